@@ -1,0 +1,48 @@
+# `make help` lists the targets.
+SHELL := bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CACHE := $(CURDIR)/.cache
+# Everything that is downloaded or built stays in this checkout.
+export PENSTOCK_CACHE := $(CACHE)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+STAMP := $(VENV)/.installed
+REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
+
+.PHONY: help setup demo test lint format bench interop docs clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
+
+setup: $(STAMP)  ## create .venv and install Penstock into it
+
+$(STAMP): $(REQUIREMENTS)
+	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip -r requirements/development.txt
+	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: setup  ## the main job, end to end, on a real Kafka on this machine
+	$(BIN)/python examples/demo/demo.py
+
+test: lint  ## linters, types, import contracts, and the tests against a real Kafka
+	$(BIN)/python -m pytest
+
+lint: setup  ## formatter, linter, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup  ## write the formatting
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios
+	$(BIN)/python benchmarks/gateway/bench.py
+
+clean:  ## remove what make setup and the tests created
+	rm -rf $(VENV) $(CACHE)

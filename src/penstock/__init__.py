@@ -1,0 +1,1 @@
+"""Policies for Kafka records and topics, enforced before anything is stored."""
