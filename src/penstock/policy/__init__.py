@@ -1,0 +1,63 @@
+"""The public interfaces: write a policy against these names.
+
+A policy is a class. Derive from the interface and override its methods (or write a class
+with the same methods), put the module beside the configuration file, and name the class
+there. ``docs/policies.md`` shows each interface at work; ``penstock.policy.testing`` judges
+records in a unit test, without a cluster.
+
+| proposal | interface                   | judges                | says no by                     |
+|----------|-----------------------------|-----------------------|--------------------------------|
+| KIP-108  | `CreateTopicPolicy`         | topics to be created  | `PolicyViolationException`     |
+| KIP-133  | `AlterConfigPolicy`         | configs to be altered | `PolicyViolationException`     |
+| KIP-686  | `RecordsPolicy`             | batches of one topic  | `PolicyViolationException`     |
+| KIP-729  | `BrokerRecordValidator`     | records of all topics | returning `InvalidRecordException` |
+| KIP-905  | `ProduceRequestInterceptor` | maps or drops records | the skip exception             |
+| KIP-940  | `RecordValidationPolicy`    | records of some topics | `InvalidRecordException`      |
+"""
+
+from penstock.policy.batches import RecordsPolicy
+from penstock.policy.exceptions import (
+    InvalidRecordException,
+    PolicyViolationException,
+    ProduceRequestInterceptorSkipRecordException,
+)
+from penstock.policy.interceptors import ProduceRequestInterceptor, ProduceRequestInterceptorResult
+from penstock.policy.records import (
+    Header,
+    HeaderProxy,
+    Record,
+    RecordProxy,
+    TopicIdPartition,
+    TopicPartition,
+)
+from penstock.policy.topics import AlterConfigPolicy, ConfigResource, CreateTopicPolicy
+from penstock.policy.validators import (
+    ALL,
+    BrokerRecordValidator,
+    RecordIntrospectionHints,
+    RecordValidationPolicy,
+    TopicMetadata,
+)
+
+__all__ = [
+    "ALL",
+    "AlterConfigPolicy",
+    "BrokerRecordValidator",
+    "ConfigResource",
+    "CreateTopicPolicy",
+    "Header",
+    "HeaderProxy",
+    "InvalidRecordException",
+    "PolicyViolationException",
+    "ProduceRequestInterceptor",
+    "ProduceRequestInterceptorResult",
+    "ProduceRequestInterceptorSkipRecordException",
+    "Record",
+    "RecordIntrospectionHints",
+    "RecordProxy",
+    "RecordValidationPolicy",
+    "RecordsPolicy",
+    "TopicIdPartition",
+    "TopicMetadata",
+    "TopicPartition",
+]

@@ -1,0 +1,275 @@
+"""Every key of the configuration file: its default, how it is read, what it means.
+
+`docs/configuration.md` is generated from this table (`make docs`), and a test compares them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+REQUIRED: Final = object()
+"""Default of a key without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key.
+
+    Attributes:
+        name: As it is written in the file.
+        section: The heading it stands under in the reference.
+        default: The text used when the file does not have the key, or `REQUIRED`, or None.
+        read: From the text to the value; raises ValueError, whose text completes the
+            sentence "<key> must be ...".
+        meaning: One or two sentences for the reference.
+        shown_default: What the reference says in place of a computed default.
+        served: False for a key of the proposals that this version does not act on: setting
+            it is an error, because a policy that is silently not run would let records pass.
+    """
+
+    name: str
+    section: str
+    read: Callable[[str], Any]
+    meaning: str
+    default: Any = None
+    shown_default: str | None = None
+    served: bool = True
+
+
+UPSTREAM, LISTENERS, POLICIES, LIMITS, LATER = (
+    "The cluster behind",
+    "What clients connect to",
+    "Policies",
+    "Limits",
+    "Named, not served yet",
+)
+
+KEYS: Final[tuple[Key, ...]] = (
+    Key(
+        name="upstream.bootstrap.servers",
+        section=UPSTREAM,
+        read=values.servers,
+        default=REQUIRED,
+        meaning="The cluster's bootstrap addresses, `host:port`, separated by commas.",
+    ),
+    Key(
+        name="upstream.security.protocol",
+        section=UPSTREAM,
+        read=values.one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        default="PLAINTEXT",
+        meaning=(
+            "How the cluster is reached. Every key of a Kafka client may follow the prefix "
+            "`upstream.`: `upstream.ssl.*` (PEM files) holds for every connection to the "
+            "cluster; `upstream.sasl.*` is the gateway's own principal, which looks up the "
+            "brokers' addresses. Clients authenticate to the cluster themselves, through "
+            "the gateway."
+        ),
+    ),
+    Key(
+        name="listeners",
+        section=LISTENERS,
+        read=values.listener,
+        default="PLAINTEXT://127.0.0.1:9192",
+        meaning=(
+            "The bootstrap address that clients use, in Kafka's syntax. With `SSL` or "
+            "`SASL_SSL` the `ssl.*` keys of a broker hold (PEM: `ssl.keystore.location`, "
+            "`ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`). Port 0 takes "
+            "a free port, which the `ready` line tells."
+        ),
+    ),
+    Key(
+        name="advertised.host",
+        section=LISTENERS,
+        read=values.text,
+        shown_default="the listener's host",
+        meaning="The name given to clients. Required where the listener's host is a wildcard.",
+    ),
+    Key(
+        name="broker.ports",
+        section=LISTENERS,
+        read=values.port_range,
+        shown_default="the 100 ports after the listener's",
+        meaning=(
+            "`FIRST-LAST`. The broker with node id N is reached at FIRST + N - `broker.ids.first`."
+        ),
+    ),
+    Key(
+        name="broker.ids.first",
+        section=LISTENERS,
+        read=values.whole_number(0, 2**31 - 1),
+        default="0",
+        meaning="The node id that is reached at the first of `broker.ports`.",
+    ),
+    Key(
+        name="record.validator.classes",
+        section=POLICIES,
+        read=values.class_names,
+        default="",
+        meaning=(
+            "KIP-729: a chain of `BrokerRecordValidator` classes, separated by commas, that "
+            "every record of every topic passes, in this order."
+        ),
+    ),
+    Key(
+        name="record.validation.policy.class.name",
+        section=POLICIES,
+        read=values.class_name,
+        meaning=(
+            "KIP-940: the `RecordValidationPolicy`, for the topics that have a "
+            "`record.validation.policy`."
+        ),
+    ),
+    Key(
+        name="record.validation.policy.class.path",
+        section=POLICIES,
+        read=values.paths,
+        default="",
+        meaning=(
+            "Folders that are searched first for the class of KIP-940 and what it imports, "
+            f"separated by `{os.pathsep}`; relative ones start at the file's folder. Nothing "
+            "else in the process sees the modules found there."
+        ),
+    ),
+    Key(
+        name="policy.workers",
+        section=POLICIES,
+        read=values.whole_number(1, 1024),
+        default=str(max(1, (os.cpu_count() or 2) - 1)),
+        shown_default="cores - 1, at least 1",
+        meaning=(
+            "Processes that run policies. While one of them is held up by a slow policy, "
+            "others start for the batches behind it, up to twice this number."
+        ),
+    ),
+    Key(
+        name="policy.timeout.ms",
+        section=POLICIES,
+        read=values.whole_number(1, 2**31 - 1),
+        default="5000",
+        meaning=(
+            "Deadline for one batch in the policies of KIP-686, 729 and 940 (and for "
+            "`configure()`, which gets at least 30 s). At the deadline the worker is killed "
+            "and the batch refused."
+        ),
+    ),
+    Key(
+        name="policy.worker.memory.max.bytes",
+        section=POLICIES,
+        read=values.whole_number(0, 2**63 - 1),
+        default=str(2 * 2**30),
+        meaning=(
+            "Address space that one worker may take; past it the policy gets a MemoryError "
+            "and its batch is refused. 0 for no limit."
+        ),
+    ),
+    Key(
+        name="produce.rejection.scope",
+        section=POLICIES,
+        read=values.one_of("partition", "request"),
+        default="partition",
+        meaning=(
+            "`partition`: a refused partition takes no other with it. `request`: all "
+            "partitions of a request are refused if one is."
+        ),
+    ),
+    Key(
+        name="socket.request.max.bytes",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="104857600",
+        meaning="The largest request accepted; a larger one closes the connection (Kafka's key).",
+    ),
+    Key(
+        name="decompressed.batch.max.bytes",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="67108864",
+        meaning="A batch that grows past it while it is decompressed is refused.",
+    ),
+    Key(
+        name="connections.max.idle.ms",
+        section=LIMITS,
+        read=values.whole_number(1, 2**63 - 1),
+        default="600000",
+        meaning="A connection on which nothing moved for so long is closed (Kafka's key).",
+    ),
+    Key(
+        name="create.topic.policy.class.name",
+        section=LATER,
+        read=values.class_name,
+        served=False,
+        meaning="KIP-108: the `CreateTopicPolicy`.",
+    ),
+    Key(
+        name="alter.config.policy.class.name",
+        section=LATER,
+        read=values.class_name,
+        served=False,
+        meaning="KIP-133: the `AlterConfigPolicy`.",
+    ),
+    Key(
+        name="produce.request.interceptors",
+        section=LATER,
+        read=values.class_names,
+        served=False,
+        meaning="KIP-905: a chain of `ProduceRequestInterceptor` classes.",
+    ),
+    Key(
+        name="produce.request.interceptors.timeout.ms",
+        section=LATER,
+        read=values.whole_number(1, 2**31 - 1),
+        default="5000",
+        meaning="KIP-905: deadline for one attempt at one partition.",
+    ),
+    Key(
+        name="produce.request.interceptors.max.timeout.retries",
+        section=LATER,
+        read=values.whole_number(0, 2**31 - 1),
+        default="0",
+        meaning="KIP-905: further attempts after a deadline.",
+    ),
+    Key(
+        name="produce.request.interceptors.failed.error.code",
+        section=LATER,
+        read=values.whole_number(-1, 2**15 - 1),
+        default="-1",
+        meaning="KIP-905: the error code for an interceptor that failed.",
+    ),
+    Key(
+        name="topic.settings.topic",
+        section=LATER,
+        read=values.text,
+        default="__penstock_topic_settings",
+        meaning="The compacted topic that keeps topic level keys set through admin tools.",
+    ),
+    Key(
+        name="records.policy.class.names.allowed",
+        section=LATER,
+        read=values.class_names,
+        default="",
+        meaning="Classes that a topic's own `records.policy.class.name` may name.",
+    ),
+    Key(
+        name="metrics.listener",
+        section=LATER,
+        read=values.text,
+        served=False,
+        meaning="`HOST:PORT` of metrics, health and console.",
+    ),
+)
+
+TOPIC_LEVEL_KEYS: Final[dict[str, str]] = {
+    "records.policy.class.name": "KIP-686: the `RecordsPolicy` of the topic.",
+    "records.policy.enabled": "KIP-686: `true` switches it on. Default `false`.",
+    "record.validation.policy": (
+        "KIP-940: switches the validation policy on for the topic, and is handed to it."
+    ),
+}
+"""Kept by topic; in the file as `topics.<glob>.<key>`."""

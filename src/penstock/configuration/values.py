@@ -1,0 +1,130 @@
+"""Readers of configuration values: from text to a value, or a ValueError that says what fits."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Address(NamedTuple):
+    """A host name or IP address (IPv6 without brackets) and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Listener(NamedTuple):
+    """Where clients connect, and whether TLS is spoken there."""
+
+    tls: bool
+    address: Address
+
+
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
+_CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
+
+
+def text(value: str) -> str:
+    """Any text that is not empty."""
+    if not value.strip():
+        raise ValueError("a value, not nothing")
+    return value.strip()
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Make the reader of a whole number within bounds."""
+
+    def read(value: str) -> int:
+        try:
+            number = int(value.strip())
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Make the reader of a choice; letter case does not matter."""
+    by_lower = {choice.lower(): choice for choice in choices}
+
+    def read(value: str) -> str:
+        try:
+            return by_lower[value.strip().lower()]
+        except KeyError:
+            raise ValueError(f"one of {', '.join(choices)}") from None
+
+    return read
+
+
+def boolean(value: str) -> bool:
+    """Read `true` or `false`, as Kafka does: letter case does not matter."""
+    return one_of("true", "false")(value) == "true"
+
+
+def address(value: str) -> Address:
+    """Read `host:port` or `[IPv6]:port`."""
+    match = _ADDRESS.fullmatch(value.strip())
+    if match is None or int(match[3]) > 65535:
+        raise ValueError("host:port, with a port up to 65535")
+    return Address(match[1] or match[2], int(match[3]))
+
+
+def servers(value: str) -> tuple[Address, ...]:
+    """Read `host:port,host:port`."""
+    found = tuple(address(part) for part in value.split(",") if part.strip())
+    if not found or any(not server.host or not server.port for server in found):
+        raise ValueError("host:port, or several of them separated by commas")
+    return found
+
+
+def listener(value: str) -> Listener:
+    """Read `PROTOCOL://host:port`. SASL is the cluster's business, so only TLS matters here."""
+    if "," in value:
+        raise ValueError("one listener; run a second gateway for a second one")
+    protocol, separator, rest = value.strip().partition("://")
+    if not separator or protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
+        raise ValueError("PLAINTEXT://host:port or SSL://host:port (or SASL_PLAINTEXT, SASL_SSL)")
+    return Listener(protocol.upper().endswith("SSL"), address(rest))
+
+
+def port_range(value: str) -> range:
+    """Read `FIRST-LAST`, or one port."""
+    first, separator, last = value.strip().partition("-")
+    try:
+        ports = range(int(first), int(last if separator else first) + 1)
+    except ValueError:
+        ports = range(0)
+    if not ports or not 1 <= ports[0] <= ports[-1] <= 65535:
+        raise ValueError("FIRST-LAST, two ports from 1 to 65535, the smaller one first")
+    return ports
+
+
+def class_name(value: str) -> str:
+    """Read `package.module.Class` or `package.module:Class`."""
+    name = value.strip()
+    if not _CLASS.fullmatch(name):
+        raise ValueError("package.module.Class or package.module:Class")
+    return name
+
+
+def class_names(value: str) -> tuple[str, ...]:
+    """Read class names separated by commas; each once."""
+    names = tuple(class_name(part) for part in value.split(",") if part.strip())
+    if len(set(names)) != len(names):
+        raise ValueError("class names separated by commas, each named once")
+    return names
+
+
+def paths(value: str) -> tuple[str, ...]:
+    """Read a path list as the operating system writes it."""
+    return tuple(part.strip() for part in value.split(os.pathsep) if part.strip())

@@ -1,0 +1,164 @@
+"""From a class name in the configuration to the class itself."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+import threading
+import traceback
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any
+
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+
+def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = None) -> type:
+    """Import a class.
+
+    Args:
+        name: `package.module.Class` or `package.module:Class`.
+        key: The configuration key that names it, for the error.
+        file: The configuration file, for the error.
+        space: Where to look first, and apart from everything else.
+
+    Raises:
+        ConfigurationError: It cannot be imported, or is not a class.
+    """
+    separator = ":" if ":" in name else "."
+    module_name, _, attribute = name.rpartition(separator)
+    where = f"{file}: {key}: {name}"
+    if not module_name:
+        raise ConfigurationError(f"{where}: must be package.module.Class: the module is missing")
+    try:
+        module = space.load(module_name) if space else importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name + ".").startswith(error.name + "."):
+            raise ConfigurationError(
+                f"{where}: there is no module {error.name}; it is looked for in "
+                f"{file.parent} and in the environment of {sys.executable}"
+            ) from None
+        raise ConfigurationError(f"{where}: {describe(error)}") from None
+    except Exception as error:
+        raise ConfigurationError(f"{where}: {describe(error)}") from None
+    except SystemExit as error:
+        raise ConfigurationError(f"{where}: the module ends the program: {error!r}") from None
+    found = getattr(module, attribute, None)
+    if not isinstance(found, type):
+        what = "has no class" if found is None else "has something else than a class named"
+        raise ConfigurationError(f"{where}: module {module_name} {what} {attribute}")
+    return found
+
+
+def describe(error: BaseException) -> str:
+    """Say what was raised and where, for a person who mends the configuration."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def frames_of(error: BaseException) -> str:
+    """Say where it was raised, without its text: that may hold what a record holds."""
+    return " < ".join(
+        f"{frame.filename}:{frame.lineno} in {frame.name}"
+        for frame in reversed(traceback.extract_tb(error.__traceback__)[-12:])
+    )
+
+
+class ClassPath:
+    """Modules that are found in some folders first and seen by nobody else (KIP-940).
+
+    What is imported through it gets an `__import__` of its own, so imports inside functions
+    go the same way long after loading. Modules whose top package the folders do not hold
+    come from the process's own modules, as a Java class loader asks its parent last.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = [str(folder) for folder in folders]
+        self._modules: dict[str, ModuleType] = {}
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._owned: dict[str, bool] = {}
+        self._builtins = dict(vars(builtins))
+        self._builtins["__import__"] = self._import
+
+    def load(self, name: str) -> ModuleType:
+        """Import a module by its full name."""
+        with self._entered():
+            return importlib.import_module(name)
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the builtin's own names
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Sequence[str] = (),
+        level: int = 0,
+    ) -> ModuleType:
+        with self._entered():
+            return builtins.__import__(name, globals, locals, fromlist, level)
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        """Put our modules and folders in front for the time of one import."""
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            self._depth += 1
+            outer = {name: module for name, module in sys.modules.items() if self._owns(name)}
+            for name in outer:
+                del sys.modules[name]
+            sys.modules.update(self._modules)
+            finder = _Finder(self._folders, self._builtins)
+            sys.meta_path.insert(0, finder)
+            try:
+                yield
+            finally:
+                sys.meta_path.remove(finder)
+                self._modules = {n: m for n, m in sys.modules.items() if self._owns(n)}
+                for name in self._modules:
+                    del sys.modules[name]
+                sys.modules.update(outer)
+                self._depth -= 1
+
+    def _owns(self, name: str) -> bool:
+        """Whether the folders hold the module's top package. They are taken not to change."""
+        top = name.partition(".")[0]
+        if top not in self._owned:
+            self._owned[top] = PathFinder.find_spec(top, self._folders) is not None
+        return self._owned[top]
+
+
+class _Finder:
+    """Finds top level modules in the folders, and gives what it finds our builtins."""
+
+    def __init__(self, folders: Sequence[str], namespace: Mapping[str, Any]) -> None:
+        self._folders = folders
+        self._namespace = namespace
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> Any:
+        spec = PathFinder.find_spec(name, path if path is not None else self._folders, target)
+        if spec is None or not self._ours(spec) or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+        namespace = self._namespace
+
+        def exec_module(module: ModuleType) -> None:
+            module.__dict__["__builtins__"] = namespace
+            execute(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+    def _ours(self, spec: Any) -> bool:
+        places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+        return any(str(place).startswith(tuple(self._folders)) for place in places)

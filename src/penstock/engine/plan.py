@@ -1,0 +1,153 @@
+"""Which policies each topic has.
+
+A `Plan` is made once from the configuration; `Plan.for_topic` answers per topic and is the
+place where a topic's own settings will meet the file's defaults.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.configuration import Configuration, TopicDefault
+
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
+"""Kafka's own: the broker refuses clients' records there itself, no policy runs."""
+
+_CACHE_LIMIT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """The policies of one topic, in the order in which they judge.
+
+    Attributes:
+        topic: The name.
+        records_policy: The class of KIP-686, or None.
+        validators: The classes of KIP-729.
+        validation_policy: The class of KIP-940, or None where the topic does not ask for it.
+        validation_setting: The topic's `record.validation.policy`.
+    """
+
+    topic: str
+    records_policy: str | None = None
+    validators: tuple[str, ...] = ()
+    validation_policy: str | None = None
+    validation_setting: str | None = None
+
+    @property
+    def needs_topic_id(self) -> bool:
+        """Whether a policy is told the topic's id."""
+        return self.validation_policy is not None
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """All class names, in order."""
+        batch = (self.records_policy,) if self.records_policy else ()
+        last = (self.validation_policy,) if self.validation_policy else ()
+        return (*batch, *self.validators, *last)
+
+    def encode(self) -> bytes:
+        """Write it for a worker; equal plans give equal bytes."""
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> TopicPlan:
+        """Read what `encode` wrote."""
+        fields = json.loads(data)
+        fields["validators"] = tuple(fields["validators"])
+        return cls(**fields)
+
+
+class Plan:
+    """The policies of every topic, as a configuration file names them."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        """Read the policies out of a configuration.
+
+        Raises:
+            ConfigurationError: The lines about topics do not fit together.
+        """
+        self._validators: tuple[str, ...] = configuration["record.validator.classes"]
+        self._validation_policy: str | None = configuration["record.validation.policy.class.name"]
+        # The longest matching glob wins; of equally long ones the first in the alphabet.
+        self._defaults: tuple[TopicDefault, ...] = tuple(
+            sorted(
+                configuration.topic_defaults,
+                key=lambda default: (-len(default.glob), default.glob),
+            )
+        )
+        if self._validation_policy is None:
+            for default in self._defaults:
+                if default.key == "record.validation.policy":
+                    raise ConfigurationError(
+                        f"{configuration.path}: topics.{default.glob}.{default.key} needs "
+                        "record.validation.policy.class.name, the class that reads it"
+                    )
+        self._by_topic: dict[str, TopicPlan | None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no topic can have a policy."""
+        return not self._validators and not self._defaults
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The topic globs that the file names, and `*` where policies hold for every topic."""
+        everywhere: Iterable[str] = ("*",) if self._validators else ()
+        return tuple(dict.fromkeys([*(default.glob for default in self._defaults), *everywhere]))
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The classes that some topic may have, by the key that names them."""
+        batch = (d.value for d in self._defaults if d.key == "records.policy.class.name")
+        return {
+            "record.validator.classes": self._validators,
+            "record.validation.policy.class.name": (
+                (self._validation_policy,) if self._validation_policy else ()
+            ),
+            "records.policy.class.name": tuple(dict.fromkeys(batch)),
+        }
+
+    def for_topic(self, topic: str) -> TopicPlan | None:
+        """Give the topic's plan, or None where nothing judges it."""
+        try:
+            return self._by_topic[topic]
+        except KeyError:
+            pass
+        if len(self._by_topic) >= _CACHE_LIMIT:
+            self._by_topic.clear()
+        plan = self._by_topic[topic] = self.of_settings(topic, self.settings(topic))
+        return plan
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """Give the topic level keys that hold for a topic."""
+        settings: dict[str, str] = {}
+        for default in self._defaults:
+            if fnmatchcase(topic, default.glob):
+                settings.setdefault(default.key, default.value)
+        return settings
+
+    def of_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
+        """Give the plan of a topic that has these topic level keys."""
+        if topic in INTERNAL_TOPICS:
+            return None
+        enabled = settings.get("records.policy.enabled", "false").lower() == "true"
+        setting = settings.get("record.validation.policy")
+        plan = TopicPlan(
+            topic=topic,
+            records_policy=settings.get("records.policy.class.name") if enabled else None,
+            validators=self._validators,
+            validation_policy=self._validation_policy if setting is not None else None,
+            validation_setting=setting,
+        )
+        return plan if plan.policies else None

@@ -1,0 +1,155 @@
+"""The configured instances of the policy classes, in the process that runs them.
+
+Life cycle, as the proposals have it: an instance is made without arguments, configured once
+before its first call, and closed once. Calls never overlap: each process has its own
+instances and runs them from one thread. The classes of KIP-729, KIP-940 have one instance;
+the class of KIP-686 has one for each topic.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.loading import ClassPath, describe, load_class
+from penstock.policy import RecordIntrospectionHints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.configuration import Configuration
+
+VALIDATORS: Final = "record.validator.classes"
+VALIDATION: Final = "record.validation.policy.class.name"
+RECORDS: Final = "records.policy.class.name"
+
+
+class Policies:
+    """Loads, configures, hands out and closes policy instances."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        names: Mapping[str, Sequence[str]],
+        *,
+        given: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
+    ) -> None:
+        """Load and configure every class that is named.
+
+        Of a `RecordsPolicy` one instance is configured ahead, for the first topic that
+        comes: so that what `configure` has to say is said at start.
+
+        Args:
+            configuration: What `configure()` receives, and where classes are looked for.
+            names: Class names by the key that names them, as `Plan.names` gives them.
+            given: Classes by name that need no loading.
+
+        Raises:
+            ConfigurationError: A class cannot be loaded or configured.
+        """
+        self._configuration = configuration
+        self._given = given
+        self._closers: list[Callable[[], object]] = []
+        folder = str(configuration.folder)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        self.validators: dict[str, Any] = {
+            name: self._instance(self._load(name, VALIDATORS, "validate_record"), name, VALIDATORS)
+            for name in names.get(VALIDATORS, ())
+        }
+        self.validation: Any = None
+        self.hints = RecordIntrospectionHints()
+        for name in names.get(VALIDATION, ()):
+            space = ClassPath(configuration.class_path) if configuration.class_path else None
+            cls = self._load(name, VALIDATION, "validate", space)
+            self.validation = self._instance(cls, name, VALIDATION)
+            self.hints = self._hints(name)
+        self._records_classes: dict[str, Callable[[], Any]] = {}
+        self._records_ahead: dict[str, Any] = {}
+        self._records_by_topic: dict[tuple[str, str], Any] = {}
+        for name in names.get(RECORDS, ()):
+            self._records_classes[name] = self._load(name, RECORDS, "validate")
+            self._records_ahead[name] = self._instance(self._records_classes[name], name, RECORDS)
+
+    def records_policy(self, name: str, topic: str) -> Any:
+        """Give the topic's own instance of a class of KIP-686.
+
+        Raises:
+            ConfigurationError: It cannot be configured.
+        """
+        try:
+            return self._records_by_topic[topic, name]
+        except KeyError:
+            pass
+        instance = self._records_ahead.pop(name, None)
+        if instance is None:
+            if name not in self._records_classes:
+                self._records_classes[name] = self._load(name, RECORDS, "validate")
+            instance = self._instance(self._records_classes[name], name, RECORDS)
+        self._records_by_topic[topic, name] = instance
+        return instance
+
+    def close(self) -> list[str]:
+        """Close every instance, each once, in the reverse order; give what went wrong."""
+        complaints = []
+        while self._closers:
+            close = self._closers.pop()
+            try:
+                close()
+            except (Exception, SystemExit) as error:
+                complaints.append(f"{close.__qualname__}: {type(error).__name__}")
+        return complaints
+
+    def _load(
+        self, name: str, key: str, method: str, space: ClassPath | None = None
+    ) -> Callable[[], Any]:
+        if name in self._given:
+            return self._given[name]
+        file = self._configuration.path
+        cls = load_class(name, key=key, file=file, space=space)
+        if not callable(getattr(cls, method, None)):
+            raise ConfigurationError(f"{file}: {key}: {name} has no method {method}()")
+        return cls
+
+    def _instance(self, cls: Callable[[], Any], name: str, key: str) -> Any:
+        where = f"{self._configuration.path}: {key}: {name}"
+        try:
+            instance = cls()
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(
+                f"{where}: cannot be made without arguments: {describe(error)}"
+            ) from None
+        configure = getattr(instance, "configure", None)
+        # KIP-729 has neither configure() nor close().
+        if key != VALIDATORS and callable(configure):
+            try:
+                configure(self._configuration.properties)
+            except (Exception, SystemExit) as error:
+                raise ConfigurationError(
+                    f"{where}: configure() failed: {describe(error)}"
+                ) from None
+        close = getattr(instance, "close", None)
+        if key != VALIDATORS and callable(close):
+            self._closers.append(close)
+        return instance
+
+    def _hints(self, name: str) -> RecordIntrospectionHints:
+        """Read the hints once, after configure()."""
+        where = f"{self._configuration.path}: {VALIDATION}: {name}: get_hints()"
+        get_hints = getattr(self.validation, "get_hints", None)
+        if not callable(get_hints):
+            return RecordIntrospectionHints()
+        try:
+            given = get_hints()
+            hints = RecordIntrospectionHints(
+                bool(given.access_headers),
+                int(given.access_key_bytes),
+                int(given.access_value_bytes),
+            )
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"{where} failed: {describe(error)}") from None
+        if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
+            raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
+        return hints

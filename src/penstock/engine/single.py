@@ -1,0 +1,81 @@
+"""One policy, given as a class or an instance, over one batch: for unit tests of policies."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from penstock.configuration import read_configuration
+from penstock.engine.chain import Chain
+from penstock.engine.plan import TopicPlan
+from penstock.engine.policies import RECORDS, VALIDATION, VALIDATORS, Policies
+from penstock.policy import BrokerRecordValidator, RecordsPolicy, RecordValidationPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from uuid import UUID
+
+    from penstock.engine.chain import DecodedRecord
+    from penstock.engine.verdict import Verdict
+
+
+def judge_by(
+    policy: Any,
+    records: Sequence[DecodedRecord],
+    *,
+    topic: str,
+    partition: int,
+    topic_id: UUID,
+    setting: str,
+    properties: Mapping[str, str],
+    file: Path,
+) -> Verdict:
+    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge`."""
+    key = _key_of(policy)
+    cls = policy if isinstance(policy, type) else type(policy)
+    name = f"{cls.__module__}.{cls.__name__}"
+    configuration = replace(
+        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}),
+        properties=MappingProxyType(dict(properties)),
+    )
+    policies = Policies(
+        configuration,
+        {key: (name,)},
+        given={name: policy if isinstance(policy, type) else lambda: policy},
+    )
+    try:
+        plan = TopicPlan(
+            topic=topic,
+            records_policy=name if key == RECORDS else None,
+            validators=(name,) if key == VALIDATORS else (),
+            validation_policy=name if key == VALIDATION else None,
+            validation_setting=setting,
+        )
+        return Chain(plan, policies).judge(partition, topic_id, records)
+    finally:
+        policies.close()
+
+
+def _key_of(policy: Any) -> str:
+    """Tell the interface by the base class, or by the methods of a class without one."""
+    cls = policy if isinstance(policy, type) else type(policy)
+    for base, key in (
+        (BrokerRecordValidator, VALIDATORS),
+        (RecordsPolicy, RECORDS),
+        (RecordValidationPolicy, VALIDATION),
+    ):
+        if issubclass(cls, base):
+            return key
+    if callable(getattr(cls, "validate_record", None)):
+        return VALIDATORS
+    validate = getattr(cls, "validate", None)
+    if not callable(validate):
+        raise TypeError(
+            f"{cls.__name__} has neither validate() nor validate_record(): "
+            "see the interfaces of penstock.policy"
+        )
+    parameters = len(inspect.signature(validate).parameters)
+    return RECORDS if parameters == len(("self", "topic", "partition", "records")) else VALIDATION

@@ -1,0 +1,133 @@
+"""What the policies decided about the records of one partition: values, no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNKNOWN_SERVER_ERROR: Final = -1
+POLICY_VIOLATION: Final = 44
+INVALID_RECORD: Final = 87
+
+TEXT_MAX_BYTES: Final = 1024
+"""A policy's text is cut here: Kafka's strings end at 32 KiB, and an error holds three texts."""
+TEXTS_MAX_BYTES: Final = 256 * 1024
+"""All texts of one partition together; the records after it are named without a text."""
+
+
+class Outcome(Enum):
+    """What happens to the records."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    FAILED = "failed"
+    """No policy decided: it raised, took too long, or its process died. Nothing passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordError:
+    """One record that is to blame.
+
+    Attributes:
+        index: Its position in the client's batch, from 0.
+        message: The policy's text, or None.
+        policy: The name of the class that objected.
+    """
+
+    index: int
+    message: str | None
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The decision about one partition's records.
+
+    Attributes:
+        outcome: What happens to them.
+        policy: The class that decided; empty where all agreed.
+        code: Kafka's error code; 0 where the records are accepted.
+        message: The text for the client, or None.
+        record_errors: The records to blame, by ascending index; empty where the verdict is
+            about the batch as a whole.
+        detail: For the log only: where a policy failed. Never record contents.
+        error_type: The class of the exception with which a policy failed.
+    """
+
+    outcome: Outcome
+    policy: str = ""
+    code: int = 0
+    message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
+    detail: str = ""
+    error_type: str = ""
+
+
+ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
+
+
+def refused(code: int, message: str | None, policy: str) -> Verdict:
+    """Refuse the batch as a whole."""
+    return Verdict(outcome=Outcome.REFUSED, code=code, message=bounded(message), policy=policy)
+
+
+def refused_records(errors: Sequence[RecordError]) -> Verdict:
+    """Refuse the batch for some of its records, in the words of Kafka's LogValidator."""
+    bounded_errors = tuple(_bounded_errors(errors))
+    first = ", ".join(
+        f"RecordError(batchIndex={error.index}, message={_quoted(error.message)})"
+        for error in bounded_errors[:3]
+    )
+    return Verdict(
+        outcome=Outcome.REFUSED,
+        code=INVALID_RECORD,
+        message=(
+            f"One or more records have been rejected due to {len(errors)} record errors in "
+            f"total, and only showing the first three errors at most: [{first}]"
+        ),
+        record_errors=bounded_errors,
+        policy=errors[0].policy,
+    )
+
+
+def failed(policy: str, why: str, *, detail: str = "", error_type: str = "") -> Verdict:
+    """No decision: refuse with an error that no client retries."""
+    return Verdict(
+        outcome=Outcome.FAILED,
+        code=UNKNOWN_SERVER_ERROR,
+        message=bounded(f"The policy {policy} {why}"),
+        policy=policy,
+        detail=detail,
+        error_type=error_type,
+    )
+
+
+def bounded(message: str | None, limit: int = TEXT_MAX_BYTES) -> str | None:
+    """Cut a text at `limit` bytes of UTF-8, between characters; make it encodable."""
+    if message is None:
+        return None
+    encoded = message.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return encoded.decode("utf-8")
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "..."
+
+
+def _bounded_errors(errors: Sequence[RecordError]) -> Sequence[RecordError]:
+    remaining = TEXTS_MAX_BYTES
+    result = []
+    for error in errors:
+        message = bounded(error.message)
+        size = len(message.encode()) if message else 0
+        if size > remaining:
+            message, size = None, 0
+        remaining -= size
+        result.append(RecordError(error.index, message, error.policy))
+    return result
+
+
+def _quoted(message: str | None) -> str:
+    return "null" if message is None else f"'{message}'"

@@ -1,0 +1,383 @@
+"""The workers together: who judges which batch, until when, and what follows a death.
+
+A partition's batches go to the same worker, chosen by its name and number. When a worker is
+held up by one batch, those behind it go to another one, started for the purpose if need be:
+a slow policy on one topic does not delay the others. One more process waits, started but
+without policies loaded, so that a replacement is there at once.
+
+Rules for the next editor: every job is answered exactly once, by a verdict or by a failure;
+a death is charged only to the batch that was being judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import structlog
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import failed
+from penstock.engine.workers import messages
+from penstock.engine.workers.worker import State, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from penstock.configuration import Configuration
+    from penstock.engine.plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+
+log = structlog.get_logger()
+
+HELD_UP_S = 0.1
+"""A worker busy with one batch for so long is not given another partition's."""
+_TICK_S = 0.02
+_LOAD_MIN_S = 30.0
+_EXTRA_IDLE_S = 60.0
+_BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.5, 30.0
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One partition's batch on its way through the workers."""
+
+    number: int
+    topic_plan: TopicPlan
+    partition: int
+    header: bytes
+    plan: bytes
+    data: bytes | memoryview
+    done: Callable[[Verdict], None]
+    owner: Worker | None = field(default=None)
+    answered: bool = field(default=False)
+
+    def answer(self, verdict: Verdict) -> None:
+        """Answer, unless that was done already."""
+        if not self.answered:
+            self.answered = True
+            self.data = b""
+            self.done(verdict)
+
+
+class Pool:
+    """Runs the policies of one configuration."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._size: int = configuration["policy.workers"]
+        self._timeout_s: float = configuration["policy.timeout.ms"] / 1000
+        self._load_message = messages.load(configuration.path, configuration.properties)
+        self._slots: list[Worker | None] = [None] * self._size
+        self._extra: list[Worker] = []
+        self._spare: Worker | None = None
+        self._waiting: list[Job] = []
+        self._plans: dict[TopicPlan, bytes] = {}
+        self._number = 0
+        self._outstanding = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._backoff_s = 0.0
+        self._load_failure = ""
+        self._loading_until: dict[Worker, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving = False
+        self._closed = False
+        self._retry_at: float | None = None
+
+    async def start(self) -> None:
+        """Start the workers and load the policies in each.
+
+        Raises:
+            ConfigurationError: A policy cannot be loaded or configured.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            for slot in range(self._size):
+                worker = self._slots[slot] = await self._started()
+                self._load(worker)
+            while self._loading_until:
+                await asyncio.sleep(_TICK_S)
+                self._check_loading()
+            for loaded in self._slots:
+                if loaded is None or loaded.state is not State.READY:
+                    raise ConfigurationError(self._load_failure or "a policy worker did not start")
+            self._spare = await self._started()
+        except BaseException:
+            await self.close()
+            raise
+        self._serving = True
+        self._run(self._tick())
+
+    def submit(
+        self,
+        topic_plan: TopicPlan,
+        partition: int,
+        topic_id: UUID,
+        version: int,
+        data: bytes | memoryview,
+        done: Callable[[Verdict], None],
+    ) -> None:
+        """Have one partition's records judged; `done` is called once, with the verdict.
+
+        Args:
+            topic_plan: The topic's policies.
+            partition: The partition's number.
+            topic_id: The topic's id.
+            version: The version of the Produce request.
+            data: What the request carries for the partition; not to be changed meanwhile.
+            done: Called from the event loop, perhaps before this returns.
+        """
+        plan = self._plans.get(topic_plan)
+        if plan is None:
+            if len(self._plans) > 10_000:
+                self._plans.clear()
+            plan = self._plans[topic_plan] = topic_plan.encode()
+        self._number += 1
+        job = Job(
+            number=self._number,
+            topic_plan=topic_plan,
+            partition=partition,
+            header=messages.judge_header(
+                self._number, version, partition, topic_id.bytes, len(plan), len(data)
+            ),
+            plan=plan,
+            data=data,
+            done=done,
+        )
+        self._outstanding += 1
+        self._idle.clear()
+        self._assign(job)
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """Let the workers finish what they have, for at most `drain_s`, then end them."""
+        if drain_s:
+            try:
+                async with asyncio.timeout(drain_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                pass
+        self._closed = True
+        workers = [*filter(None, self._slots), *self._extra, *filter(None, [self._spare])]
+        for worker in workers:
+            for job in (*worker.sent, *worker.queue):
+                self._answer(job, failed(_names(job), "was not asked: the gateway stops"))
+        for job in self._waiting:
+            self._answer(job, failed(_names(job), "was not asked: the gateway stops"))
+        await asyncio.gather(*(worker.close(self._timeout_s) for worker in workers))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that judge."""
+        return [worker.pid for worker in self._active()]
+
+    # Who judges what
+
+    def _assign(self, job: Job) -> None:
+        preferred = self._preferred(job)
+        if preferred is not None and not self._held_up(preferred, job):
+            preferred.give(job)
+            return
+        free = [worker for worker in self._active() if not self._held_up(worker, job)]
+        if free:
+            min(free, key=lambda worker: worker.load_factor).give(job)
+            return
+        self._waiting.append(job)
+        self._relieve()
+
+    def _preferred(self, job: Job) -> Worker | None:
+        place = crc32(b"%s/%d" % (job.topic_plan.topic.encode(), job.partition)) % self._size
+        worker = self._slots[place]
+        return worker if worker is not None and worker.state is State.READY else None
+
+    def _held_up(self, worker: Worker, job: Job) -> bool:
+        """Whether a worker is busy with one batch for long, and that one is not the job's own.
+
+        Later batches of a slow partition keep waiting for it, or each of them would hold up
+        one more worker.
+        """
+        if not worker.sent or self._loop.time() - worker.head_since < HELD_UP_S:
+            return False
+        head = worker.sent[0]
+        return (head.topic_plan.topic, head.partition) != (job.topic_plan.topic, job.partition)
+
+    def _active(self) -> list[Worker]:
+        everyone = [*filter(None, self._slots), *self._extra]
+        return [worker for worker in everyone if worker.state is State.READY]
+
+    def _relieve(self) -> None:
+        """Get a worker for the batches that wait for one."""
+        loading = any(worker.state is State.LOADING for worker in self._loading_until)
+        if loading or self._closed:
+            return
+        if not self._active() and self._load_failure:
+            # Nobody is left to judge, and the policies cannot be loaded: fail closed.
+            waiting, self._waiting = self._waiting, []
+            for job in waiting:
+                self._answer(job, failed(_names(job), "cannot be loaded in a new process"))
+            return
+        if all(self._slots) and len(self._extra) < self._size and self._retry_at is None:
+            self._replace(None)
+
+    def _move_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for job in waiting:
+            self._assign(job)
+
+    # What becomes of a worker
+
+    async def _started(self) -> Worker:
+        worker = Worker(on_state=self._state_changed, on_verdict=self._verdict)
+        await worker.start()
+        return worker
+
+    def _load(self, worker: Worker) -> None:
+        worker.load(self._load_message)
+        self._loading_until[worker] = self._loop.time() + max(_LOAD_MIN_S, self._timeout_s)
+
+    def _replace(self, slot: int | None) -> None:
+        """Load the policies in the spare process, for a slot or as an extra worker."""
+        self._run(self._replacing(slot))
+
+    async def _replacing(self, slot: int | None) -> None:
+        worker, self._spare = self._spare, None
+        if worker is None or worker.state is not State.SPARE:
+            worker = await self._started()
+        if slot is None:
+            self._extra.append(worker)
+        else:
+            self._slots[slot] = worker
+        self._load(worker)
+        if self._spare is None:
+            self._spare = await self._started()
+        if self._closed:
+            await asyncio.gather(worker.close(1), self._spare.close(1))
+
+    def _state_changed(self, worker: Worker) -> None:
+        self._loading_until.pop(worker, None)
+        if worker.state is State.READY:
+            self._load_failure, self._backoff_s = "", 0.0
+            if self._serving and not self._closed:
+                self._move_waiting()
+        elif worker.state is State.DEAD and not self._closed:
+            self._died(worker)
+
+    def _died(self, worker: Worker) -> None:
+        self._run(worker.close(1))
+        if worker is self._spare:
+            self._spare = None
+            return
+        judged = worker.sent[0] if worker.sent and worker.sent[0].owner is worker else None
+        others = [job for job in (*worker.sent, *worker.queue) if job.owner is worker]
+        worker.sent.clear()
+        worker.queue.clear()
+        log.error(
+            "policy worker died",
+            worker=worker.pid,
+            reason=worker.failure,
+            **({"topic": judged.topic_plan.topic, "partition": judged.partition} if judged else {}),
+        )
+        slot = self._slots.index(worker) if worker in self._slots else None
+        if slot is None:
+            self._extra.remove(worker)
+        else:
+            self._slots[slot] = None
+        if self._serving:
+            self._schedule_replacement(slot, worker)
+        else:
+            self._load_failure = worker.failure
+        if judged is not None:
+            others.remove(judged)
+            self._answer(judged, failed(_names(judged), _why(worker.failure)))
+        self._waiting = others + self._waiting
+        self._move_waiting()
+
+    def _schedule_replacement(self, slot: int | None, worker: Worker) -> None:
+        """Replace at once what died at work; wait longer and longer where loading fails."""
+        if worker.was_ready:
+            if slot is not None:
+                self._replace(slot)
+            return
+        self._load_failure = worker.failure
+        self._backoff_s = min(max(self._backoff_s * 2, _BACKOFF_FIRST_S), _BACKOFF_MAX_S)
+        log.error(
+            "policies cannot be loaded", reason=worker.failure, next_attempt_s=self._backoff_s
+        )
+        self._retry_at = self._loop.time() + self._backoff_s
+
+    def _check_loading(self) -> None:
+        now = self._loop.time()
+        for worker, until in list(self._loading_until.items()):
+            if now > until:
+                worker.kill("a policy took too long to load and configure")
+
+    async def _tick(self) -> None:
+        """Watch the clock: deadlines, held up workers, extra ones with nothing to do."""
+        while not self._closed:
+            await asyncio.sleep(_TICK_S)
+            now = self._loop.time()
+            self._check_loading()
+            if self._retry_at is not None and now >= self._retry_at:
+                self._retry_at = None
+                for slot, worker in enumerate(self._slots):
+                    if worker is None:
+                        self._replace(slot)
+            for worker in self._active():
+                if worker.sent and now - worker.head_since > self._timeout_s:
+                    worker.kill(f"did not decide within {self._timeout_s * 1000:.0f} ms")
+                elif worker.load_factor > 1 and now - worker.head_since > HELD_UP_S:
+                    self._take_from(worker)
+            if self._waiting:
+                self._move_waiting()
+            for worker in [one for one in self._extra if one.state is State.READY]:
+                if not worker.sent and now - worker.idle_since > _EXTRA_IDLE_S:
+                    self._extra.remove(worker)
+                    self._run(worker.close(self._timeout_s))
+
+    def _take_from(self, worker: Worker) -> None:
+        """Give what waits behind a slow batch to others, but for the same partition's.
+
+        A batch sent ahead is judged again elsewhere; the first verdict counts.
+        """
+        head, *behind = (*worker.sent, *worker.queue)
+        moved = [
+            job
+            for job in behind
+            if job.owner is worker
+            and (job.topic_plan.topic, job.partition) != (head.topic_plan.topic, head.partition)
+        ]
+        for job in moved:
+            job.owner = None
+        worker.queue = deque(job for job in worker.queue if job.owner is worker)
+        self._waiting.extend(moved)
+
+    def _verdict(self, worker: Worker, job: Job, verdict: Verdict) -> None:
+        del worker
+        self._answer(job, verdict)
+        if self._waiting:
+            self._move_waiting()
+
+    def _answer(self, job: Job, verdict: Verdict) -> None:
+        if not job.answered:
+            self._outstanding -= 1
+            if not self._outstanding:
+                self._idle.set()
+            job.answer(verdict)
+
+    def _run(self, coroutine: object) -> None:
+        task: asyncio.Task[None] = self._loop.create_task(coroutine)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _names(job: Job) -> str:
+    return ", ".join(job.topic_plan.policies)
+
+
+def _why(failure: str) -> str:
+    return failure if failure.startswith("did not decide") else "ended its process"

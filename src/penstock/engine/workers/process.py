@@ -1,0 +1,161 @@
+"""The worker process: `python -m penstock.engine.workers.process FD`.
+
+Waits for LOAD, then judges one batch after the other until CLOSE or until its parent is
+gone. It may be killed at any time; nothing here needs cleaning up by anybody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from penstock.configuration import Configuration, ConfigurationError, read_configuration
+from penstock.engine.chain import Chain, unusable
+from penstock.engine.loading import frames_of
+from penstock.engine.plan import Plan, TopicPlan
+from penstock.engine.policies import Policies
+from penstock.engine.verdict import Outcome, Verdict, failed, refused
+from penstock.engine.workers import messages
+from penstock.records import UnreadableRecords, read_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_BUFFER_KEPT = 8 * 2**20
+_CHAINS_KEPT = 10_000
+_PR_SET_PDEATHSIG = 1
+
+
+class Judge:
+    """Reads batches and judges them, by the plan that comes with each."""
+
+    def __init__(self, configuration: Configuration, policies: Policies) -> None:
+        self._policies = policies
+        self._limit: int = configuration["decompressed.batch.max.bytes"]
+        self._chains: dict[bytes, Chain] = {}
+
+    def judge(
+        self, plan: bytes, version: int, partition: int, topic_id: bytes, data: memoryview
+    ) -> Verdict:
+        """Judge what one partition of a Produce request carries."""
+        try:
+            chain = self._chains.get(plan) or self._chain(plan)
+        except ConfigurationError as error:
+            return unusable(TopicPlan.decode(plan), error)
+        try:
+            batch = read_batch(data, api_version=version, max_decompressed_bytes=self._limit)
+        except UnreadableRecords as error:
+            return refused(error.code, error.message, "")
+        return chain.judge(partition, UUID(bytes=topic_id), batch.records)
+
+    def _chain(self, plan: bytes) -> Chain:
+        if len(self._chains) >= _CHAINS_KEPT:
+            self._chains.clear()
+        chain = self._chains[plan] = Chain(TopicPlan.decode(plan), self._policies)
+        return chain
+
+
+def main() -> None:
+    """Run until the parent says CLOSE or goes away."""
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = socket.socket(fileno=int(sys.argv[1]))
+    inbox = _messages(parent)
+    first = next(inbox, None)
+    if first is None or first[0] != messages.LOAD:
+        return
+    path, properties = json.loads(bytes(first[1]))
+    try:
+        configuration = read_configuration(Path(path), properties)
+        _limit_memory(configuration["policy.worker.memory.max.bytes"])
+        policies = Policies(configuration, Plan(configuration).names)
+    except ConfigurationError as error:
+        parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
+        return
+    gc.collect()
+    gc.freeze()
+    parent.sendall(messages.message(messages.READY))
+    judge = Judge(configuration, policies)
+    header = messages.JUDGE_HEADER
+    for kind, body in inbox:
+        if kind != messages.JUDGE:
+            break
+        job, version, partition, topic_id, plan_size = header.unpack_from(body)
+        plan = bytes(body[header.size : header.size + plan_size])
+        try:
+            decided = judge.judge(
+                plan, version, partition, topic_id, body[header.size + plan_size :]
+            )
+        except Exception as error:
+            kind_of_error = type(error).__name__
+            decided = failed(
+                "of this topic",
+                f"could not be applied: {kind_of_error}",
+                detail=frames_of(error),
+                error_type=kind_of_error,
+            )
+        parent.sendall(messages.verdict(job, decided))
+        if decided.outcome is Outcome.FAILED and decided.error_type == "MemoryError":
+            # What is left of a process that ran out of memory is not trusted further.
+            break
+    for complaint in policies.close():
+        print(f"close() failed: {complaint}", file=sys.stderr)
+
+
+def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview]]:
+    """Read messages; a body is valid until the next one is asked for."""
+    prefix = bytearray(messages.PREFIX.size)
+    buffer = bytearray(2**18)
+    while _receive(parent, memoryview(prefix)):
+        length, kind = messages.PREFIX.unpack(prefix)
+        size = length - 1
+        if size > len(buffer):
+            buffer = bytearray(size)
+        view = memoryview(buffer)[:size]
+        if size and not _receive(parent, view):
+            return
+        yield kind, view
+        view.release()
+        if len(buffer) > _BUFFER_KEPT:
+            buffer = bytearray(2**18)
+
+
+def _receive(parent: socket.socket, view: memoryview) -> bool:
+    """Fill the view; False when the parent is gone."""
+    received = 0
+    while received < len(view):
+        with contextlib.suppress(InterruptedError):
+            count = parent.recv_into(view[received:], 0, socket.MSG_WAITALL)
+            if not count:
+                return False
+            received += count
+    return True
+
+
+def _limit_memory(most: int) -> None:
+    if most:
+        import resource  # noqa: PLC0415 - not on Windows
+
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _die_with_parent() -> None:
+    """End with the parent even inside an endless policy. Linux; elsewhere at the next read."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            sys.exit()
+
+
+if __name__ == "__main__":
+    main()

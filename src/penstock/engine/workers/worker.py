@@ -1,0 +1,199 @@
+"""The parent's end of one worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import structlog
+
+from penstock.engine.workers import messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.pool import Job
+
+log = structlog.get_logger()
+
+SENT_AHEAD = 2
+"""Batches a worker is sent before it answers, so that it does not wait for the next one."""
+
+_LINE_MAX = 2000
+
+
+class State(Enum):
+    """Where a worker is in its life."""
+
+    SPARE = "spare"
+    LOADING = "loading"
+    READY = "ready"
+    CLOSING = "closing"
+    DEAD = "dead"
+
+
+class Worker(asyncio.Protocol):
+    """One process: what it was sent, what it has yet to answer."""
+
+    def __init__(
+        self,
+        *,
+        on_state: Callable[[Worker], None],
+        on_verdict: Callable[[Worker, Job, Verdict], None],
+    ) -> None:
+        self.state = State.SPARE
+        self.was_ready = False
+        self.failure = ""
+        self.sent: deque[Job] = deque()
+        self.queue: deque[Job] = deque()
+        self.head_since = 0.0
+        self.idle_since = 0.0
+        self._on_state = on_state
+        self._on_verdict = on_verdict
+        self._buffer = bytearray()
+        self._loop = asyncio.get_running_loop()
+
+    async def start(self) -> None:
+        """Start the process; it waits for `load`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            for end in (ours, theirs):
+                for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                    end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-u",
+                "-m",
+                "penstock.engine.workers.process",
+                str(theirs.fileno()),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
+        self._output = self._loop.create_task(self._log_output())
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def load_factor(self) -> int:
+        """How many batches it has before it."""
+        return len(self.sent) + len(self.queue)
+
+    def load(self, message: bytes) -> None:
+        """Make a spare process load the policies."""
+        self.state = State.LOADING
+        self._transport.write(message)
+
+    def give(self, job: Job) -> None:
+        """Queue a batch."""
+        job.owner = self
+        if len(self.sent) < SENT_AHEAD:
+            self._send(job)
+        else:
+            self.queue.append(job)
+
+    def kill(self, why: str) -> None:
+        """End the process, and what it started, at once."""
+        self.failure = self.failure or why
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def close(self, timeout_s: float) -> None:
+        """Let it close its policies and end; kill it when that takes too long."""
+        if self.state is not State.DEAD:
+            self.state = State.CLOSING
+            self._transport.write(messages.message(messages.CLOSE))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._process.wait()
+        except TimeoutError:
+            self.kill("did not end in time")
+            await self._process.wait()
+        # What it started in its own session goes with it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        await self._output
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take READY, LOAD_FAILED and VERDICT messages."""
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        prefix = messages.PREFIX
+        while len(buffer) - start >= prefix.size:
+            length, kind = prefix.unpack_from(buffer, start)
+            end = start + prefix.size + length - 1
+            if len(buffer) < end:
+                break
+            body = bytes(buffer[start + prefix.size : end])
+            start = end
+            try:
+                self._take(kind, body)
+            except (ValueError, KeyError, TypeError, IndexError):
+                # Only a policy that writes to our socket can bring us here.
+                self.kill("sent what is not a message")
+        del buffer[:start]
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The process ended, or is about to."""
+        if self.state is State.DEAD:
+            return
+        self.state = State.DEAD
+        self.kill("ended")
+        self._on_state(self)
+
+    def _take(self, kind: int, body: bytes) -> None:
+        if kind == messages.VERDICT:
+            number, verdict = messages.read_verdict(body)
+            if not self.sent or self.sent[0].number != number:
+                raise ValueError("a verdict nobody waits for")
+            job = self.sent.popleft()
+            self.head_since = self._loop.time()
+            if self.queue:
+                self._send(self.queue.popleft())
+            elif not self.sent:
+                self.idle_since = self.head_since
+            self._on_verdict(self, job, verdict)
+        elif kind == messages.READY and self.state is State.LOADING:
+            self.state = State.READY
+            self.was_ready = True
+            self.idle_since = self._loop.time()
+            self._on_state(self)
+        elif kind == messages.LOAD_FAILED:
+            self.failure = body.decode("utf-8", "replace")
+
+    def _send(self, job: Job) -> None:
+        if not self.sent:
+            self.head_since = self._loop.time()
+        self.sent.append(job)
+        self._transport.writelines((job.header, job.plan, job.data))
+
+    async def _log_output(self) -> None:
+        """Log what policies print, marked as theirs."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        while True:
+            try:
+                line = await stdout.readline()
+            except ValueError:  # longer than the reader's limit; it dropped the line
+                continue
+            if not line:
+                return
+            text = line.decode("utf-8", "replace").rstrip()[:_LINE_MAX]
+            log.info("policy output", worker=self.pid, text=text)

@@ -1,0 +1,40 @@
+"""Policies over batches: KIP-686."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.policy.records import Record
+
+
+class RecordsPolicy:
+    """Judges the records of one partition together, all or nothing (KIP-686).
+
+    Each worker process has one instance a topic. ``configure`` is called once before the
+    first ``validate``, ``close`` once at the end; calls never overlap. Switched on by the
+    topic level keys ``records.policy.class.name`` and ``records.policy.enabled=true``::
+
+        class KeyRequired(RecordsPolicy):
+            def validate(self, topic, partition, records):
+                if any(not record.has_key for record in records):
+                    raise PolicyViolationException(f"every record of {topic} needs a key")
+    """
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Receive the whole configuration file, as text by key."""
+
+    def validate(self, topic: str, partition: int, records: Iterable[Record]) -> None:
+        """Return to let the batch pass; raise ``PolicyViolationException`` to refuse it.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition's number.
+            records: In the producer's order; may be iterated more than once.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what ``configure`` acquired."""

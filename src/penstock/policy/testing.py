@@ -1,0 +1,136 @@
+"""Unit tests of policies, without a cluster: the engine of the gateway, in this process.
+
+::
+
+    from penstock.policy import Record
+    from penstock.policy.testing import judge
+
+    def test_orders_need_a_key():
+        [good, bad] = judge(KeyRequired, [Record(0, b"k", b"v"), {"value": b"v"}])
+        assert good.outcome == "accepted"
+        assert bad.message == "a key is required"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
+
+from penstock.policy.records import Header, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.engine.verdict import Verdict as _BatchVerdict
+
+TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
+"""The topic id that policies see here unless another is given."""
+
+
+class Verdict(NamedTuple):
+    """What became of one record; the fields of the Spark door's `verdict` column.
+
+    Attributes:
+        outcome: `accepted`, `refused`, or `failed`: the policy raised something else.
+        policy: The class that decided; empty where it was accepted.
+        code: Kafka's error code; 0 where it was accepted.
+        message: The text for the client, or None.
+    """
+
+    outcome: str
+    policy: str = ""
+    code: int = 0
+    message: str | None = None
+
+
+def judge(
+    policy: Any,
+    records: Iterable[Any],
+    *,
+    topic: str = "test",
+    partition: int = 0,
+    configs: Mapping[str, str] | None = None,
+    validation_policy: str = "",
+    topic_id: UUID = TOPIC_ID,
+) -> list[Verdict]:
+    """Judge records by one policy as the gateway would, and give a verdict for each.
+
+    The policy is made (if a class is given), configured, asked and closed as in a worker.
+    The records are one batch: a `RecordsPolicy` accepts or refuses them together; one bad
+    record does not change what this returns for its neighbours, although the gateway would
+    refuse the batch they came in.
+
+    Args:
+        policy: A class or an instance of the interfaces of KIP-686, 729 or 940 (or one
+            with the same methods).
+        records: `Record`s, mappings with some of `key`, `value`, `headers`, `timestamp`, or
+            values alone: bytes, str (as UTF-8), None.
+        topic: The topic's name.
+        partition: The partition's number.
+        configs: What `configure()` receives.
+        validation_policy: The topic's `record.validation.policy` (KIP-940).
+        topic_id: The topic's id (KIP-940).
+
+    Returns:
+        One verdict a record, in order.
+
+    Raises:
+        TypeError: `policy` is none of the interfaces.
+        ConfigurationError: It cannot be made or configured.
+    """
+    # Imported here so that a policy's own import of penstock.policy loads nothing else.
+    from penstock.engine.single import judge_by  # noqa: PLC0415
+
+    views = [_record(record) for record in records]
+    verdict = judge_by(
+        policy,
+        views,
+        topic=topic,
+        partition=partition,
+        properties=dict(configs or {}),
+        setting=validation_policy,
+        topic_id=topic_id,
+        file=Path("configs"),
+    )
+    return _spread(verdict, len(views))
+
+
+def _record(given: Any) -> Record:
+    if isinstance(given, Record):
+        return given
+    if isinstance(given, Mapping):
+        unknown = set(given) - {"key", "value", "headers", "timestamp"}
+        if unknown:
+            raise TypeError(f"a record has no {', '.join(sorted(map(str, unknown)))}")
+        headers = given.get("headers") or ()
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        return Record(
+            given.get("timestamp", -1),
+            _bytes(given.get("key")),
+            _bytes(given.get("value")),
+            tuple(Header(key, _bytes(value)) for key, value in pairs),
+        )
+    return Record(-1, None, _bytes(given))
+
+
+def _bytes(given: Any) -> bytes | None:
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if isinstance(given, (bytearray, memoryview)):
+        return bytes(given)
+    raise TypeError(f"bytes, str or None are wanted, not {type(given).__name__}")
+
+
+def _spread(verdict: _BatchVerdict, count: int) -> list[Verdict]:
+    """Give each record its own verdict."""
+    whole = Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+    if not verdict.record_errors:
+        return [whole] * count
+    result = [Verdict("accepted")] * count
+    for error in verdict.record_errors:
+        result[error.index] = Verdict("refused", error.policy, verdict.code, error.message)
+    return result

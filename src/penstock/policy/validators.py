@@ -1,0 +1,103 @@
+"""Policies over single records: KIP-729 (a chain for all topics), KIP-940 (one, by topic)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.policy.exceptions import InvalidRecordException
+    from penstock.policy.records import Header, RecordProxy, TopicIdPartition, TopicPartition
+
+ALL: Final = 2**63 - 1
+"""Every byte, however long: Java's ``Long.MAX_VALUE``."""
+
+
+class BrokerRecordValidator:
+    """A link of the chain ``record.validator.classes`` (KIP-729): every record of every topic.
+
+    One instance a worker process, made by calling the class without arguments; the
+    proposal gives it neither ``configure`` nor ``close``. Calls never overlap::
+
+        class KeyRequired(BrokerRecordValidator):
+            def validate_record(self, topic_partition, key, value, headers):
+                if key is None:
+                    return InvalidRecordException("a key is required")
+                return None
+    """
+
+    def validate_record(
+        self,
+        topic_partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> InvalidRecordException | None:
+        """Return None to let the record pass, or the exception that says why not.
+
+        The first validator of the chain that objects decides; the records after it are
+        still looked at, so that the client learns of all of them at once. A raised
+        ``InvalidRecordException`` counts as a returned one.
+        """
+        raise NotImplementedError
+
+
+class RecordIntrospectionHints(NamedTuple):
+    """How much of a record the policy will look at (KIP-940); the rest is not given to it.
+
+    Attributes:
+        access_headers: Whether headers are looked at.
+        access_key_bytes: How many bytes of the key, from its start: 0 for none of it,
+            ``ALL`` for the whole. A policy that reads a schema id needs 5.
+        access_value_bytes: The same for the value.
+    """
+
+    access_headers: bool = True
+    access_key_bytes: int = ALL
+    access_value_bytes: int = ALL
+
+
+class TopicMetadata(NamedTuple):
+    """Where a record is going (KIP-940).
+
+    Attributes:
+        topic_id_partition: The partition, with the topic's name and id.
+        validation_policy: The value of the topic's ``record.validation.policy``; what it
+            means is the policy's own business.
+    """
+
+    topic_id_partition: TopicIdPartition
+    validation_policy: str
+
+
+class RecordValidationPolicy:
+    """Judges single records of the topics that ask for it (KIP-940).
+
+    One class for the gateway, ``record.validation.policy.class.name``; it runs for topics
+    that have a ``record.validation.policy``, and reads there what to do. Each worker
+    process has one instance: ``configure`` once, then ``get_hints`` once, then any number
+    of ``validate``, then ``close`` once. Calls never overlap::
+
+        class HeaderRequired(RecordValidationPolicy):
+            def get_hints(self):
+                return RecordIntrospectionHints(True, 0, 0)
+
+            def validate(self, topic, record):
+                if not any(header.key == topic.validation_policy for header in record.headers):
+                    raise InvalidRecordException(f"header {topic.validation_policy} is missing")
+    """
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Receive the whole configuration file, as text by key."""
+
+    def get_hints(self) -> RecordIntrospectionHints:
+        """Say how much of a record ``validate`` looks at; everything, unless overridden."""
+        return RecordIntrospectionHints()
+
+    def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
+        """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what ``configure`` acquired."""
