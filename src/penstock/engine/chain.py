@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.configuration import ConfigurationError
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
+    from penstock.configuration import ConfigurationError
     from penstock.engine.plan import TopicPlan
     from penstock.engine.policies import Policies
 

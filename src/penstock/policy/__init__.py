@@ -10,7 +10,7 @@ records in a unit test, without a cluster.
 | KIP-108  | `CreateTopicPolicy`         | topics to be created  | `PolicyViolationException`     |
 | KIP-133  | `AlterConfigPolicy`         | configs to be altered | `PolicyViolationException`     |
 | KIP-686  | `RecordsPolicy`             | batches of one topic  | `PolicyViolationException`     |
-| KIP-729  | `BrokerRecordValidator`     | records of all topics | returning `InvalidRecordException` |
+| KIP-729  | `BrokerRecordValidator`     | records of all topics | an `InvalidRecordException`     |
 | KIP-905  | `ProduceRequestInterceptor` | maps or drops records | the skip exception             |
 | KIP-940  | `RecordValidationPolicy`    | records of some topics | `InvalidRecordException`      |
 """

@@ -1,4 +1,4 @@
-"""What a policy raises to say no. Each exception takes one message: the text the producer prints."""
+"""What a policy raises to say no. Each takes one message: the text the producer prints."""
 
 
 class PolicyException(Exception):  # noqa: N818 - the subclasses carry Kafka's names

@@ -1,0 +1,5 @@
+"""Kafka's bytes, without sockets: frames, the two Produce messages, broker addresses.
+
+What is not changed is not decoded: messages are read as positions in the original bytes and
+changed by splicing. Kafka's message schemas come from the `kio` library.
+"""

@@ -67,9 +67,14 @@ class Job:
 class Pool:
     """Runs the policies of one configuration."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
-        self._size: int = configuration["policy.workers"]
+    def __init__(self, configuration: Configuration, *, size: int | None = None) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            configuration: Names the policies.
+            size: How many workers; `policy.workers` unless given.
+        """
+        self._size: int = size or configuration["policy.workers"]
         self._timeout_s: float = configuration["policy.timeout.ms"] / 1000
         self._load_message = messages.load(configuration.path, configuration.properties)
         self._slots: list[Worker | None] = [None] * self._size

@@ -108,7 +108,7 @@ def main() -> None:
             # What is left of a process that ran out of memory is not trusted further.
             break
     for complaint in policies.close():
-        print(f"close() failed: {complaint}", file=sys.stderr)
+        sys.stderr.write(f"close() failed: {complaint}\n")
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview]]:

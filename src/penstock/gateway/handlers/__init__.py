@@ -1,0 +1,1 @@
+"""One file for each API that is more than narrowed or readdressed."""

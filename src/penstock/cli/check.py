@@ -1,0 +1,68 @@
+"""Load everything as the gateway would, print the plan for each topic pattern, contact nothing.
+
+The classes are shown by name, in the order in which they judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from penstock.configuration import load_configuration
+from penstock.engine.plan import Plan
+from penstock.engine.workers.pool import Pool
+from penstock.gateway.server import Gateway
+
+if TYPE_CHECKING:
+    import argparse
+
+    from penstock.configuration import Configuration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("file", metavar="FILE", help="the configuration, a .properties file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; give its exit code."""
+    configuration = load_configuration(options.file)
+    asyncio.run(_load(configuration))
+    print("\n".join(describe(configuration)))
+    for warning in configuration.warnings:
+        print(f"warning: {warning}")
+    print("ok")
+    return 0
+
+
+async def _load(configuration: Configuration) -> None:
+    """Load the policies in a worker, as the gateway does."""
+    Gateway(configuration)
+    if any(Plan(configuration).names.values()):
+        pool = Pool(configuration, size=1)
+        await pool.start()
+        await pool.close()
+
+
+def describe(configuration: Configuration) -> list[str]:
+    """Give the plan as lines: each topic pattern of the file and what judges its topics.
+
+    A pattern is shown with the policies of a topic that matches it and no longer pattern.
+    """
+    plan = Plan(configuration)
+    lines = [f"configuration {configuration.path}"]
+    for glob in plan.globs:
+        lines.append(f"topics {glob}")
+        found = plan.for_topic(glob)
+        if found is None:
+            lines.append("  no policy")
+            continue
+        setting = f"  record.validation.policy={found.validation_setting}"
+        steps = [f"batch   {found.records_policy}"] if found.records_policy else []
+        steps += [f"record  {name}" for name in found.validators]
+        if found.validation_policy:
+            steps.append(f"record  {found.validation_policy}{setting}")
+        lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
+    if "*" not in plan.globs:
+        lines += ["topics *", "  no policy"]
+    return lines

@@ -1,0 +1,239 @@
+"""Moves the bytes of one client and of its connection to a broker; `session` decides.
+
+Back-pressure: whoever cannot take more stops the other side from being read, and so does a
+client whose requests pile up behind a verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.gateway.session import Session
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.gateway.server import Gateway
+
+log = structlog.get_logger()
+
+WAITING_MOST_BYTES: Final = 4 * 2**20
+"""A client is not read while more of it waits behind a verdict (one request may be larger)."""
+WRITE_BUFFER_BYTES: Final = 256 * 1024
+CONNECT_TIMEOUT_S: Final = 10.0
+
+
+class Upstream(asyncio.Protocol):
+    """The broker's side."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The broker accepted."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """The broker sent something."""
+        self._client.from_broker(data)
+
+    def pause_writing(self) -> None:
+        """The broker takes no more for now."""
+        self._client.pause("broker")
+
+    def resume_writing(self) -> None:
+        """The broker takes more."""
+        self._client.resume("broker")
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The broker is gone."""
+        self._client.broker_gone()
+
+
+class Client(asyncio.Protocol):
+    """The client's side, and the owner of both."""
+
+    def __init__(self, gateway: Gateway, node: int | None) -> None:
+        """Make one for an accepted connection.
+
+        Args:
+            gateway: Who accepted it.
+            node: The broker it is meant for; None for the bootstrap address.
+        """
+        self._gateway = gateway
+        self._node = node
+        self._upstream = Upstream(self)
+        self._session: Session | None = None
+        self._pauses: set[str] = set()
+        self._closed = False
+        self._closing = False
+        self.last_active = gateway.loop.time()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected: connect to its broker, then read it."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._gateway.clients.add(self)
+        self.pause("connecting")
+        self._connecting = self._gateway.loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        transport = await self._gateway.connect_upstream(self._node, self._upstream)
+        if transport is None:
+            self.close()
+            return
+        if self._closed:
+            transport.close()
+            return
+        self._session = Session(
+            self._gateway,
+            client=_Writer(self._transport),
+            upstream=_Writer(transport),
+            request_most_bytes=self._gateway.request_most_bytes,
+            on_done=self.close,
+            on_progress=self._progress,
+        )
+        if self._closing:
+            self._session.end()
+        self.resume("connecting")
+
+    def data_received(self, data: bytes) -> None:
+        """The client sent something."""
+        self.last_active = self._gateway.loop.time()
+        session = self._session
+        if session is None:  # paused until the broker accepted
+            return
+        try:
+            session.client_data(data)
+        except WireError as error:
+            self._protocol_error("client", error)
+            return
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            self.close()
+            return
+        if session.waiting_bytes > WAITING_MOST_BYTES:
+            self.pause("waiting")
+
+    def from_broker(self, data: bytes) -> None:
+        """The broker sent something."""
+        self.last_active = self._gateway.loop.time()
+        if self._session is None or self._closed:
+            return
+        try:
+            self._session.upstream_data(data)
+        except WireError as error:
+            self._protocol_error("broker", error)
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            self.close()
+
+    def _progress(self) -> None:
+        if self._session is not None and self._session.waiting_bytes <= WAITING_MOST_BYTES:
+            self.resume("waiting")
+
+    def _protocol_error(self, side: str, error: WireError) -> None:
+        log.warning("closing a connection", side=side, peer=self._peer(), reason=str(error))
+        self.close()
+
+    def _peer(self) -> str:
+        peer = self._transport.get_extra_info("peername")
+        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
+
+    def pause(self, reason: str) -> None:
+        """Stop reading the client."""
+        if not self._pauses and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._pauses.add(reason)
+
+    def resume(self, reason: str) -> None:
+        """Read the client again, if nothing else is against it."""
+        if reason in self._pauses:
+            self._pauses.discard(reason)
+            if not self._pauses and not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """The client takes no more for now."""
+        if self._upstream.transport is not None and not self._upstream.transport.is_closing():
+            self._upstream.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client takes more."""
+        if self._upstream.transport is not None and not self._upstream.transport.is_closing():
+            self._upstream.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        """Nothing more comes from the client, but it may still read answers."""
+        self._client_gone()
+        return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The client is gone."""
+        self.resume_writing()
+        self._client_gone()
+        if self._upstream.transport is None or self._upstream.transport.is_closing():
+            self._gateway.clients.discard(self)
+
+    def _client_gone(self) -> None:
+        if self._closed:
+            return
+        if self._session is None:
+            self.close()
+        else:
+            self._session.client_gone()
+
+    def broker_gone(self) -> None:
+        """The broker closed the connection: so do we, after sending what it had answered."""
+        self.close()
+        self._gateway.clients.discard(self)
+
+    def end(self) -> None:
+        """Answer what is in flight, then close."""
+        self._closing = True
+        if self._session is not None:
+            self._session.end()
+
+    def close(self) -> None:
+        """Close both connections after flushing what was written to them."""
+        if self._closed:
+            return
+        self._closed = True
+        self._transport.close()
+        if self._upstream.transport is not None:
+            self._upstream.transport.close()
+        else:
+            self._gateway.clients.discard(self)
+
+    def abort(self) -> None:
+        """Close both connections at once."""
+        self._closed = True
+        self._transport.abort()
+        if self._upstream.transport is not None:
+            self._upstream.transport.abort()
+        self._gateway.clients.discard(self)
+
+
+class _Writer:
+    """Writes to a transport as long as it is open."""
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes | memoryview) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
+        if not self._transport.is_closing():
+            self._transport.writelines(list(data))

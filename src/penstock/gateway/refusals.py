@@ -1,0 +1,75 @@
+"""Logs refusals: what, where, who, why. At most some lines a second for the same reason."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.engine.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.gateway.handlers.produce import Refused
+
+log = structlog.get_logger()
+
+_LINES_A_SECOND: Final = 10
+_REASONS_MAX: Final = 1000
+
+
+class RefusalLog:
+    """Writes one line for each refused partition, until they are too many."""
+
+    def __init__(self, watch: Callable[[Refused], None] | None = None) -> None:
+        self._watch = watch
+        self._second = 0
+        self._lines: dict[tuple[str, int, str], int] = {}
+
+    def take(self, refused: Refused) -> None:
+        """Log a refusal, and show it to who watches."""
+        if self._watch is not None:
+            self._watch(refused)
+        verdict = refused.verdict
+        second = int(time.monotonic())
+        if second != self._second:
+            self._report_left_out()
+            self._second = second
+        reason = (refused.topic, verdict.code, verdict.policy)
+        if len(self._lines) >= _REASONS_MAX and reason not in self._lines:
+            return
+        count = self._lines[reason] = self._lines.get(reason, 0) + 1
+        if count > _LINES_A_SECOND:
+            return
+        write = log.error if verdict.outcome is Outcome.FAILED else log.info
+        write(
+            "records refused" if verdict.outcome is Outcome.REFUSED else "policy failed",
+            topic=refused.topic,
+            partition=refused.partition,
+            client_id=refused.client_id,
+            code=verdict.code,
+            policy=verdict.policy,
+            message=_first(refused),
+            **({"records": len(verdict.record_errors)} if verdict.record_errors else {}),
+            **({"detail": verdict.detail} if verdict.detail else {}),
+        )
+
+    def _report_left_out(self) -> None:
+        for (topic, code, policy), count in self._lines.items():
+            if count > _LINES_A_SECOND:
+                log.info(
+                    "refusals not logged singly",
+                    topic=topic,
+                    code=code,
+                    policy=policy,
+                    count=count - _LINES_A_SECOND,
+                )
+        self._lines.clear()
+
+
+def _first(refused: Refused) -> str | None:
+    """The text that says most: the first record's, or the batch's."""
+    errors = refused.verdict.record_errors
+    return errors[0].message if errors else refused.verdict.message

@@ -1,0 +1,54 @@
+"""Which APIs are looked at, and in which versions. All others pass as the bytes they came in.
+
+ApiVersions is narrowed to these ranges, and a request outside of them ends the connection,
+as a broker ends it for a version that it does not serve.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.wire.addresses import holds_addresses, last_known_version
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 17, 18, 55, 60
+SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
+
+RANGES: Final[dict[int, tuple[int, int]]] = {
+    # 0 to 2 stay announced: brokers announce what they no longer serve there, because
+    # librdkafka decides about compression by it (KAFKA-18659).
+    PRODUCE: (0, 13),
+    # From 16 on a response may name leaders' addresses, behind the records (KIP-951); a
+    # frame's length comes first, so replacing them would mean to hold every fetch in memory.
+    # What clients lose is a hint: they learn of a new leader from Metadata, as before.
+    FETCH: (0, 15),
+    METADATA: (0, last_known_version(METADATA)),
+    FIND_COORDINATOR: (0, last_known_version(FIND_COORDINATOR)),
+    # After version 0 come tokens without a header, which nothing tells from requests.
+    SASL_HANDSHAKE: (1, last_known_version(SASL_HANDSHAKE)),
+    API_VERSIONS: (0, 4),
+    DESCRIBE_QUORUM: (0, last_known_version(DESCRIBE_QUORUM)),
+    DESCRIBE_CLUSTER: (0, last_known_version(DESCRIBE_CLUSTER)),
+    SHARE_FETCH: (0, last_known_version(SHARE_FETCH)),
+    SHARE_ACKNOWLEDGE: (0, last_known_version(SHARE_ACKNOWLEDGE)),
+}
+
+_ADDRESSED: Final = frozenset(
+    (api_key, version)
+    for api_key, (first, last) in RANGES.items()
+    for version in range(max(first, 3) if api_key == PRODUCE else first, last + 1)
+    if api_key not in {API_VERSIONS, SASL_HANDSHAKE}
+    and not (api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE} and version == 0)
+    and holds_addresses(api_key, version)
+)
+
+
+def in_range(api_key: int, version: int) -> bool:
+    """Tell whether a request may pass."""
+    first, last = RANGES.get(api_key, (0, 2**15))
+    return first <= version <= last
+
+
+def may_hold_addresses(api_key: int, version: int) -> bool:
+    """Tell whether a response has to be searched for brokers' addresses."""
+    return (api_key, version) in _ADDRESSED

@@ -1,0 +1,411 @@
+"""One client's conversation with one broker, without sockets: bytes in, bytes out.
+
+Theory of operation. Requests are cut into frames. Most are streamed on as they come. A
+Produce request is held, judged, and released; what came after it waits behind it, so that
+requests reach the broker in the client's order. Released requests stand in `_replies` in
+that order; those that the broker was sent stand in `_expected` too, along with questions of
+our own. A broker answers in order, so its next response belongs to the first of `_expected`,
+and that one is always the first of `_replies` by then, unless it is our own question.
+
+Rules for the next editor: nothing here blocks; nothing is sent to the broker in the middle
+of a streamed request; an exchange is answered exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange
+from penstock.gateway.routing import (
+    API_VERSIONS,
+    METADATA,
+    PRODUCE,
+    RANGES,
+    in_range,
+    may_hold_addresses,
+)
+from penstock.wire import api_versions, produce
+from penstock.wire.addresses import replace_addresses
+from penstock.wire.errors import WireError
+from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
+from penstock.wire.primitives import INT16, INT32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from penstock.gateway.addresses import Addresses
+    from penstock.gateway.handlers.produce import Policies, Refused
+
+    Buffers = Sequence[bytes | memoryview]
+
+RESPONSE_MOST_BYTES = 2**31 - 1
+_OWN_CORRELATION_ID = 0x50454E53
+_BARRIER = INT32.pack(10) + INT16.pack(API_VERSIONS) + INT16.pack(0)
+_BARRIER += INT32.pack(_OWN_CORRELATION_ID) + INT16.pack(-1)
+
+
+class Transport(Protocol):
+    """What a session writes to."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send bytes."""
+
+    def writelines(self, data: Iterable[bytes | memoryview]) -> None:
+        """Send several buffers, in order."""
+
+
+class Host(Protocol):
+    """What a session needs of the gateway."""
+
+    @property
+    def policies(self) -> Policies:
+        """The policies in force now."""
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where brokers are."""
+
+    def refused(self, refused: Refused) -> None:
+        """Records were refused."""
+
+
+class Exchange:
+    """A request on its way, and the response to it."""
+
+    __slots__ = ("answer", "answered", "api_key", "complete", "correlation_id", "flowing",
+                 "pieces", "started", "transform", "version")  # fmt: skip
+
+    def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.pieces: list[bytes | memoryview] = []
+        self.complete = False
+        self.started = True
+        self.flowing = False
+        self.answered = True
+        self.transform: Callable[[bytes], Buffers] | None = None
+        self.answer: Buffers | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may go to the broker."""
+        return True
+
+
+class Question:
+    """A request of our own."""
+
+    __slots__ = ("correlation_id", "on_response")
+
+    def __init__(self, on_response: Callable[[bytes], None]) -> None:
+        self.correlation_id = _OWN_CORRELATION_ID
+        self.on_response = on_response
+
+
+class Session:
+    """The state of one conversation."""
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        client: Transport,
+        upstream: Transport,
+        request_most_bytes: int,
+        on_done: Callable[[], None],
+        on_progress: Callable[[], None],
+    ) -> None:
+        """Begin.
+
+        Args:
+            host: The gateway.
+            client: Where responses go.
+            upstream: Where requests go.
+            request_most_bytes: `socket.request.max.bytes`.
+            on_done: Called when both connections are to be closed: what was written may
+                still be flushed, nothing more will come.
+            on_progress: Called when what waited for a verdict has moved on.
+        """
+        self.host = host
+        self._client = client
+        self._upstream = upstream
+        self._on_done = on_done
+        self._on_progress = on_progress
+        self.topics = KnownTopics()
+        self._requests = FrameReader(
+            head_bytes=REQUEST_HEAD_BYTES,
+            most_bytes=request_most_bytes,
+            on_head=self._request_head,
+            on_frame=self._request_frame,
+            on_piece=self._request_piece,
+        )
+        self._responses = FrameReader(
+            head_bytes=RESPONSE_HEAD_BYTES,
+            most_bytes=RESPONSE_MOST_BYTES,
+            on_head=self._response_head,
+            on_frame=self._response_frame,
+            on_piece=self._response_piece,
+        )
+        self._arriving: Exchange | None = None
+        self._pending: deque[Exchange | ProduceExchange] = deque()
+        self._replies: deque[Exchange | ProduceExchange] = deque()
+        self._expected: deque[Exchange | ProduceExchange | Question] = deque()
+        self._waiting_bytes = 0
+        self._unconfirmed = False
+        self._ending = False
+        self._done = False
+
+    # What the shell tells
+
+    def client_data(self, data: bytes) -> None:
+        """Take bytes from the client.
+
+        Raises:
+            WireError: They are not Kafka's protocol; the connection cannot go on.
+        """
+        self._requests.feed(data)
+        if self._ending and self._requests.between_frames:
+            self._requests.stop()
+
+    def upstream_data(self, data: bytes) -> None:
+        """Take bytes from the broker.
+
+        Raises:
+            WireError: They are not Kafka's protocol; the connection cannot go on.
+        """
+        self._responses.feed(data)
+
+    def client_gone(self) -> None:
+        """Nothing more comes from the client: what it sent is still judged and stored."""
+        self._requests.stop()
+        if self._arriving is not None and not self._arriving.complete:
+            if self._arriving.flowing:
+                self._finish()  # the broker has half of a request, and will never have the rest
+                return
+            if self._pending and self._pending[-1] is self._arriving:
+                self._pending.pop()
+            self._arriving = None
+        self.end()
+
+    def end(self) -> None:
+        """Answer what is in flight, take nothing new, and be done."""
+        self._ending = True
+        if self._requests.between_frames:
+            self._requests.stop()
+        self._end_when_idle()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes wait behind a verdict, or are held for one."""
+        return self._waiting_bytes
+
+    # Requests
+
+    def _request_head(self, head: bytes) -> bool:
+        api_key = INT16.unpack_from(head, 4)[0]
+        version = INT16.unpack_from(head, 6)[0]
+        exchange = Exchange(api_key, version, INT32.unpack_from(head, 8)[0])
+        if api_key == API_VERSIONS and version > api_versions.LAST_VERSION:
+            self._arriving = exchange
+            return True
+        if not in_range(api_key, version):
+            raise WireError(f"API key {api_key} version {version}")
+        self._arriving = exchange
+        if api_key == PRODUCE:
+            return self._produce_head(exchange)
+        if api_key == API_VERSIONS:
+            exchange.transform = lambda frame: api_versions.narrow(frame, version, RANGES)
+        elif may_hold_addresses(api_key, version):
+            replace = self.host.addresses.for_clients
+            if api_key == METADATA:
+                replace = self.host.addresses.learn_for_clients
+            exchange.transform = lambda frame: replace_addresses(frame, api_key, version, replace)
+        self._enqueue(exchange)
+        return False
+
+    def _produce_head(self, exchange: Exchange) -> bool:
+        judged = not self.host.policies.plan.is_empty
+        if exchange.version < produce.FIRST_VERSION:
+            if judged:
+                # Kafka 4 serves none of them; an older broker would store them unjudged.
+                raise WireError(f"Produce version {exchange.version}")
+            self._enqueue(exchange)
+            return False
+        if may_hold_addresses(PRODUCE, exchange.version):
+            exchange.transform = lambda frame: replace_addresses(
+                frame, PRODUCE, exchange.version, self.host.addresses.learn_for_clients
+            )
+        # Streamed if nothing judges it, but whether an answer will come stands behind the head.
+        exchange.started = False
+        return judged
+
+    def _request_frame(self, frame: bytes) -> None:
+        arriving, self._arriving = self._arriving, None
+        assert arriving is not None
+        arriving.complete = True
+        if arriving.api_key == API_VERSIONS:
+            arriving.answer = [api_versions.unsupported(arriving.correlation_id)]
+            self._enqueue(arriving)
+            return
+        exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
+        self._waiting_bytes += len(frame)
+        self._pending.append(exchange)
+        exchange.begin(self)
+
+    def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
+        exchange = self._arriving
+        assert exchange is not None
+        exchange.complete = last
+        if exchange.flowing:
+            self._upstream.write(piece)
+        elif not exchange.started:
+            self._start_produce(exchange, piece)
+        else:
+            self._hold(exchange, piece)
+        if last:
+            self._arriving = None
+            if self._ending:
+                self._end_when_idle()
+
+    def _start_produce(self, exchange: Exchange, piece: bytes | memoryview) -> None:
+        """Stream a Produce request on as soon as it is known whether an answer will come."""
+        self._hold(exchange, piece)
+        acks = produce.read_acks(b"".join(exchange.pieces))
+        if acks is not None:
+            exchange.started = True
+            exchange.answered = acks != 0
+            self._enqueue(exchange)
+        elif exchange.complete:
+            raise WireError("a Produce request that ends too early")
+
+    def _hold(self, exchange: Exchange, piece: bytes | memoryview) -> None:
+        exchange.pieces.append(bytes(piece))
+        self._waiting_bytes += len(piece)
+
+    def _enqueue(self, exchange: Exchange) -> None:
+        """Send a request on at once, or behind those that wait."""
+        if self._pending:
+            self._pending.append(exchange)
+        else:
+            self._release(exchange)
+
+    def advance(self) -> None:
+        """Send on what has been decided, in order."""
+        while self._pending and self._pending[0].ready and not self._done:
+            self._release(self._pending.popleft())
+        self._on_progress()
+        if self._ending:
+            self._end_when_idle()
+
+    def _release(self, exchange: Exchange | ProduceExchange) -> None:
+        if isinstance(exchange, ProduceExchange):
+            self._release_judged(exchange)
+            return
+        if exchange.answer is not None:
+            self._replies.append(exchange)
+            self._flush()
+            return
+        exchange.flowing = True
+        if exchange.answered:
+            self._replies.append(exchange)
+            self._expected.append(exchange)
+        else:
+            self._unconfirmed = True
+        if exchange.pieces:
+            self._waiting_bytes -= sum(map(len, exchange.pieces))
+            self._upstream.writelines(exchange.pieces)
+            exchange.pieces = []
+
+    def _release_judged(self, exchange: ProduceExchange) -> None:
+        self._waiting_bytes -= len(exchange.request.frame)
+        outgoing = exchange.outgoing()
+        if outgoing:
+            self._upstream.writelines(outgoing)
+        if exchange.request.acks == 0:
+            self._unconfirmed = self._unconfirmed or bool(outgoing)
+            if exchange.refusals:
+                self._break_off()
+            return
+        self._replies.append(exchange)
+        if outgoing:
+            self._expected.append(exchange)
+        else:
+            exchange.answer = exchange.local_answer()
+            self._flush()
+
+    def _break_off(self) -> None:
+        """End as a broker does after an error that acks=0 leaves it no way to tell."""
+        self._requests.stop()
+        self._pending.clear()
+        self._unconfirmed = True
+        self.end()
+
+    # Responses
+
+    def _response_head(self, head: bytes) -> bool:
+        if not self._expected:
+            raise WireError("a response to no request")
+        expected = self._expected[0]
+        if INT32.unpack_from(head, 4)[0] != expected.correlation_id:
+            raise WireError("a response to another request than the next one")
+        return isinstance(expected, Question) or expected.transform is not None
+
+    def _response_frame(self, frame: bytes) -> None:
+        expected = self._expected.popleft()
+        if isinstance(expected, Question):
+            expected.on_response(frame)
+        else:
+            assert expected.transform is not None
+            expected.answer = expected.transform(frame)
+            self._flush()
+        if self._ending:
+            self._end_when_idle()
+
+    def _response_piece(self, piece: bytes | memoryview, last: bool) -> None:
+        self._client.write(piece)
+        if last:
+            self._expected.popleft()
+            self._replies.popleft()
+            self._flush()
+            if self._ending:
+                self._end_when_idle()
+
+    def _flush(self) -> None:
+        """Send the answers that are next in turn."""
+        while self._replies and self._replies[0].answer is not None:
+            self._client.writelines(self._replies.popleft().answer or ())
+
+    # Questions of our own
+
+    def ask(self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]) -> None:
+        """Ask the broker something over the client's connection.
+
+        Args:
+            request: Makes the frame from a correlation id.
+            on_response: Called with the response's frame.
+        """
+        self._expected.append(Question(on_response))
+        self._upstream.write(request(_OWN_CORRELATION_ID))
+
+    def _end_when_idle(self) -> None:
+        if self._done or self._pending or self._expected or self._replies:
+            return
+        if self._arriving is not None and not self._arriving.complete:
+            return
+        if self._unconfirmed:
+            # What was sent with acks=0 is confirmed by nothing, and closing may reset the
+            # connection before the broker has read it: ask something, and wait for that.
+            self._unconfirmed = False
+            self._expected.append(Question(lambda _: None))
+            self._upstream.write(_BARRIER)
+            return
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._done:
+            self._done = True
+            self._requests.stop()
+            self._responses.stop()
+            self._on_done()

@@ -1,0 +1,103 @@
+"""Cuts a stream of bytes into Kafka's frames: 4 bytes of length, then so many bytes.
+
+A frame is either held until it is whole, or handed on piece by piece as it comes; which, is
+decided when its first bytes are there. Nothing is set aside for a frame before its bytes
+arrive, so an announced length costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LENGTH_BYTES = 4
+REQUEST_HEAD_BYTES = 12
+"""Length, API key (2), API version (2), correlation id (4)."""
+RESPONSE_HEAD_BYTES = 8
+"""Length, correlation id (4)."""
+
+
+class FrameReader:
+    """Tells of frames, from chunks of any size. The bytes it hands on include the length."""
+
+    def __init__(
+        self,
+        *,
+        head_bytes: int,
+        most_bytes: int,
+        on_head: Callable[[bytes], bool],
+        on_frame: Callable[[bytes], None],
+        on_piece: Callable[[bytes | memoryview, bool], None],
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            head_bytes: How many bytes, length included, `on_head` needs.
+            most_bytes: The largest length accepted.
+            on_head: A frame begins; returns whether to hold it (True) or to stream it.
+            on_frame: A held frame is whole.
+            on_piece: A part of a streamed frame, the first with its head, and whether it is
+                the last.
+        """
+        self._on_head = on_head
+        self._on_frame = on_frame
+        self._on_piece = on_piece
+        self._head_bytes = head_bytes
+        self._most_bytes = most_bytes
+        self._head = b""
+        self._left = 0
+        self._held: list[bytes | memoryview] | None = None
+        self._stopped = False
+
+    @property
+    def between_frames(self) -> bool:
+        """Whether the last frame is complete and the next has not begun."""
+        return not self._left and not self._head
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of an incomplete frame is being held."""
+        return sum(map(len, self._held)) if self._held else 0
+
+    def stop(self) -> None:
+        """Ignore everything from here on."""
+        self._stopped = True
+
+    def feed(self, data: bytes) -> None:
+        """Take the next chunk.
+
+        Raises:
+            WireError: A length is impossible or above the limit.
+        """
+        if self._head:
+            data, self._head = self._head + data, b""
+        position, end = 0, len(data)
+        while position < end and not self._stopped:
+            if not self._left:
+                if end - position < self._head_bytes:
+                    self._head = data[position:]
+                    return
+                self._begin(data[position : position + self._head_bytes])
+            take = min(self._left, end - position)
+            part = data if take == end else memoryview(data)[position : position + take]
+            position += take
+            self._left -= take
+            if self._held is None:
+                self._on_piece(part, not self._left)
+            elif self._left:
+                self._held.append(part)
+            else:
+                frame = b"".join((*self._held, part)) if self._held else bytes(part)
+                self._held = None
+                self._on_frame(frame)
+
+    def _begin(self, head: bytes) -> None:
+        length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
+        if not self._head_bytes - LENGTH_BYTES <= length <= self._most_bytes:
+            raise WireError(f"a frame of {length} bytes; the most is {self._most_bytes}")
+        self._left = LENGTH_BYTES + length
+        self._held = [] if self._on_head(head) else None
