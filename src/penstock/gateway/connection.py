@@ -7,7 +7,7 @@ client whose requests pile up behind a verdict.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
@@ -36,9 +36,8 @@ class Upstream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The broker accepted."""
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
     def data_received(self, data: bytes) -> None:
         """The broker sent something."""
@@ -71,6 +70,7 @@ class Client(asyncio.Protocol):
         self._node = node
         self._upstream = Upstream(self)
         self._session: Session | None = None
+        self._early = b""
         self._pauses: set[str] = set()
         self._closed = False
         self._closing = False
@@ -78,9 +78,8 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected: connect to its broker, then read it."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         self._gateway.clients.add(self)
         self.pause("connecting")
         self._connecting = self._gateway.loop.create_task(self._connect())
@@ -101,6 +100,9 @@ class Client(asyncio.Protocol):
             on_done=self.close,
             on_progress=self._progress,
         )
+        if self._early:
+            early, self._early = self._early, b""
+            self.data_received(early)
         if self._closing:
             self._session.end()
         self.resume("connecting")
@@ -109,7 +111,10 @@ class Client(asyncio.Protocol):
         """The client sent something."""
         self.last_active = self._gateway.loop.time()
         session = self._session
-        if session is None:  # paused until the broker accepted
+        if session is None:
+            # uvloop begins to read after connection_made, whatever was paused there.
+            self._early += data
+            self._transport.pause_reading()
             return
         try:
             session.client_data(data)

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.wire.addresses import holds_addresses, last_known_version
+from penstock.wire.addresses import holds_addresses, known_versions
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 17, 18, 55, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 
+_ADDRESSED_APIS: Final = (
+    METADATA,
+    FIND_COORDINATOR,
+    DESCRIBE_QUORUM,
+    DESCRIBE_CLUSTER,
+    SHARE_FETCH,
+    SHARE_ACKNOWLEDGE,
+)
+"""With PRODUCE, the APIs in whose responses Kafka tells a client where a broker is."""
+
 RANGES: Final[dict[int, tuple[int, int]]] = {
+    **{key: (known_versions(key)[0], known_versions(key)[-1]) for key in _ADDRESSED_APIS},
     # 0 to 2 stay announced: brokers announce what they no longer serve there, because
     # librdkafka decides about compression by it (KAFKA-18659).
     PRODUCE: (0, 13),
@@ -22,24 +33,16 @@ RANGES: Final[dict[int, tuple[int, int]]] = {
     # frame's length comes first, so replacing them would mean to hold every fetch in memory.
     # What clients lose is a hint: they learn of a new leader from Metadata, as before.
     FETCH: (0, 15),
-    METADATA: (0, last_known_version(METADATA)),
-    FIND_COORDINATOR: (0, last_known_version(FIND_COORDINATOR)),
     # After version 0 come tokens without a header, which nothing tells from requests.
-    SASL_HANDSHAKE: (1, last_known_version(SASL_HANDSHAKE)),
+    SASL_HANDSHAKE: (1, known_versions(SASL_HANDSHAKE)[-1]),
     API_VERSIONS: (0, 4),
-    DESCRIBE_QUORUM: (0, last_known_version(DESCRIBE_QUORUM)),
-    DESCRIBE_CLUSTER: (0, last_known_version(DESCRIBE_CLUSTER)),
-    SHARE_FETCH: (0, last_known_version(SHARE_FETCH)),
-    SHARE_ACKNOWLEDGE: (0, last_known_version(SHARE_ACKNOWLEDGE)),
 }
 
 _ADDRESSED: Final = frozenset(
     (api_key, version)
-    for api_key, (first, last) in RANGES.items()
-    for version in range(max(first, 3) if api_key == PRODUCE else first, last + 1)
-    if api_key not in {API_VERSIONS, SASL_HANDSHAKE}
-    and not (api_key in {SHARE_FETCH, SHARE_ACKNOWLEDGE} and version == 0)
-    and holds_addresses(api_key, version)
+    for api_key in (PRODUCE, *_ADDRESSED_APIS)
+    for version in known_versions(api_key)
+    if holds_addresses(api_key, version)
 )
 
 

@@ -211,7 +211,6 @@ class Gateway:
                     reason=str(error) or type(error).__name__,
                 )
             else:
-                assert isinstance(transport, asyncio.Transport)
                 return transport
         self._rediscover()
         return None

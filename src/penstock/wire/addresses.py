@@ -82,13 +82,14 @@ class _Edit(NamedTuple):
 
 
 @cache
-def last_known_version(api_key: int) -> int:
-    """Give the newest version of an API whose response schema is known here."""
-    return max(
+def known_versions(api_key: int) -> range:
+    """Give the versions of an API whose response schemas are known here."""
+    versions = sorted(
         version
         for version, entities in schema_name_map[api_key_map[api_key]].items()
         if EntityType.response in entities
     )
+    return range(versions[0], versions[-1] + 1)
 
 
 @cache

@@ -25,7 +25,7 @@ from penstock.engine.plan import Plan, TopicPlan
 from penstock.engine.policies import Policies
 from penstock.engine.verdict import Outcome, Verdict, failed, refused
 from penstock.engine.workers import messages
-from penstock.records import UnreadableRecords, read_batch
+from penstock.records import SLACK, UnreadableRecords, read_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,12 @@ class Judge:
         except ConfigurationError as error:
             return unusable(TopicPlan.decode(plan), error)
         try:
-            batch = read_batch(data, api_version=version, max_decompressed_bytes=self._limit)
+            batch = read_batch(
+                data,
+                api_version=version,
+                max_decompressed_bytes=self._limit,
+                readable_behind=SLACK,
+            )
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
         return chain.judge(partition, UUID(bytes=topic_id), batch.records)
@@ -81,8 +86,10 @@ def main() -> None:
     except ConfigurationError as error:
         parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
         return
+    # Thousands of records live for the time of one batch: collect seldom, never the rest.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
     parent.sendall(messages.message(messages.READY))
     judge = Judge(configuration, policies)
     header = messages.JUDGE_HEADER
@@ -112,14 +119,14 @@ def main() -> None:
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview]]:
-    """Read messages; a body is valid until the next one is asked for."""
+    """Read messages; a body is valid until the next one, and has `SLACK` bytes behind it."""
     prefix = bytearray(messages.PREFIX.size)
     buffer = bytearray(2**18)
     while _receive(parent, memoryview(prefix)):
         length, kind = messages.PREFIX.unpack(prefix)
         size = length - 1
-        if size > len(buffer):
-            buffer = bytearray(size)
+        if size + SLACK > len(buffer):
+            buffer = bytearray(size + SLACK)
         view = memoryview(buffer)[:size]
         if size and not _receive(parent, view):
             return

@@ -1,0 +1,102 @@
+"""Java artifacts by their Maven coordinates, fetched once through jgo."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+from penstock.local.errors import LocalKafkaError
+
+KAFKA_VERSION: Final = "4.3.1"
+KAFKA: Final = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
+    "+org.slf4j:slf4j-simple:1.7.36"
+)
+_JAVA_LEAST: Final = 17
+_ATTEMPTS: Final = 4
+
+
+def cache_folder() -> Path:
+    """Give the folder for downloads: `PENSTOCK_CACHE`, or `penstock` in the user's cache."""
+    given = os.environ.get("PENSTOCK_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+
+
+def class_path(coordinates: str = KAFKA) -> str:
+    """Give the Java class path of artifacts, fetching them the first time.
+
+    Args:
+        coordinates: `group:artifact:version`, several joined by `+`.
+
+    Raises:
+        LocalKafkaError: They cannot be fetched.
+    """
+    folder = cache_folder() / "maven"
+    folder.mkdir(parents=True, exist_ok=True)
+    listing = folder / (hashlib.sha256(coordinates.encode()).hexdigest()[:16] + ".classpath")
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching the same
+        if listing.exists():
+            jars = listing.read_text().splitlines()
+            if all(Path(jar).is_file() for jar in jars):
+                return os.pathsep.join(jars)
+        jars = _resolve(coordinates, folder)
+        fresh = listing.with_suffix(".new")
+        fresh.write_text("\n".join(jars))
+        fresh.replace(listing)
+    return os.pathsep.join(jars)
+
+
+def _resolve(coordinates: str, folder: Path) -> list[str]:
+    try:
+        from jgo.maven import Dependency, MavenContext, PythonResolver  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise LocalKafkaError(
+            "a local Kafka needs jgo, which fetches it: pip install 'penstock[local]'"
+        ) from None
+    context = MavenContext(repo_cache=folder, local_repos=[], timeout=60)
+    wanted = []
+    for coordinate in coordinates.split("+"):
+        group, artifact, version = coordinate.split(":")
+        wanted.append(Dependency(context.project(group, artifact).at_version(version).artifact()))
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _, found = PythonResolver().resolve(wanted)
+            needed = [*wanted, *(one for one in found if one.scope in {"compile", "runtime"})]
+            return list(dict.fromkeys(str(one.artifact.resolve()) for one in needed))
+        except Exception as error:
+            # Whatever a download can end in; what has arrived stays in the cache.
+            reason = f"{type(error).__name__}: {error}"
+            time.sleep(attempt)
+    raise LocalKafkaError(f"{coordinates} cannot be fetched from the Maven registry: {reason}")
+
+
+def java() -> str:
+    """Give the Java program.
+
+    Raises:
+        LocalKafkaError: There is none, or it is older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if program is None or not shutil.which(program):
+        raise LocalKafkaError(
+            f"a local Kafka needs Java {_JAVA_LEAST} or newer; none is on the PATH or in JAVA_HOME"
+        )
+    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)', told.stderr)
+    if match is None or int(match[1]) < _JAVA_LEAST:
+        raise LocalKafkaError(
+            f"a local Kafka needs Java {_JAVA_LEAST} or newer; {program} is "
+            + (match[1] if match else "of unknown version")
+        )
+    return program

@@ -1,0 +1,208 @@
+"""Reads what one partition of a Produce request carries: exactly one batch of magic 2.
+
+The checks and their texts are those of a broker (ProduceRequest.validateRecords,
+LogValidator.validateBatch, DefaultRecordBatch); where a broker is lenient and a reader could
+see other records than a policy did, this is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import crc32c
+
+from penstock.records.compression import NAMES, Scratch, decompress
+from penstock.records.decoder import HEADER, SLACK, decode
+from penstock.records.errors import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    UnreadableRecords,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PREFIX_BYTES: Final = 12  # base offset and length
+_MAGIC_AT: Final = 16
+_CRC_FROM: Final = 21
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_ZSTD, _ZSTD_FROM_VERSION = 4, 7
+
+
+class StoredRecord(Protocol):
+    """A decoded record."""
+
+    @property
+    def offset(self) -> int:
+        """Its position in the batch."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch; -1 for none."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """The headers, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """A batch whose every record has been decoded.
+
+    Attributes:
+        attributes: The header's attribute bits.
+        base_timestamp: Of the first record, in ms.
+        max_timestamp: The largest, in ms.
+        producer_id: Or -1.
+        producer_epoch: Or -1.
+        base_sequence: Or -1.
+        records: In order.
+    """
+
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: Sequence[StoredRecord]
+
+    @property
+    def codec(self) -> str:
+        """Name the compression."""
+        return NAMES[self.attributes & _CODEC]
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+
+def read_batch(
+    data: bytes | memoryview,
+    *,
+    api_version: int,
+    max_decompressed_bytes: int,
+    readable_behind: int = 0,
+) -> RecordBatch:
+    """Read and check a partition's records.
+
+    Args:
+        data: What the request carries for the partition; not kept.
+        api_version: The version of the Produce request, 3 or later.
+        max_decompressed_bytes: The most that the records may take decompressed.
+        readable_behind: How many bytes of the same buffer stand behind `data`; from `SLACK`
+            on, uncompressed records are read where they are.
+
+    Raises:
+        UnreadableRecords: They cannot be read, or a broker or a consumer might read them
+            differently. Carries the error code for the client.
+    """
+    view = memoryview(data)
+    request = f"Produce requests with version {api_version}"
+    if len(view) < _MAGIC_AT + 1:
+        raise _invalid(f"{request} must have at least one record batch per partition")
+    length = int.from_bytes(view[8:12], "big", signed=True)
+    if view[_MAGIC_AT] != 2:
+        raise _invalid(f"{request} are only allowed to contain record batches with magic version 2")
+    if length < HEADER.size - _PREFIX_BYTES:
+        raise UnreadableRecords(
+            CORRUPT_MESSAGE,
+            f"Record batch is corrupt (the size {length + _PREFIX_BYTES} is smaller than the "
+            f"minimum allowed overhead {HEADER.size})",
+        )
+    if length + _PREFIX_BYTES > len(view):
+        raise _invalid(f"{request} must have at least one record batch per partition")
+    if length + _PREFIX_BYTES < len(view):
+        raise _invalid(
+            f"{request} are only allowed to contain exactly one record batch per partition"
+        )
+    return _read(view, api_version, max_decompressed_bytes, readable_behind >= SLACK)
+
+
+def _read(view: memoryview, api_version: int, limit: int, in_place: bool) -> RecordBatch:
+    (base_offset, _, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp,
+     producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
+    codec = attributes & _CODEC
+    if codec == _ZSTD and api_version < _ZSTD_FROM_VERSION:
+        raise UnreadableRecords(
+            UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {api_version} are not allowed to use ZStandard "
+            "compression",
+        )
+    computed = crc32c.crc32c(view[_CRC_FROM:])
+    if computed != crc:
+        raise UnreadableRecords(
+            CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}, computed crc = {computed})"
+        )
+    if codec >= len(NAMES):
+        raise _invalid(f"Unknown compression type id: {codec}")
+    if base_offset != 0 or last_delta < 0:
+        raise _invalid(
+            f"Batch has an invalid offset range: [{base_offset}, {base_offset + last_delta}]"
+        )
+    if count <= 0:
+        raise _invalid(f"Invalid reported count for record batch: {count}")
+    if last_delta + 1 != count:
+        raise _invalid(
+            f"Inconsistent batch offset range [0, {last_delta}] and count of records {count}"
+        )
+    if attributes & _CONTROL:
+        raise _invalid("Clients are not allowed to write control records")
+    if producer_id >= 0 and base_sequence < 0:
+        raise _invalid(
+            f"Invalid sequence number {base_sequence} in record batch with producerId {producer_id}"
+        )
+    if attributes & _LOG_APPEND_TIME:
+        raise UnreadableRecords(
+            INVALID_TIMESTAMP,
+            "Invalid timestamp type in the batch: a producer sets CreateTime only",
+        )
+    if not codec and len(view) - HEADER.size > limit:
+        raise _invalid(f"The records take more than {limit} bytes (decompressed.batch.max.bytes)")
+    if codec or not in_place:
+        view = _copied(view, attributes, limit)
+    return RecordBatch(
+        attributes,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        decode(view, count),
+    )
+
+
+def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
+    """Give the batch with its records uncompressed and memory behind it."""
+    size = HEADER.size
+    codec = attributes & _CODEC
+    if codec:
+        length = decompress(codec, view[size:], limit, _SCRATCH)
+    else:
+        length = len(view) - size
+        with _SCRATCH.room(length) as room:
+            room[:] = view[size:]
+    buffer = _SCRATCH.buffer
+    buffer[:size] = view[:size]
+    buffer[_CRC_FROM : _CRC_FROM + 2] = (attributes & ~_CODEC & 0xFFFF).to_bytes(2, "big")
+    return memoryview(buffer)[: size + length]
+
+
+# One for the process: a worker reads one batch at a time, and so does a Spark task.
+_SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)
+
+
+def _invalid(message: str) -> UnreadableRecords:
+    return UnreadableRecords(INVALID_RECORD, message)

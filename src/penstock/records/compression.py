@@ -1,0 +1,139 @@
+"""Decompression with a limit that holds while decompressing.
+
+Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
+would go past it is stopped there, whatever it announces or would still bring.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import cramjam
+
+from penstock.records.errors import CORRUPT_MESSAGE, INVALID_RECORD, UnreadableRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Kafka's codecs, by number."""
+
+_FIRST_GUESS: Final = 4  # times the compressed size
+_GROWTH: Final = 8
+_LEAST: Final = 16 * 1024
+_SCRATCH_KEPT: Final = 8 * 2**20
+_FULL: Final = "failed to write whole buffer"  # what cramjam says when the buffer is too small
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES: Final = 16
+
+
+def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> int:
+    """Decompress the records of a batch into a scratch buffer.
+
+    Args:
+        codec: Kafka's number: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+        data: The compressed bytes.
+        limit: The most bytes that may come out.
+        scratch: Receives them.
+
+    Returns:
+        How many bytes came out.
+
+    Raises:
+        UnreadableRecords: Too much comes out (87), or the data is damaged (2).
+    """
+    if codec == 2:
+        return _snappy(data, limit, scratch)
+    into = _INTO[codec]
+    size = min(limit, max(_LEAST, _FIRST_GUESS * len(data)))
+    while True:
+        try:
+            with scratch.room(size) as room:
+                return into(data, room)
+        except cramjam.DecompressionError as error:
+            if _FULL not in str(error):
+                raise _damaged(codec) from None
+            if size == limit:
+                raise _too_large(limit) from None
+            size = min(limit, size * _GROWTH)
+
+
+class Scratch:
+    """Memory that is used again for each batch: fresh pages cost more than decompressing."""
+
+    def __init__(self, *, ahead: int, behind: int) -> None:
+        """Start small.
+
+        Args:
+            ahead: So many bytes stand before the room.
+            behind: So many stand behind it.
+        """
+        self._ahead = ahead
+        self._behind = behind
+        self.buffer = bytearray(ahead + _LEAST + behind)
+
+    def room(self, size: int) -> memoryview:
+        """Give room for so many bytes; release it before asking again."""
+        needed = self._ahead + size + self._behind
+        if len(self.buffer) < needed or len(self.buffer) > max(needed, _SCRATCH_KEPT):
+            self.buffer = bytearray(needed)
+        return memoryview(self.buffer)[self._ahead : self._ahead + size]
+
+
+_INTO: Final[dict[int, Callable[[memoryview, memoryview], int]]] = {
+    1: cramjam.gzip.decompress_into,
+    3: cramjam.lz4.decompress_into,
+    4: cramjam.zstd.decompress_into,
+}
+
+
+def _snappy(data: memoryview, limit: int, scratch: Scratch) -> int:
+    """Decompress snappy in either form that clients send: in xerial's blocks, or bare.
+
+    Both announce their size, block by block. A reader tells them apart by xerial's magic,
+    which is no beginning of a bare stream.
+    """
+    blocks = [data]
+    if bytes(data[: len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+        blocks = _xerial_blocks(data)
+    try:
+        sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+        total = sum(sizes)
+        if total > limit:
+            raise _too_large(limit)
+        position = 0
+        with scratch.room(total) as room:
+            for block, size in zip(blocks, sizes, strict=True):
+                with room[position : position + size] as part:
+                    if cramjam.snappy.decompress_raw_into(block, part) != size:
+                        raise _damaged(2)
+                position += size
+    except (cramjam.DecompressionError, ValueError, OverflowError):
+        raise _damaged(2) from None
+    return total
+
+
+def _xerial_blocks(data: memoryview) -> list[memoryview]:
+    blocks = []
+    position = _XERIAL_HEADER_BYTES
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], "big", signed=True)
+        position += 4
+        if size <= 0 or position + size > len(data):
+            raise _damaged(2)
+        blocks.append(data[position : position + size])
+        position += size
+    return blocks
+
+
+def _damaged(codec: int) -> UnreadableRecords:
+    return UnreadableRecords(
+        CORRUPT_MESSAGE, f"The records cannot be decompressed with {NAMES[codec]}"
+    )
+
+
+def _too_large(limit: int) -> UnreadableRecords:
+    return UnreadableRecords(
+        INVALID_RECORD,
+        f"The records grow past {limit} bytes when decompressed (decompressed.batch.max.bytes)",
+    )

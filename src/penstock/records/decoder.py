@@ -1,0 +1,104 @@
+"""The adapter around aiokafka's record decoder, which is fast and trusts its input.
+
+What it does not check by itself, and what is done about it here:
+
+- A varint, and the lengths of headers, may be read some bytes past the end of its buffer.
+  What it is given is a view that ends before its memory does.
+- A length near 2**63 overflows its check and ends in MemoryError or OverflowError.
+- It reads a record's attributes as a varint, Kafka as one byte: from 0x80 on the two would
+  see different records. The attributes of every record are looked at before.
+- It takes any offset delta.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from penstock.records.errors import INVALID_RECORD, UnreadableRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.records.batch import StoredRecord
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max
+timestamp, producer id and epoch, base sequence, count (DefaultRecordBatch.java)."""
+SLACK: Final = 64
+"""Bytes of the same buffer that must stand behind the records."""
+
+_offset = attrgetter("offset")
+_LEAST_RECORD_BYTES: Final = 7
+
+
+def decode(view: memoryview, count: int) -> Sequence[StoredRecord]:
+    """Decode records.
+
+    Args:
+        view: The batch header, its codec bits zero, and the records uncompressed. `SLACK`
+            bytes behind it must be memory of the same buffer.
+        count: How many records the header announces; at least 1.
+
+    Raises:
+        UnreadableRecords: The bytes are not `count` records and nothing else (87).
+    """
+    if count > (len(view) - HEADER.size) // _LEAST_RECORD_BYTES:
+        raise _invalid("Incorrect declared batch size, premature EOF reached")
+    _check_frames(view, count)
+    try:
+        records: list[StoredRecord] = list(DefaultRecordBatch(view))
+    except UnicodeDecodeError:
+        raise _invalid("A record has a header key that is not UTF-8") from None
+    except (CorruptRecordException, MemoryError, OverflowError):
+        raise _invalid("A record is not what its lengths say") from None
+    if list(map(_offset, records)) != list(range(count)):
+        raise _invalid("The records' offset deltas are not 0, 1, 2, ...")
+    return records
+
+
+def _check_frames(view: memoryview, count: int) -> None:
+    """Follow the lengths of the records, and look at the attributes of each.
+
+    Raises:
+        UnreadableRecords: They do not lead from the first byte to the last (87).
+    """
+    position = HEADER.size
+    try:
+        for _ in range(count):
+            byte = view[position]
+            if byte < 0x80:
+                position += 1
+                length = byte
+            elif (second := view[position + 1]) < 0x80:
+                position += 2
+                length = byte & 0x7F | second << 7
+            else:
+                length, position = _long_length(view, position)
+            if length & 1 or view[position] > 0x7F:
+                raise _invalid("A record has a length or attributes that Kafka does not know")
+            position += length >> 1
+    except IndexError:
+        position = -1
+    if position != len(view):
+        raise _invalid("Incorrect declared batch size, records still remaining in file")
+
+
+def _long_length(view: memoryview, position: int) -> tuple[int, int]:
+    """Read a length of more than two bytes."""
+    length = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = view[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return length, position
+    raise _invalid("A record is not what its lengths say")
+
+
+def _invalid(message: str) -> UnreadableRecords:
+    return UnreadableRecords(INVALID_RECORD, message)

@@ -1,0 +1,22 @@
+"""The one error of this package, and the codes it carries."""
+
+from typing import Final
+
+CORRUPT_MESSAGE: Final = 2
+INVALID_TIMESTAMP: Final = 32
+UNSUPPORTED_COMPRESSION_TYPE: Final = 76
+INVALID_RECORD: Final = 87
+
+
+class UnreadableRecords(Exception):  # noqa: N818 - named for what it is about
+    """The records cannot be read, so they cannot be judged and must not pass.
+
+    Attributes:
+        code: Kafka's error code.
+        message: The broker's own words where it has some; never record contents.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
