@@ -1,6 +1,211 @@
-"""dev"""
+"""A local single-node Kafka and the gateway in front of it, in one terminal.
+
+Without FILE: a scratch folder with a sample policy. The policies are loaded anew whenever
+FILE or a .py file beside it is saved, and every refusal is shown. Ctrl-C ends both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import structlog
+import uvloop
+
+from penstock.cli.logs import set_up_logs
+from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
+from penstock.configuration import (
+    Address,
+    Configuration,
+    ConfigurationError,
+    load_properties,
+    read_configuration,
+)
+from penstock.engine.verdict import Outcome
+from penstock.gateway.server import Gateway
+
+if TYPE_CHECKING:
+    import argparse
+
+    from structlog.typing import EventDict, WrappedLogger
+
+    from penstock.gateway.handlers.produce import Refused
+
+_WATCH_EVERY_S: Final = 0.3
+_DEFAULT_PORT: Final = 9192
+_PORTS_NEEDED: Final = 2
+_SAMPLE_TOPIC: Final = "orders"
 
 
-def add_arguments(p): ...
-def run(o):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a configuration; its upstream.bootstrap.servers is replaced by the local Kafka",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; give its exit code."""
+    # Imported here: a gateway does without the extra that this needs.
+    try:
+        from penstock.local import LocalKafka, LocalKafkaError  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(f"dev needs the extra penstock[local]: {error}") from None
+
+    set_up_logs(options.log_level, renderer=_Terminal())
+    file = Path(options.file) if options.file else None
+    if file is not None:
+        _read(file, "127.0.0.1:1")  # complain before Kafka is started
+    print("starting Kafka (the first time, it is fetched) ...", flush=True)
+    try:
+        with LocalKafka() as kafka:
+            folder = None
+            if file is None:
+                folder = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
+                file = _write_sample(folder)
+            uvloop.run(_serve(file, kafka.bootstrap_servers, folder))
+    except LocalKafkaError as error:
+        print(f"penstock dev: {error}", file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        pass
     return 0
+
+
+async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    gateway = Gateway(_read(file, kafka), watch=_show)
+    address = await gateway.start()
+    try:
+        if scratch is not None:
+            await asyncio.to_thread(_create_topic, kafka)
+        _greet(file, kafka, address, scratch)
+        watching = loop.create_task(_reload_when_saved(gateway, file, kafka))
+        await ended.wait()
+        watching.cancel()
+        print("\nending ...", flush=True)
+    finally:
+        await gateway.stop()
+    if scratch is not None:
+        print(f"the sample stays in {scratch}")
+
+
+def _read(file: Path, kafka: str) -> Configuration:
+    """Read the configuration with the local Kafka as the cluster."""
+    given = load_properties(file)
+    kept = {key: value for key, value in given.items() if not key.startswith("upstream.")}
+    return read_configuration(file.resolve(), {**kept, "upstream.bootstrap.servers": kafka})
+
+
+async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
+    seen = _saved(file)
+    while True:
+        await asyncio.sleep(_WATCH_EVERY_S)
+        now = _saved(file)
+        if now == seen:
+            continue
+        seen = now
+        try:
+            await gateway.reload(_read(file, kafka))
+        except ConfigurationError as error:
+            print(f"not reloaded, the old policies stay in force: {error}", flush=True)
+        else:
+            print("reloaded", flush=True)
+
+
+def _saved(file: Path) -> dict[Path, int]:
+    """When the configuration and the modules beside it were written."""
+    times = {}
+    for path in (file, *file.parent.rglob("*.py")):
+        try:
+            times[path] = path.stat().st_mtime_ns
+        except OSError:
+            continue  # being replaced by an editor
+    return times
+
+
+def _show(refused: Refused) -> None:
+    verdict = refused.verdict
+    what = "refused" if verdict.outcome is Outcome.REFUSED else "FAILED "
+    place = f"{refused.topic}-{refused.partition}"
+    by = verdict.policy or "the record batch reader"
+    head = f"{what} {place} for {refused.client_id}: error {verdict.code} by {by}"
+    print(head, flush=True)
+    for error in verdict.record_errors[:5]:
+        print(f"    record {error.index}: {error.message}", flush=True)
+    if len(verdict.record_errors) > 5:
+        print(f"    and {len(verdict.record_errors) - 5} more records", flush=True)
+    if not verdict.record_errors:
+        print(f"    {verdict.message}", flush=True)
+    if verdict.detail:
+        print(f"    {verdict.detail}", flush=True)
+
+
+class _Terminal:
+    """Renders the log for a person: what policies print, and what goes wrong."""
+
+    def __init__(self) -> None:
+        self._render = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> str:
+        name = event.get("event")
+        if name == "policy output":
+            return f"policy: {event.get('text')}"
+        if name in {"records refused", "policy failed", "broker", "refusals not logged singly"}:
+            raise structlog.DropEvent  # shown by `_show`, or of no interest here
+        return str(self._render(logger, method, event))
+
+
+def _write_sample(folder: Path) -> Path:
+    from penstock.local import free_ports  # noqa: PLC0415
+
+    port = _DEFAULT_PORT
+    if not _can_listen(range(port, port + _PORTS_NEEDED)):
+        port = free_ports(_PORTS_NEEDED)[0]
+    (folder / "policy.py").write_text(POLICY)
+    (folder / "produce.py").write_text(PRODUCE.format(address=Address("127.0.0.1", port)))
+    file = folder / "penstock.properties"
+    file.write_text(CONFIGURATION.format(address=Address("127.0.0.1", port)))
+    return file
+
+
+def _can_listen(ports: range) -> bool:
+    import socket  # noqa: PLC0415
+
+    for port in ports:
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            return False
+    return True
+
+
+def _create_topic(kafka: str) -> None:
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+    from confluent_kafka.cimpl import NewTopic  # noqa: PLC0415
+
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(_SAMPLE_TOPIC, 1)])[_SAMPLE_TOPIC].result()
+
+
+def _greet(file: Path, kafka: str, address: Address, scratch: Path | None) -> None:
+    print(f"Kafka    {kafka}")
+    print(f"gateway  {address}")
+    if scratch is None:
+        print(f"policies {file}, loaded anew when it or a .py file beside it is saved")
+    else:
+        print(f"policy   {scratch / 'policy.py'}  (edit and save it: it is loaded anew)")
+        print("\nPaste this into another terminal; the second order is refused:\n")
+        produce = f"{sys.executable} {scratch / 'produce.py'}"
+        print(f"""  {produce} '{{"id": 1, "amount": 12.5}}' '{{"id": 2, "amount": -1}}'\n""")
+    print("Ctrl-C ends both.\n", flush=True)

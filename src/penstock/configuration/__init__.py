@@ -5,6 +5,7 @@ from penstock.configuration.file import (
     Configuration,
     TopicDefault,
     load_configuration,
+    load_properties,
     read_configuration,
 )
 from penstock.configuration.values import Address, Listener
@@ -16,5 +17,6 @@ __all__ = [
     "Listener",
     "TopicDefault",
     "load_configuration",
+    "load_properties",
     "read_configuration",
 ]

@@ -112,6 +112,15 @@ def load_configuration(path: str | Path) -> Configuration:
     Raises:
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
     """
+    return read_configuration(Path(path).resolve(), load_properties(path))
+
+
+def load_properties(path: str | Path) -> dict[str, str]:
+    """Read a `.properties` file, with `${env:...}` and `${file:...}` resolved, unchecked.
+
+    Raises:
+        ConfigurationError: It, or a file or variable that it names, cannot be read.
+    """
     file = Path(path).resolve()
     try:
         with file.open(encoding="utf-8") as lines:
@@ -122,7 +131,7 @@ def load_configuration(path: str | Path) -> Configuration:
         raise ConfigurationError(f"{path}: is not a text in UTF-8") from None
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigurationError(f"{path}: {error}") from None
-    return read_configuration(file, _resolve_variables(file, properties))
+    return _resolve_variables(file, properties)
 
 
 def read_configuration(file: Path, properties: Mapping[str, str]) -> Configuration:

@@ -124,12 +124,14 @@ class Gateway:
     async def _loaded(self, configuration: Configuration, plan: Plan) -> Policies:
         """Start workers for a plan, if anything in it has to be judged."""
         pool = None
+        if plan.is_empty:
+            log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         if not plan.is_empty or any(plan.names.values()):
             pool = Pool(configuration)
             await pool.start()
         self._pool = pool
         whole = configuration["produce.rejection.scope"] == "request"
-        return Policies(plan, pool.submit if pool else _nothing_to_judge, whole)  # type: ignore[arg-type]
+        return Policies(plan, pool.submit if pool else _nothing_to_judge, whole)
 
     # Listening
 

@@ -12,7 +12,7 @@ import types
 import typing
 from functools import cache
 from struct import Struct, error
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from kio.index import load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
@@ -251,7 +251,7 @@ def _structure(entity: type[Entity]) -> _Structure:
     """Read a structure out of a `kio` schema."""
     plain: list[_Field] = []
     tagged: dict[int, _Field] = {}
-    for field in dataclasses.fields(entity):  # type: ignore[arg-type]
+    for field in dataclasses.fields(entity):
         one = _field(field)
         if one.tag is None:
             plain.append(one)
@@ -285,5 +285,5 @@ def _field(field: dataclasses.Field[Any]) -> _Field:
         array = typing.get_origin(inner[0]) is tuple
         kind = typing.get_args(inner[0])[0] if array else inner[0]
     kafka_type = field.metadata.get("kafka_type")
-    structure = None if kafka_type else _structure(kind)
+    structure = None if kafka_type else _structure(cast("type[Entity]", kind))
     return _Field(field.name, kafka_type, structure, array, field.metadata.get("tag"))

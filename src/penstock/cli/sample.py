@@ -1,0 +1,52 @@
+"""What `penstock dev` writes into its scratch folder."""
+
+from typing import Final
+
+CONFIGURATION: Final = """\
+# What `penstock dev` serves. For your own cluster: set upstream.bootstrap.servers to it and
+# start `penstock gateway` with this file.
+listeners=PLAINTEXT://{address}
+
+# The policy (KIP-940), and the topics that it judges.
+record.validation.policy.class.name=policy.Orders
+topics.orders.record.validation.policy=order
+"""
+
+POLICY: Final = '''\
+"""A sample policy: orders are JSON objects with an id and an amount above zero."""
+
+import json
+
+from penstock.policy import InvalidRecordException, RecordValidationPolicy
+
+
+class Orders(RecordValidationPolicy):
+    def validate(self, topic, record):
+        try:
+            order = json.loads(record.value or b"")
+        except ValueError:
+            raise InvalidRecordException("an order must be JSON")
+        if not isinstance(order, dict) or "id" not in order:
+            raise InvalidRecordException("an order must have an id")
+        amount = order.get("amount")
+        if not isinstance(amount, (int, float)) or amount <= 0:
+            raise InvalidRecordException("an order's amount must be above zero")
+'''
+
+PRODUCE: Final = '''\
+"""Sends each argument as a record of its own to the topic orders, through the gateway."""
+
+import sys
+
+from confluent_kafka import Producer
+
+
+def report(error, message):
+    print("refused:" if error else "stored: ", message.value().decode(), error or "")
+
+
+producer = Producer({{"bootstrap.servers": "{address}", "client.id": "produce.py"}})
+for argument in sys.argv[1:]:
+    producer.produce("orders", argument.encode(), on_delivery=report)
+    producer.flush()
+'''
