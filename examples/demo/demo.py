@@ -1,0 +1,197 @@
+"""The main job, end to end: `make demo`.
+
+Starts a Kafka and the gateway in front of it, produces orders through the gateway with
+confluent-kafka, shows what was refused and why, then asks the broker itself what is stored.
+"""
+
+import asyncio
+import logging
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import structlog
+import uvloop
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from orders import Order, make_orders
+from rich.console import Console
+from rich.table import Table
+
+from penstock.configuration import load_configuration
+from penstock.gateway.server import Gateway
+from penstock.local import LocalKafka, free_ports
+
+HERE = Path(__file__).resolve().parent
+TOPIC, PARTITIONS, COUNT, BAD_SHARE = "orders", 3, 5000, 0.04
+CONFIGURATION = """\
+upstream.bootstrap.servers={kafka}
+listeners=PLAINTEXT://127.0.0.1:{port}
+record.validator.classes=key_required.KeyRequired
+record.validation.policy.class.name=json_schema.JsonSchema
+topics.orders.record.validation.policy=order.schema.json
+json.schema.folder={here}
+"""
+say = Console(highlight=False, width=100).print
+
+
+def send(
+    producer: Producer, orders: list[Order], *, singly: bool = False
+) -> dict[int, list[Order]]:
+    """Send orders and wait; give them by the error code that each got, 0 for none."""
+    results: dict[int, list[Order]] = defaultdict(list)
+
+    def report(error: KafkaError | None, order: Order) -> None:
+        results[error.code() if error else 0].append(order)
+
+    for order in orders:
+        producer.produce(
+            TOPIC,
+            key=order.key,
+            value=order.value,
+            headers=order.headers,
+            on_delivery=lambda error, _, order=order: report(error, order),
+        )
+        producer.poll(0)
+        if singly:
+            producer.flush(60)
+    if producer.flush(60):
+        raise SystemExit("records were neither acknowledged nor refused within 60 s")
+    return results
+
+
+def produce(
+    bootstrap: str, orders: list[Order], reasons: Counter[tuple[str, str]]
+) -> tuple[list[Order], list[Order]]:
+    """Produce orders as a careful producer does, and give the stored and the refused ones.
+
+    A broker refuses a batch as a whole, for one bad record in it. librdkafka tells the
+    innocent neighbours apart where several records are to blame; where only one is, all of
+    them get its error. So what was innocent is sent again, and what is under suspicion is
+    sent again singly.
+    """
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.id": "shop",
+            "log_level": 3,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "batch.num.messages": 100,
+            "linger.ms": 1,
+        }
+    )
+    acknowledged: list[Order] = []
+    suspects: list[Order] = []
+    remaining = orders
+    while remaining:
+        results = send(producer, remaining)
+        innocent = results.pop(KafkaError._INVALID_DIFFERENT_RECORD, [])
+        acknowledged += results.pop(0, [])
+        invalid = results.pop(KafkaError.INVALID_RECORD, [])
+        suspects += invalid
+        if results:
+            raise SystemExit(f"unexpected errors: {sorted(results)}")
+        say(
+            f"  {len(remaining)} sent: {len(remaining) - len(innocent) - len(invalid)} stored, "
+            f"{len(invalid)} under suspicion, {len(innocent)} innocent beside bad ones"
+        )
+        remaining = innocent
+    reasons.clear()  # each bad order is now refused once more, alone
+    results = send(producer, suspects, singly=True)
+    acknowledged += results.pop(0, [])
+    refused = results.pop(KafkaError.INVALID_RECORD, [])
+    if results:
+        raise SystemExit(f"unexpected errors: {sorted(results)}")
+    say(f"  {len(suspects)} sent singly: {len(refused)} refused")
+    return acknowledged, refused
+
+
+def stored(bootstrap: str) -> list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]]:
+    """Read everything that the broker has, from the broker itself."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "proof", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
+    found, ended = [], set()
+    while len(ended) < PARTITIONS:
+        message = consumer.poll(30)
+        if message is None:
+            raise SystemExit("the broker did not answer within 30 s")
+        if message.error():
+            if message.error().code() != KafkaError._PARTITION_EOF:
+                raise SystemExit(str(message.error()))
+            ended.add(message.partition())
+        else:
+            found.append((message.key(), message.value(), tuple(message.headers() or ())))
+    consumer.close()
+    return found
+
+
+async def run(kafka: str, folder: Path) -> bool:
+    """Run the demo in front of a Kafka; tell whether it proved what it should."""
+    file = folder / "penstock.properties"
+    port = free_ports(2)[0]
+    file.write_text(CONFIGURATION.format(kafka=kafka, port=port, here=HERE))
+    for policy in (HERE.parent / "policies").glob("*.py"):
+        (folder / policy.name).write_text(policy.read_text())
+    reasons: Counter[tuple[str, str]] = Counter()
+
+    def watch(refused) -> None:
+        for error in refused.verdict.record_errors:
+            reasons[error.policy, error.message or ""] += 1
+
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result()
+    gateway = Gateway(load_configuration(file), watch=watch)
+    address = await gateway.start()
+    say(f"[bold]gateway[/] {address} in front of [bold]Kafka[/] {kafka}\n")
+    try:
+        orders = make_orders(COUNT, bad_share=BAD_SHARE, seed=7)
+        say(f"producing {len(orders)} orders through the gateway, some of them bad:")
+        acknowledged, refused = await asyncio.to_thread(produce, str(address), orders, reasons)
+        found = await asyncio.to_thread(stored, kafka)
+    finally:
+        await gateway.stop()
+
+    table = Table("refused", "policy", "reason", title="\nWhat was refused, and why")
+    for (policy, reason), count in sorted(reasons.items(), key=lambda item: -item[1]):
+        table.add_row(str(count), policy, reason)
+    say(table)
+    made = Counter(order.bad for order in orders if order.bad)
+    say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())), "\n")
+
+    good = Counter((o.key, o.value, tuple(o.headers)) for o in orders if not o.bad)
+    checks = {
+        "every good order was acknowledged": Counter(
+            (o.key, o.value, tuple(o.headers)) for o in acknowledged
+        )
+        == good,
+        "every bad order was refused": sorted(o.value for o in refused)
+        == sorted(o.value for o in orders if o.bad),
+        "the broker has the good orders, byte for byte, each once, and nothing else": Counter(found)
+        == good,
+    }
+    for what, holds in checks.items():
+        say("[green]yes[/]" if holds else "[red]NO [/]", what)
+    say(f"\n{len(found)} records stored, {len(refused)} refused.")
+    return all(checks.values())
+
+
+def main() -> int:
+    """Start what is needed, run, stop everything."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    say("starting Kafka ...")
+    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
+        proved = uvloop.run(run(kafka.bootstrap_servers, Path(folder)))
+    say("everything is stopped.")
+    return 0 if proved else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
