@@ -1,0 +1,79 @@
+"""A real Kafka for the session, gateways in front of it, fresh topics."""
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.local import LocalKafka, free_ports
+from tests.gateways import RunningGateway, write_configuration
+
+_counter = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[LocalKafka]:
+    """One broker for all tests that do not stop it."""
+    with LocalKafka(properties={"auto.create.topics.enable": "false"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(kafka: LocalKafka) -> AdminClient:
+    """Talks to the broker itself."""
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> Callable[..., str]:
+    """Makes topics on the broker itself."""
+
+    def make(prefix: str = "t", partitions: int = 1, **config: str) -> str:
+        name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        create_topic(admin, name, partitions, config)
+        return name
+
+    return make
+
+
+def create_topic(
+    admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Make a topic and wait until it is there."""
+    new = NewTopic(name, partitions, config=dict(config or {}))
+    admin.create_topics([new])[name].result(30)
+    for _ in range(100):
+        found = admin.list_topics(name, timeout=10).topics[name]
+        if found.error is None and len(found.partitions) == partitions:
+            return
+
+
+@pytest.fixture
+def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., RunningGateway]]:
+    """Starts gateways in front of the broker; ends them."""
+    running: list[RunningGateway] = []
+
+    def start(
+        properties: Mapping[str, object] | None = None, policies: str = "", *, upstream: str = ""
+    ) -> RunningGateway:
+        folder = tmp_path / f"gateway-{next(_counter)}"
+        folder.mkdir()
+        file = write_configuration(
+            folder,
+            upstream or kafka.bootstrap_servers,
+            free_ports(6)[0],
+            properties or {},
+            policies,
+        )
+        started = RunningGateway(file)
+        running.append(started)
+        return started
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.stop()

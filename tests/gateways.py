@@ -1,0 +1,152 @@
+"""Runs `penstock gateway` as a user does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+PENSTOCK = [sys.executable, "-m", "penstock"]
+
+
+class RunningGateway:
+    """A gateway process: its address, its log, its end."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.log: list[dict[str, Any]] = []
+        self._start()
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen(
+            [*PENSTOCK, "gateway", str(self.file)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.startswith("ready "):
+            self.process.wait(20)
+            self._reader.join(5)
+            raise AssertionError(f"not ready: {self.log}")
+        self.address = line.split()[1]
+
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            try:
+                self.log.append(json.loads(line))
+            except ValueError:
+                self.log.append({"event": line.rstrip(), "level": "not JSON"})
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def host_port(self) -> tuple[str, int]:
+        host, _, port = self.address.rpartition(":")
+        return host, int(port)
+
+    def broker_address(self, node: int = 0) -> str:
+        """Where clients reach a broker."""
+        host, port = self.host_port
+        return f"{host}:{port + 1 + node}"
+
+    def workers(self) -> list[int]:
+        """The process ids of its children."""
+        return [
+            int(pid)
+            for task in Path(f"/proc/{self.pid}/task").iterdir()
+            for pid in (task / "children").read_text().split()
+        ]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in list(self.log) if event.get("event") == name]
+
+    def wait_for(self, name: str, count: int = 1, timeout_s: float = 15.0) -> list[dict[str, Any]]:
+        """Wait for log events of a name."""
+        wait_until(lambda: len(self.events(name)) >= count, timeout_s, what=f"log event {name}")
+        return self.events(name)
+
+    def stop(self, timeout_s: float = 30.0) -> int:
+        """SIGTERM; give the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout_s)
+        self._reader.join(5)
+        self._close()
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait(10)
+        self._reader.join(5)
+        self._close()
+
+    def restart(self) -> None:
+        """Stop, and start on the same ports."""
+        self.stop()
+        self._start()
+
+    def _close(self) -> None:
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def write_configuration(
+    folder: Path,
+    upstream: str,
+    port: int,
+    properties: Mapping[str, object],
+    policies: str = "",
+) -> Path:
+    """Write a configuration file, and the module `policies` beside it."""
+    file = folder / "penstock.properties"
+    lines = {
+        "upstream.bootstrap.servers": upstream,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        **properties,
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    if policies:
+        (folder / "policies.py").write_text(policies)
+    return file
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 15.0, *, what: str = "") -> None:
+    """Wait for a condition; fail after a time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what or condition}"
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs (and is not a zombie)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descriptors(pid: int) -> int:
+    """How many descriptors a process has open."""
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory a process has."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

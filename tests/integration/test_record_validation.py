@@ -1,0 +1,388 @@
+"""KIP-729 and KIP-940 on the wire: kips.md B16, B17, B19, B20, B31 to B37, B42, B43, B45, B52."""
+
+import os
+
+import pytest
+
+from penstock.policy import Header, Record
+from tests.integration.conftest import topic_id, values_of
+from tests.raw import RawClient, errors, parse_response, produce_request, produced
+from tests.records.encoding import CODECS, encode_batch, values
+
+POLICIES = """
+from penstock.policy import *
+
+class A(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if b"a" in (value or b""):
+            return InvalidRecordException(f"A: {topic_partition.topic}-{topic_partition.partition}")
+
+class B(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if b"b" in (value or b""):
+            raise InvalidRecordException("B")
+
+class Everything(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return InvalidRecordException("nothing passes")
+
+class Loud(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        print("looked at", topic_partition.topic)
+
+class HeaderRequired(RecordValidationPolicy):
+    def get_hints(self):
+        return RecordIntrospectionHints(True, 0, 0)
+    def validate(self, topic, record):
+        assert record.key is None and record.value is None
+        if all(header.key != topic.validation_policy for header in record.headers):
+            name = topic.topic_id_partition.topic
+            raise InvalidRecordException(
+                f"Topic {name} requires records to contain a header with key: "
+                + topic.validation_policy)
+
+class Shown(RecordValidationPolicy):
+    def get_hints(self):
+        return RecordIntrospectionHints(False, 5, 5)
+    def validate(self, topic, record):
+        raise InvalidRecordException(repr((tuple(topic.topic_id_partition), topic.validation_policy,
+            record.key, len(record.value), tuple(record.headers))))
+"""
+
+
+def call(running, topics, **options):
+    with RawClient(running.address) as client:
+        return produced(client.call(produce_request(topics, **options)))
+
+
+def header_required(glob: str = "*") -> dict[str, str]:
+    return {
+        "record.validation.policy.class.name": "policies.HeaderRequired",
+        f"topics.{glob}.record.validation.policy": "x-schema",
+    }
+
+
+def test_the_first_objection_to_a_record_counts_and_all_records_are_named(gateway, topic, stored):
+    name = topic()
+    running = gateway({"record.validator.classes": "policies.A, policies:B"}, POLICIES)
+    batch = encode_batch(values(b"fine", b"ab", b"fine", b"b"))
+
+    answer = call(running, [(name, [(0, batch)])])[name, 0]
+
+    assert answer.error_code == 87
+    assert errors(answer) == [(1, f"A: {name}-0"), (3, "B")]
+    assert answer.error_message == (
+        "One or more records have been rejected due to 2 record errors in total, and only "
+        f"showing the first three errors at most: [RecordError(batchIndex=1, message='A: {name}-0')"
+        ", RecordError(batchIndex=3, message='B')]"
+    )
+    assert stored(name) == []
+
+
+def test_five_culprits_are_five_errors_and_three_texts(gateway, topic):
+    name = topic()
+    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+
+    answer = call(running, [(name, [(0, encode_batch(values(*[b"v"] * 5)))])])[name, 0]
+
+    assert [0, 1, 2, 3, 4] == [index for index, _ in errors(answer)]
+    assert answer.error_message.count("RecordError(") == 3
+    assert "due to 5 record errors" in answer.error_message
+
+
+def test_without_policies_nothing_is_decoded(gateway, topic, stored):
+    name = topic()
+    running = gateway({})
+    damaged = encode_batch(values(b"v"), crc=1)
+
+    answers = call(running, [(name, [(0, encode_batch(values(b"v")))])])
+
+    assert running.workers() == []
+    assert answers[name, 0].error_code == 0
+    assert call(running, [(name, [(0, damaged)])])[name, 0].error_code == 2  # the broker's own
+    assert values_of(stored(name)) == [b"v"]
+
+
+@pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 10, 11, 12])
+def test_every_version_gets_an_answer_it_can_read(gateway, topic, stored, version):
+    name = topic("strict", 2)
+    running = gateway(header_required("strict*"), POLICIES)
+    good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
+    bad = encode_batch(values(b"v"))
+
+    for partitions, codes in (
+        ([(0, bad), (1, good)], {0: 87, 1: 0}),
+        ([(0, bad)], {0: 87}),
+        ([(1, good)], {1: 0}),
+    ):
+        answers = call(running, [(name, partitions)], version=version)
+        assert codes == {index: answer.error_code for (_, index), answer in answers.items()}
+        if 0 in codes and version >= 8:
+            text = f"Topic {name} requires records to contain a header with key: x-schema"
+            assert errors(answers[name, 0]) == [(0, text)]
+    assert [1, 1] == [partition for partition, *_ in stored(name)]
+
+
+def test_topic_ids_are_asked_for_and_answered_with(gateway, topic, admin, stored):
+    strict, free = topic("strict"), topic("free")
+    running = gateway(header_required("strict*"), POLICIES)
+    ids = {name: topic_id(admin, name) for name in (strict, free)}
+    batch = encode_batch(values(b"v"))
+
+    answers = call(running, [(ids[strict], [(0, batch)]), (ids[free], [(0, batch)])], version=13)
+
+    assert {ids[strict]: 87, ids[free]: 0} == {t: a.error_code for (t, _), a in answers.items()}
+    assert values_of(stored(free)) == [b"v"]
+    assert stored(strict) == []
+
+
+def test_an_unknown_topic_id_is_100_and_takes_no_other_with_it(gateway, topic, admin):
+    from uuid import uuid4
+
+    free = topic("free")
+    running = gateway(header_required("strict*"), POLICIES)
+    unknown, known = uuid4(), topic_id(admin, free)
+    batch = encode_batch(values(b"v"))
+
+    answers = call(running, [(unknown, [(0, batch)]), (known, [(0, batch)])], version=13)
+
+    assert {unknown: 100, known: 0} == {t: a.error_code for (t, _), a in answers.items()}
+
+
+def test_an_unknown_topic_gets_the_brokers_error(gateway, kafka):
+    running = gateway(header_required(), POLICIES)
+    request = [("no-such-topic", [(0, encode_batch(values(b"v")))])]
+
+    through = call(running, request)["no-such-topic", 0]
+    with RawClient(kafka.bootstrap_servers) as client:
+        direct = produced(client.call(produce_request(request)))["no-such-topic", 0]
+
+    assert through == direct
+    assert through.error_code == 3
+
+
+def test_the_policy_is_not_asked_for_a_topic_without_the_key(gateway, topic, stored):
+    name = topic()
+    running = gateway(header_required("other*"), POLICIES)
+
+    assert call(running, [(name, [(0, encode_batch(values(b"v")))])])[name, 0].error_code == 0
+    assert values_of(stored(name)) == [b"v"]
+
+
+def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(gateway, topic, admin):
+    name = topic()
+    properties = {
+        "record.validation.policy.class.name": "policies.Shown",
+        "topics.t-*.record.validation.policy": "any text",
+    }
+    running = gateway(properties, POLICIES)
+    batch = encode_batch([Record(1, b"long key", b"long value", (Header("h", b"1"),))])
+    identity = topic_id(admin, name)
+
+    by_name = call(running, [(name, [(0, batch)])], version=9)[name, 0]
+    by_id = call(running, [(identity, [(0, batch)])], version=13)[identity, 0]
+
+    expected = repr(((identity, name, 0), "any text", b"long ", 5, ()))
+    assert errors(by_name) == errors(by_id) == [(0, expected)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_large_value_with_short_hints(gateway, topic, codec):
+    name = topic()
+    properties = {
+        "record.validation.policy.class.name": "policies.Shown",
+        "topics.*.record.validation.policy": "",
+    }
+    running = gateway(properties, POLICIES)
+    value = os.urandom(2**19) + bytes(2**19)
+    batch = encode_batch([Record(1, b"k", value)], codec=codec)
+
+    [(index, text)] = errors(call(running, [(name, [(0, batch)])])[name, 0])
+
+    assert index == 0
+    assert text.endswith("'', b'k', 5, ())")
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
+def test_a_decompression_bomb_is_refused_within_the_limit(gateway, topic, codec):
+    name = topic()
+    running = gateway(
+        {
+            "record.validator.classes": "policies.A",
+            "decompressed.batch.max.bytes": 1_000_000,
+            "policy.workers": 1,
+        },
+        POLICIES,
+    )
+    bomb = encode_batch(values(b"v"), codec=codec, body=bytes(40_000_000))
+    (worker, *_) = running.workers()
+
+    answer = call(running, [(name, [(0, bomb)])])[name, 0]
+
+    assert answer.error_code == 87
+    assert "decompressed.batch.max.bytes" in answer.error_message
+    assert worker in running.workers()
+
+
+@pytest.mark.parametrize(
+    ("batch", "code", "text"),
+    [
+        (encode_batch(values(b"v"), crc=7), 2, "Record is corrupt"),
+        (encode_batch(values(b"v"), codec="lz4", payload=b"not lz4"), 2, "lz4"),
+        (encode_batch(values(b"v"), count=2), 87, "Inconsistent batch offset range"),
+        (encode_batch(values(b"v"), attributes=0x20), 87, "control records"),
+        (encode_batch(values(b"v"), attributes=5), 87, "compression type id: 5"),
+        (encode_batch(values(b"v"), magic=1), 87, "magic version 2"),
+        (encode_batch(values(b"v")) * 2, 87, "exactly one record batch"),
+        (b"", 87, "at least one record batch"),
+        (None, 87, "at least one record batch"),
+        (encode_batch(values(b"v"), attributes=8), 32, "CreateTime"),
+        (encode_batch(values(b"v"), producer_id=5), 87, "Invalid sequence number"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(gateway, topic, stored, batch, code, text):
+    name = topic()
+    running = gateway({"record.validator.classes": "policies.A"}, POLICIES)
+
+    answer = call(running, [(name, [(0, batch)])])[name, 0]
+
+    assert answer.error_code == code
+    assert text in answer.error_message
+    assert stored(name) == []
+
+
+def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(gateway, topic, stored):
+    name = topic("strict", 2)
+    running = gateway(header_required("strict*"), POLICIES)
+    good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
+    bad = encode_batch(values(b"v"))
+
+    with RawClient(running.address) as client:
+        request = produce_request([(name, [(0, bad), (1, good)])], acks=0)
+        client.send(client.frame(request))
+        assert client.closed()
+
+    assert [(1, b"v")] == [(partition, value) for partition, _, value, _ in stored(name)]
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_no_acks_and_no_refusal_leave_the_connection_open(gateway, topic, stored, judged):
+    name = topic("strict")
+    running = gateway(header_required("strict*") if judged else {}, POLICIES)
+    good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
+
+    with RawClient(running.address) as client:
+        client.send(client.frame(produce_request([(name, [(0, good)])], acks=0)) * 3)
+        answer = produced(client.call(produce_request([(name, [(0, good)])])))[name, 0]
+
+    assert answer.base_offset == 3
+    assert len(stored(name)) == 4
+
+
+def test_acks_of_the_leader_alone(gateway, topic):
+    name = topic()
+    running = gateway({"record.validator.classes": "policies.A"}, POLICIES)
+
+    answers = call(running, [(name, [(0, encode_batch(values(b"v")))])], acks=1)
+    assert answers[name, 0].error_code == 0
+
+
+def test_internal_topics_get_the_brokers_own_answer(gateway, kafka):
+    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+    with RawClient(kafka.bootstrap_servers) as client:
+        from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
+
+        # creates the topic
+        client.call(FindCoordinatorRequest(key="group", key_type=0))
+    request = [("__consumer_offsets", [(0, encode_batch(values(b"v")))])]
+
+    through = call(running, request)["__consumer_offsets", 0]
+    with RawClient(kafka.bootstrap_servers) as client:
+        direct = produced(client.call(produce_request(request)))["__consumer_offsets", 0]
+
+    assert through == direct
+    assert through.error_code == 17
+
+
+def test_the_class_path_comes_first_and_for_that_policy_alone(gateway, topic, tmp_path):
+    name = topic()
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    (apart / "policies.py").write_text(
+        "from penstock.policy import *\n"
+        "class HeaderRequired(RecordValidationPolicy):\n"
+        "    def validate(self, topic, record):\n"
+        "        import policies, orjson\n"
+        "        raise InvalidRecordException(policies.__file__ + ' ' + orjson.MINE)\n"
+    )
+    (apart / "orjson.py").write_text("MINE = 'apart'")
+    running = gateway(
+        {
+            **header_required(),
+            "record.validation.policy.class.path": str(apart),
+            "record.validator.classes": "policies.A",
+        },
+        POLICIES,
+    )
+
+    [(_, text)] = errors(call(running, [(name, [(0, encode_batch(values(b"v")))])])[name, 0])
+    [(_, other)] = errors(call(running, [(name, [(0, encode_batch(values(b"a")))])])[name, 0])
+
+    assert text == f"{apart / 'policies.py'} apart"
+    assert other == f"A: {name}-0"
+
+
+def test_the_whole_request_is_refused_where_the_file_says_so(gateway, topic, stored):
+    strict, free = topic("strict"), topic("free")
+    running = gateway(
+        {**header_required("strict*"), "produce.rejection.scope": "request"}, POLICIES
+    )
+    batch = encode_batch(values(b"v"))
+
+    answers = call(running, [(strict, [(0, batch)]), (free, [(0, batch)])])
+
+    assert [87, 87] == [answer.error_code for answer in answers.values()]
+    assert "produce.rejection.scope" in answers[free, 0].error_message
+    assert stored(free) == []
+
+
+def test_the_shape_of_a_refusal_is_the_brokers(gateway, kafka, topic):
+    compacted = topic("compacted", **{"cleanup.policy": "compact"})
+    name = topic()
+    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+
+    for version in (8, 9, 12):
+        with RawClient(kafka.bootstrap_servers) as client:
+            frame = client.frame(
+                produce_request(
+                    [(compacted, [(0, encode_batch(values(b"a", b"b", key=None)))])],
+                    version=version,
+                )
+            )
+            client.send(frame)
+            broker = parse_response(client.receive(), 0, version)
+        with RawClient(running.address) as client:
+            frame = client.frame(
+                produce_request([(name, [(0, encode_batch(values(b"a", b"b")))])], version=version)
+            )
+            client.send(frame)
+            ours = parse_response(client.receive(), 0, version)
+
+        theirs = produced(broker)[compacted, 0]
+        mine = produced(ours)[name, 0]
+        assert ours.throttle_time == broker.throttle_time
+        for field in ("error_code", "base_offset", "log_append_time"):
+            assert getattr(mine, field) == getattr(theirs, field), field
+        assert [i for i, _ in errors(mine)] == [i for i, _ in errors(theirs)]
+        told = errors(theirs)[0][1]
+        assert mine.error_message.replace("nothing passes", told) == theirs.error_message
+
+
+def test_printed_text_goes_to_the_log_marked(gateway, topic):
+    name = topic()
+    running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)
+
+    call(running, [(name, [(0, encode_batch(values(b"v")))])])
+
+    (event,) = running.wait_for("policy output")
+    assert event["text"] == f"looked at {name}"

@@ -1,0 +1,114 @@
+"""Writes record batches, right ones and broken ones, independently of the code under test."""
+
+import struct
+from collections.abc import Sequence
+
+import cramjam
+import crc32c
+
+from penstock.policy import Record
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def zigzag(number: int) -> bytes:
+    """A signed varint."""
+    value = (number << 1) ^ (number >> 63)
+    result = bytearray()
+    while value > 0x7F:
+        result.append(value & 0x7F | 0x80)
+        value >>= 7
+    result.append(value)
+    return bytes(result)
+
+
+def _bytes(data: bytes | None) -> bytes:
+    return zigzag(-1) if data is None else zigzag(len(data)) + data
+
+
+def encode_record(record: Record, delta: int, base_timestamp: int, attributes: int = 0) -> bytes:
+    """One record of a batch."""
+    headers = b"".join(
+        _bytes(header.key.encode()) + _bytes(header.value) for header in record.headers
+    )
+    body = (
+        bytes([attributes])
+        + zigzag(record.timestamp - base_timestamp)
+        + zigzag(delta)
+        + _bytes(record.key)
+        + _bytes(record.value)
+        + zigzag(len(record.headers))
+        + headers
+    )
+    return zigzag(len(body)) + body
+
+
+def compress(codec: int, data: bytes, *, xerial: bool = True) -> bytes:
+    """Compress as Kafka's clients do."""
+    if codec == 2:
+        raw = bytes(cramjam.snappy.compress_raw(data))
+        if not xerial:
+            return raw
+        return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(raw)) + raw
+    modules = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
+    return bytes(modules[codec].compress(data)) if codec else data
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    codec: str | int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    xerial: bool = True,
+    body: bytes | None = None,
+    payload: bytes | None = None,
+    **overrides: int,
+) -> bytes:
+    """A batch of magic 2.
+
+    Args:
+        records: What it holds.
+        codec: A name or number of `CODECS`.
+        producer_id: And epoch and sequence, of an idempotent producer.
+        producer_epoch: See producer_id.
+        base_sequence: See producer_id.
+        transactional: Sets the bit.
+        xerial: Whether snappy is framed.
+        body: The records' bytes before compression, in place of what `records` give.
+        payload: The same, after compression.
+        overrides: Header fields to be wrong: base_offset, length, magic, crc, attributes,
+            last_offset_delta, count.
+    """
+    number = CODECS[codec] if isinstance(codec, str) else codec
+    base = records[0].timestamp if records else 0
+    largest = max((record.timestamp for record in records), default=-1)
+    if body is None:
+        body = b"".join(encode_record(r, i, base) for i, r in enumerate(records))
+    if payload is None:
+        payload = compress(number, body, xerial=xerial)
+    tail = struct.pack(
+        ">hiqqqhii",
+        overrides.get("attributes", number | (0x10 if transactional else 0)),
+        overrides.get("last_offset_delta", len(records) - 1),
+        base,
+        largest,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        overrides.get("count", len(records)),
+    )
+    tail += payload
+    crc = overrides.get("crc", crc32c.crc32c(tail))
+    length = overrides.get("length", 4 + 1 + 4 + len(tail))
+    head = struct.pack(
+        ">qiibI", overrides.get("base_offset", 0), length, -1, overrides.get("magic", 2), crc
+    )
+    return head + tail
+
+
+def values(*given: bytes | None, key: bytes | None = b"k", timestamp: int = 1_700_000_000_000):
+    """Records with these values."""
+    return [Record(timestamp + i, key, value) for i, value in enumerate(given)]
