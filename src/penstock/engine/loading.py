@@ -58,6 +58,8 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
 
 def describe(error: BaseException) -> str:
     """Say what was raised and where, for a person who mends the configuration."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

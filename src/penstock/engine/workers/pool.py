@@ -281,12 +281,9 @@ class Pool:
         others = [job for job in (*worker.sent, *worker.queue) if job.owner is worker]
         worker.sent.clear()
         worker.queue.clear()
-        log.error(
-            "policy worker died",
-            worker=worker.pid,
-            reason=worker.failure,
-            **({"topic": judged.topic_plan.topic, "partition": judged.partition} if judged else {}),
-        )
+        if worker.was_ready:
+            where = judged.topic_plan.topic if judged else None
+            log.error("policy worker died", worker=worker.pid, reason=worker.failure, topic=where)
         slot = self._slots.index(worker) if worker in self._slots else None
         if slot is None:
             self._extra.remove(worker)

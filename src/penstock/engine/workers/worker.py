@@ -28,6 +28,8 @@ SENT_AHEAD = 2
 """Batches a worker is sent before it answers, so that it does not wait for the next one."""
 
 _LINE_MAX = 2000
+_MESSAGE_MAX = 64 * 2**20
+_FROM_WORKER = frozenset({messages.READY, messages.LOAD_FAILED, messages.VERDICT})
 
 
 class State(Enum):
@@ -131,13 +133,16 @@ class Worker(asyncio.Protocol):
         self._transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take READY, LOAD_FAILED and VERDICT messages."""
+        """Take messages. Only a policy that writes to our socket can make them wrong."""
         buffer = self._buffer
         buffer += data
         start = 0
         prefix = messages.PREFIX
         while len(buffer) - start >= prefix.size:
             length, kind = prefix.unpack_from(buffer, start)
+            if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
+                self.kill("sent what is not a message")
+                return
             end = start + prefix.size + length - 1
             if len(buffer) < end:
                 break
@@ -146,7 +151,6 @@ class Worker(asyncio.Protocol):
             try:
                 self._take(kind, body)
             except (ValueError, KeyError, TypeError, IndexError):
-                # Only a policy that writes to our socket can bring us here.
                 self.kill("sent what is not a message")
         del buffer[:start]
 
@@ -154,8 +158,9 @@ class Worker(asyncio.Protocol):
         """The process ended, or is about to."""
         if self.state is State.DEAD:
             return
+        loading = self.state is State.LOADING
         self.state = State.DEAD
-        self.kill("ended")
+        self.kill("ended while its policies were loaded" if loading else "ended")
         self._on_state(self)
 
     def _take(self, kind: int, body: bytes) -> None:

@@ -1,0 +1,284 @@
+"""Policies in processes: whatever a policy does costs only the batch it was given."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.engine.plan import Plan
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.workers.pool import Pool
+from penstock.wire.topics import NO_ID
+from tests.gateways import is_running, wait_until, write_configuration
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+import ctypes, json, os, re, sys, time
+from penstock.policy import *
+
+def nest(depth):
+    return nest(depth + 1)
+
+class Misbehaves(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"refuse": return InvalidRecordException("refused")
+        if value == b"pid": return InvalidRecordException(str(os.getpid()))
+        if value == b"sys.exit": sys.exit(0)
+        if value == b"os._exit": os._exit(0)
+        if value == b"segfault": ctypes.string_at(0)
+        if value == b"loop":
+            while True: pass
+        if value == b"sleep": time.sleep(1.5)
+        if value == b"memory":
+            hoard = []
+            while True: hoard.append(bytearray(10_000_000))
+        if value == b"recursion": nest(0)
+        if value == b"brackets": json.loads("[" * 1_000_000)
+        if value == b"regex": re.match("(a*)*b", "a" * 60)
+        if value == b"wrong": return "no"
+        if value == b"socket":
+            for fd in range(3, 30):
+                try: os.write(fd, b"garbage garbage garbage")
+                except OSError: pass
+        if value == b"child":
+            if not os.fork(): time.sleep(60)
+            while True: pass
+"""
+
+
+class Judging:
+    """A running pool and a way to ask it."""
+
+    def __init__(self, folder: Path, policies: str = POLICIES, **properties: object) -> None:
+        file = write_configuration(
+            folder,
+            "none:1",
+            9192,
+            {
+                "record.validator.classes": "policies.Misbehaves",
+                "policy.timeout.ms": 700,
+                "policy.worker.memory.max.bytes": 400 * 2**20,
+                **properties,
+            },
+            policies,
+        )
+        self.configuration = load_configuration(file)
+        self.plan = Plan(self.configuration)
+        self.pool = Pool(self.configuration)
+
+    async def __aenter__(self) -> "Judging":
+        await self.pool.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.pool.close()
+
+    async def ask(self, value: bytes, topic: str = "t", partition: int = 0) -> Verdict:
+        """Judge a batch of one record."""
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        plan = self.plan.for_topic(topic)
+        assert plan is not None
+        self.pool.submit(plan, partition, NO_ID, 9, encode_batch(values(value)), future.set_result)
+        return await asyncio.wait_for(future, 30)
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("sys.exit", "failed: SystemExit"),
+        ("os._exit", "ended its process"),
+        ("segfault", "ended its process"),
+        ("loop", "did not decide within 700 ms"),
+        ("memory", "failed: MemoryError"),
+        ("recursion", "failed: RecursionError"),
+        ("brackets", "failed: RecursionError"),
+        ("regex", "did not decide within 700 ms"),
+        ("wrong", "failed: TypeError"),
+        ("socket", "ended its process"),
+        ("child", "did not decide within 700 ms"),
+    ],
+)
+async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        bad, *others = await asyncio.gather(
+            judging.ask(does.encode()),
+            *(judging.ask(b"refuse", topic=f"other-{i}") for i in range(5)),
+            *(judging.ask(b"fine", partition=i) for i in range(1, 6)),
+        )
+
+        assert bad.outcome is Outcome.FAILED
+        assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {told}")
+        assert [87] * 5 + [0] * 5 == [verdict.code for verdict in others]
+        assert await judging.ask(b"fine") is ACCEPTED
+
+
+async def test_what_a_policy_started_ends_with_it(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        (pid,) = judging.pool.pids
+        asking = asyncio.create_task(judging.ask(b"child"))
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        while not children.exists() or not children.read_text():
+            await asyncio.sleep(0.02)
+        child = int(children.read_text().split()[0])
+        await asking
+        for _ in range(100):
+            if not is_running(child):
+                break
+            await asyncio.sleep(0.02)
+        assert not is_running(child)
+
+
+async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": 20000}) as judging:
+        (pid,) = judging.pool.pids
+        asking = asyncio.create_task(judging.ask(b"sleep"))
+        await asyncio.sleep(0.05)
+        behind = asyncio.create_task(judging.ask(b"refuse", topic="behind"))
+        await asyncio.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+
+        assert (await asking).message == "The policy policies.Misbehaves ended its process"
+        assert (await behind).code == 87
+        assert pid not in judging.pool.pids
+
+
+async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": 20000}) as judging:
+        await judging.ask(b"fine")
+        done: list[str] = []
+
+        async def ask(name: str, value: bytes, topic: str) -> None:
+            await judging.ask(value, topic)
+            done.append(name)
+
+        start = time.monotonic()
+        tasks = [asyncio.create_task(ask("slow", b"sleep", "slow"))]
+        await asyncio.sleep(0)
+        tasks += [asyncio.create_task(ask("same", b"fine", "slow"))]
+        tasks += [asyncio.create_task(ask(f"other{i}", b"fine", f"o{i}")) for i in range(20)]
+        await asyncio.gather(*tasks[2:])
+        others_s = time.monotonic() - start
+        await asyncio.gather(*tasks)
+
+        assert others_s < 1.3
+        assert done.index("slow") < done.index("same")
+        assert done.index("slow") >= 20
+
+
+async def test_the_policies_of_one_process_never_overlap(tmp_path):
+    policies = """
+import threading
+from penstock.policy import *
+class Misbehaves(BrokerRecordValidator):
+    def __init__(self): self.lock = threading.Lock()
+    def validate_record(self, *_):
+        if not self.lock.acquire(blocking=False): raise RuntimeError("overlap")
+        for _ in range(10000): pass
+        self.lock.release()
+"""
+    async with Judging(tmp_path, policies, **{"policy.workers": 2}) as judging:
+        verdicts = await asyncio.gather(*(judging.ask(b"v", partition=i % 3) for i in range(60)))
+
+    assert {ACCEPTED} == set(verdicts)
+
+
+async def test_a_worker_that_cannot_start_again_is_not_started_in_a_tight_loop(tmp_path):
+    once = tmp_path / "once"
+    policies = f"""
+import os, pathlib
+from penstock.policy import *
+starts = pathlib.Path({str(tmp_path)!r}) / "starts"
+class Misbehaves(RecordsPolicy):
+    def configure(self, configs):
+        starts.open("a").write("x")
+        once = pathlib.Path({str(once)!r})
+        if once.exists(): raise OSError("the registry is away")
+        once.write_text("")
+    def validate(self, topic, partition, records): os._exit(1)
+"""
+    properties = {
+        "record.validator.classes": "",
+        "topics.*.records.policy.class.name": "policies.Misbehaves",
+        "topics.*.records.policy.enabled": "true",
+        "policy.workers": 1,
+    }
+    async with Judging(tmp_path, policies, **properties) as judging:
+        first = await judging.ask(b"v")
+        assert first.message == "The policy policies.Misbehaves ended its process"
+        await asyncio.sleep(0.5)
+        verdicts = []
+        deadline = time.monotonic() + 2.5
+        while time.monotonic() < deadline:
+            verdicts.append(await judging.ask(b"v"))
+            await asyncio.sleep(0.01)
+
+        assert {Outcome.FAILED} == {verdict.outcome for verdict in verdicts}
+        starts = len((tmp_path / "starts").read_text())
+        assert starts <= 6
+
+        once.unlink()
+        for _ in range(400):
+            verdict = await judging.ask(b"v")
+            if "ended its process" in str(verdict.message):
+                break
+            await asyncio.sleep(0.02)
+        assert "ended its process" in str(verdict.message)
+
+
+@pytest.mark.parametrize(
+    ("policies", "told"),
+    [
+        ("class Other: pass", "module policies has no class Misbehaves"),
+        ("import no_such_module", "no_such_module"),
+        ("syntax error", "SyntaxError"),
+        ("raise SystemExit", "ends the program"),
+        ("import os; os._exit(3)", "ended while its policies were loaded"),
+        ("class Misbehaves: pass", "has no method validate_record()"),
+        (
+            "class Misbehaves:\n def __init__(self, x): pass\n def validate_record(self): pass",
+            "cannot be made without arguments",
+        ),
+        ("Misbehaves = 1", "something else than a class"),
+    ],
+)
+async def test_a_policy_that_cannot_be_loaded_is_told_at_start(tmp_path, policies, told):
+    judging = Judging(tmp_path, policies)
+    with pytest.raises(ConfigurationError) as raised:
+        await judging.pool.start()
+    assert told in str(raised.value)
+    wait_until(lambda: not judging.pool.pids)
+
+
+async def test_instances_are_configured_once_and_closed_once(tmp_path):
+    trace = tmp_path / "trace"
+    policies = f"""
+from penstock.policy import *
+def note(*what): open({str(trace)!r}, "a").write(" ".join(map(str, what)) + "\\n")
+class Batch(RecordsPolicy):
+    def configure(self, configs): note(id(self), "configure", configs["own.key"])
+    def validate(self, topic, partition, records): note(id(self), "validate", topic)
+    def close(self): note(id(self), "close")
+"""
+    properties = {
+        "record.validator.classes": "",
+        "topics.*.records.policy.class.name": "policies.Batch",
+        "topics.*.records.policy.enabled": "true",
+        "policy.workers": 1,
+        "own.key": "own",
+    }
+    async with Judging(tmp_path, policies, **properties) as judging:
+        for topic in ("a", "b", "a"):
+            assert await judging.ask(b"v", topic) is ACCEPTED
+
+    lines = [line.split(" ", 1) for line in trace.read_text().splitlines()]
+    by_instance: dict[str, list[str]] = {}
+    for instance, what in lines:
+        by_instance.setdefault(instance, []).append(what)
+    assert sorted(by_instance.values()) == [
+        ["configure own", "validate a", "validate a", "close"],
+        ["configure own", "validate b", "close"],
+    ]
