@@ -66,7 +66,11 @@ def describe(error: BaseException) -> str:
 
 
 def frames_of(error: BaseException) -> str:
-    """Say where it was raised, without its text: that may hold what a record holds."""
+    """Say where it was raised, without its text: that may hold what a record holds.
+
+    The policy's local variables are let go first, so that there is memory after a MemoryError.
+    """
+    traceback.clear_frames(error.__traceback__)
     return " < ".join(
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in reversed(traceback.extract_tb(error.__traceback__)[-12:])

@@ -13,6 +13,9 @@ UNKNOWN_SERVER_ERROR: Final = -1
 POLICY_VIOLATION: Final = 44
 INVALID_RECORD: Final = 87
 
+OUT_OF_MEMORY: Final = "MemoryError"
+"""The `error_type` of a verdict after which a process is not trusted further."""
+
 TEXT_MAX_BYTES: Final = 1024
 """A policy's text is cut here: Kafka's strings end at 32 KiB, and an error holds three texts."""
 TEXTS_MAX_BYTES: Final = 256 * 1024

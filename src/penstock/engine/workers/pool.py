@@ -20,7 +20,7 @@ from zlib import crc32
 import structlog
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.verdict import failed
+from penstock.engine.verdict import OUT_OF_MEMORY, failed
 from penstock.engine.workers import messages
 from penstock.engine.workers.worker import State, Worker
 
@@ -273,17 +273,28 @@ class Pool:
             self._died(worker)
 
     def _died(self, worker: Worker) -> None:
-        self._run(worker.close(1))
         if worker is self._spare:
             self._spare = None
+            self._run(worker.close(1))
             return
+        if worker not in self._slots and worker not in self._extra:
+            return  # removed before, and closed by who did that
+        self._run(worker.close(1))
         judged = worker.sent[0] if worker.sent and worker.sent[0].owner is worker else None
-        others = [job for job in (*worker.sent, *worker.queue) if job.owner is worker]
-        worker.sent.clear()
-        worker.queue.clear()
         if worker.was_ready:
             where = judged.topic_plan.topic if judged else None
             log.error("policy worker died", worker=worker.pid, reason=worker.failure, topic=where)
+        if judged is not None:
+            self._answer(judged, failed(_names(judged), _why(worker.failure)))
+        self._remove(worker)
+        self._move_waiting()
+
+    def _remove(self, worker: Worker) -> None:
+        """Take a worker out of use, and its batches back; have it replaced."""
+        mine = [job for job in (*worker.sent, *worker.queue) if job.owner is worker]
+        worker.sent.clear()
+        worker.queue.clear()
+        self._waiting = [job for job in mine if not job.answered] + self._waiting
         slot = self._slots.index(worker) if worker in self._slots else None
         if slot is None:
             self._extra.remove(worker)
@@ -293,11 +304,6 @@ class Pool:
             self._schedule_replacement(slot, worker)
         else:
             self._load_failure = worker.failure
-        if judged is not None:
-            others.remove(judged)
-            self._answer(judged, failed(_names(judged), _why(worker.failure)))
-        self._waiting = others + self._waiting
-        self._move_waiting()
 
     def _schedule_replacement(self, slot: int | None, worker: Worker) -> None:
         """Replace at once what died at work; wait longer and longer where loading fails."""
@@ -359,7 +365,9 @@ class Pool:
         self._waiting.extend(moved)
 
     def _verdict(self, worker: Worker, job: Job, verdict: Verdict) -> None:
-        del worker
+        if verdict.error_type == OUT_OF_MEMORY:
+            self._remove(worker)
+            self._run(worker.close(1))
         self._answer(job, verdict)
         if self._waiting:
             self._move_waiting()

@@ -23,7 +23,7 @@ from penstock.engine.chain import Chain, unusable
 from penstock.engine.loading import frames_of
 from penstock.engine.plan import Plan, TopicPlan
 from penstock.engine.policies import Policies
-from penstock.engine.verdict import Outcome, Verdict, failed, refused
+from penstock.engine.verdict import OUT_OF_MEMORY, Verdict, failed, refused
 from penstock.engine.workers import messages
 from penstock.records import SLACK, UnreadableRecords, read_batch
 
@@ -111,8 +111,7 @@ def main() -> None:
                 error_type=kind_of_error,
             )
         parent.sendall(messages.verdict(job, decided))
-        if decided.outcome is Outcome.FAILED and decided.error_type == "MemoryError":
-            # What is left of a process that ran out of memory is not trusted further.
+        if decided.error_type == OUT_OF_MEMORY:
             break
     for complaint in policies.close():
         sys.stderr.write(f"close() failed: {complaint}\n")
