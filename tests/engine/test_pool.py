@@ -32,7 +32,7 @@ class Misbehaves(BrokerRecordValidator):
         if value == b"segfault": ctypes.string_at(0)
         if value == b"loop":
             while True: pass
-        if value == b"sleep": time.sleep(1.5)
+        if value == b"sleep": time.sleep(3)
         if value == b"memory":
             hoard = []
             while True: hoard.append(bytearray(10_000_000))
@@ -60,7 +60,7 @@ class Judging:
             9192,
             {
                 "record.validator.classes": "policies.Misbehaves",
-                "policy.timeout.ms": 700,
+                "policy.timeout.ms": 1500,
                 "policy.worker.memory.max.bytes": 400 * 2**20,
                 **properties,
             },
@@ -92,14 +92,14 @@ class Judging:
         ("sys.exit", "failed: SystemExit"),
         ("os._exit", "ended its process"),
         ("segfault", "ended its process"),
-        ("loop", "did not decide within 700 ms"),
+        ("loop", "did not decide within 1500 ms"),
         ("memory", "failed: MemoryError"),
         ("recursion", "failed: RecursionError"),
         ("brackets", "failed: RecursionError"),
-        ("regex", "did not decide within 700 ms"),
+        ("regex", "did not decide within 1500 ms"),
         ("wrong", "failed: TypeError"),
         ("socket", "ended its process"),
-        ("child", "did not decide within 700 ms"),
+        ("child", "did not decide within 1500 ms"),
     ],
 )
 async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told):
@@ -164,7 +164,7 @@ async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(
         others_s = time.monotonic() - start
         await asyncio.gather(*tasks)
 
-        assert others_s < 1.3
+        assert others_s < 2.5
         assert done.index("slow") < done.index("same")
         assert done.index("slow") >= 20
 
