@@ -1,0 +1,302 @@
+"""What no policy touches goes through as if the gateway were not there.
+
+For every API and version that the broker offers, a sample request is sent to the broker twice
+and through the gateway once. Where the broker gives the same bytes twice, the gateway must
+give them too, apart from addresses.
+"""
+
+import contextlib
+import dataclasses
+import datetime
+import io
+import typing
+import uuid
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from kio.index import load_request_schema
+from kio.schema.api_versions.v0.request import ApiVersionsRequest
+from kio.serial import entity_writer
+from kio.static.primitive import i16, i32
+
+from penstock.local import LocalKafka, free_ports
+from tests.conftest import create_topic
+from tests.gateways import RunningGateway, write_configuration
+from tests.integration.conftest import topic_id
+from tests.raw import RawClient, parse_response, produce_request, request_frame
+from tests.records.encoding import encode_batch, values
+
+# Where a broker's address stands; every other response has to be the same to the byte.
+ADDRESSED = {3, 10, 55, 60}
+# Narrowed on purpose (gateway/routing.py says why), beside what cannot be announced at all.
+NARROWED = {(1, 16), (1, 17), (1, 18), (17, 0)}
+# Answers of which a part is new each time: the offset of what was produced, the quorum's.
+VARYING = {0, 55}
+# Without a transaction in it, the broker answers neither.
+NEVER_ANSWERED = {(24, 4), (24, 5)}
+TOPIC = "free"
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A broker of its own: the samples may harm it."""
+    properties = {"unstable.api.versions.enable": "false", "auto.create.topics.enable": "false"}
+    with LocalKafka(properties=properties) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+        create_topic(admin, TOPIC)
+        running.topic_id = topic_id(admin, TOPIC)
+        with RawClient(running.bootstrap_servers) as client:
+            from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
+
+            for key_type in (0, 1):
+                client.call(FindCoordinatorRequest(key="x", key_type=key_type))
+        yield running
+
+
+@pytest.fixture(scope="module")
+def through(cluster, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("through")
+    (folder / "policies.py").write_text(
+        "from penstock.policy import *\n"
+        "class Never(RecordValidationPolicy):\n"
+        "    def validate(self, topic, record): raise InvalidRecordException('never')\n"
+    )
+    file = write_configuration(
+        folder,
+        cluster.bootstrap_servers,
+        free_ports(4)[0],
+        {
+            "record.validation.policy.class.name": "policies.Never",
+            "topics.judged.record.validation.policy": "x",
+        },
+    )
+    running = RunningGateway(file)
+    yield running
+    assert running.stop() == 0
+
+
+def offered(address: str) -> dict[int, tuple[int, int]]:
+    """What a peer announces."""
+    with RawClient(address) as client:
+        response = client.call(ApiVersionsRequest())
+    return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
+
+
+def sample(api_key: int, version: int, identity: uuid.UUID):
+    """Some request: the smallest that fits the schema, richer for what matters most."""
+    if api_key == 0 and version >= 3:
+        topic = identity if version >= 13 else TOPIC
+        return produce_request([(topic, [(0, encode_batch(values(b"v")))])], version=version)
+    schema = load_request_schema(api_key, version)
+    request = smallest(schema)
+    richer: dict[str, object] = {}
+    if api_key == 3 and version >= 1:
+        richer = {"topics": None}
+    elif api_key == 10 and version <= 3:
+        richer = {"key": "group"}
+    elif api_key == 10:
+        richer = {"coordinator_keys": ("group", "other")}
+    elif api_key == 55:
+        module = __import__(schema.__module__, fromlist=["x"])
+        partition = module.PartitionData(partition_index=i32(0))
+        richer = {
+            "topics": (module.TopicData(topic_name="__cluster_metadata", partitions=(partition,)),)
+        }
+    elif api_key == 64:
+        richer = {"broker_id": i32(9999)}
+    return dataclasses.replace(request, **richer)
+
+
+def smallest(schema):
+    """An entity with empty arrays, zeros and one-letter texts."""
+    fields = {}
+    for field in dataclasses.fields(schema):
+        if field.default is not dataclasses.MISSING:
+            continue
+        fields[field.name] = _smallest_field(field)
+    return schema(**fields)
+
+
+def _smallest_field(field):
+    kind = field.type
+    choices = typing.get_args(kind)
+    if tuple in {typing.get_origin(kind), *map(typing.get_origin, choices)}:
+        return ()
+    kafka_type = field.metadata.get("kafka_type")
+    if kafka_type is None:
+        return None if type(None) in choices else smallest(kind)
+    if type(None) in choices and kafka_type != "string":
+        return None
+    return {
+        "string": "x",
+        "bytes": b"",
+        "records": b"",
+        "bool": False,
+        "uuid": None,
+        "float64": 0.0,
+        "timedelta_i32": datetime.timedelta(0),
+        "timedelta_i64": datetime.timedelta(0),
+        "datetime_i64": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
+    }.get(kafka_type, 0)
+
+
+def exchange(address: str, frame: bytes) -> bytes | None:
+    """Send a frame over a connection of its own; None when it is closed instead."""
+    with RawClient(address, 15) as client:
+        client.send(frame)
+        with contextlib.suppress(EOFError, ConnectionError):
+            return client.receive()
+    return None
+
+
+def test_only_what_is_narrowed_on_purpose_is_not_offered(cluster, through):
+    direct, ours = offered(cluster.bootstrap_servers), offered(through.address)
+
+    missing = {
+        (key, version)
+        for key, (first, last) in direct.items()
+        for version in range(first, last + 1)
+        if not ours[key][0] <= version <= ours[key][1]
+    }
+    assert missing == NARROWED
+    assert set(ours) == set(direct)
+    assert ours[0] == (0, 13)
+
+
+def test_the_same_bytes_for_every_api_and_version(cluster, through):
+    direct = offered(cluster.bootstrap_servers)
+    ours = offered(through.address)
+    compared, by_shape, unanswered = set(), set(), set()
+    broker = cluster.nodes[0]
+    host, port = through.host_port
+    for api_key, (first, last) in sorted(direct.items()):
+        for version in range(max(first, ours[api_key][0]), min(last, ours[api_key][1]) + 1):
+            if api_key == 0 and version < 3:
+                continue
+            if api_key == 18 or (api_key, version) in NEVER_ANSWERED:
+                continue
+            place = f"API {api_key} version {version}"
+            frame = request_frame(sample(api_key, version, cluster.topic_id), 77)
+            once = exchange(cluster.bootstrap_servers, frame)
+            twice = exchange(cluster.bootstrap_servers, frame)
+            mine = exchange(through.address, frame)
+            if once is None:
+                assert mine is None, place
+                unanswered.add(api_key)
+                continue
+            assert mine is not None, place
+            if api_key in ADDRESSED and version >= (2 if api_key == 55 else 0):
+                told = without_addresses(mine, api_key, version, {(host, port + 1)})
+                if api_key == 55:  # log offsets and times move on
+                    assert shape(mine, api_key, version) == shape(once, api_key, version), place
+                else:
+                    known = {(broker.host, broker.port)}
+                    assert told == without_addresses(once, api_key, version, known), place
+                assert f"{broker.port}".encode() not in mine
+                assert broker.port.to_bytes(4, "big") not in mine
+            elif once == twice:
+                assert mine == once, place
+                compared.add((api_key, version))
+            else:
+                assert shape(mine, api_key, version) == shape(once, api_key, version), place
+                by_shape.add(api_key)
+
+    assert by_shape <= VARYING
+    assert len(compared) > 100
+    assert unanswered <= {17, 36}  # the broker has no SASL here
+
+
+def without_addresses(frame: bytes, api_key: int, version: int, known: set) -> object:
+    """The response with every address of a broker replaced by a mark."""
+
+    def replaced(value):
+        if isinstance(value, tuple):
+            return tuple(replaced(one) for one in value)
+        if not dataclasses.is_dataclass(value):
+            return value
+        fields = {f.name: replaced(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        if fields.get("host"):
+            address = (fields["host"], fields["port"])
+            assert address in known, address
+            fields["host"] = fields["port"] = "address"
+        return fields
+
+    return replaced(parse_response(frame, api_key, version))
+
+
+def shape(frame: bytes, api_key: int, version: int) -> object:
+    """The response without its values: which fields, how many elements, which errors."""
+
+    def walked(name, value):
+        if isinstance(value, tuple):
+            return tuple(walked(name, one) for one in value)
+        if dataclasses.is_dataclass(value):
+            return {
+                f.name: walked(f.name, getattr(value, f.name)) for f in dataclasses.fields(value)
+            }
+        return value if name == "error_code" else type(value).__name__
+
+    return walked("", parse_response(frame, api_key, version))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_old_produce_is_answered_as_the_broker_does(cluster, through, version):
+    body = b"\x00\x00" + version.to_bytes(2, "big") + (7).to_bytes(4, "big") + b"\xff\xff"
+    body += b"\xff\xff" + (1000).to_bytes(4, "big") + (0).to_bytes(4, "big")
+    frame = len(body).to_bytes(4, "big") + body
+
+    assert exchange(cluster.bootstrap_servers, frame) == exchange(through.address, frame)
+
+
+def test_api_versions_of_the_future_is_answered_in_version_0(cluster, through):
+    buffer = io.BytesIO()
+    request = load_request_schema(18, 4)(client_software_name="x", client_software_version="1")
+    entity_writer(type(request))(buffer, request)
+    for version in (5, 99):
+        body = (18).to_bytes(2, "big") + version.to_bytes(2, "big") + (7).to_bytes(4, "big")
+        body += b"\x00\x01x\x00" + buffer.getvalue()
+        frame = len(body).to_bytes(4, "big") + body
+        direct = parse_response(exchange(cluster.bootstrap_servers, frame), 18, 0)
+        mine = parse_response(exchange(through.address, frame), 18, 0)
+        assert (direct.error_code, 35) == (mine.error_code, mine.error_code)
+        assert [key.api_key for key in mine.api_keys] == [18]
+
+
+@pytest.mark.parametrize("size", [1, 3_000_000])
+def test_a_fetch_is_streamed_whatever_its_size(cluster, through, size):
+    from kio.schema.fetch.v12 import request as fetch
+
+    name = f"big-{size}"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    create_topic(admin, name, config={"max.message.bytes": "10000000"})
+    batch = encode_batch(values(bytes(size)))
+    with RawClient(cluster.bootstrap_servers) as client:
+        client.call(produce_request([(name, [(0, batch)])]))
+    request = fetch.FetchRequest(
+        replica_id=i32(-1),
+        max_wait=datetime.timedelta(milliseconds=100),
+        min_bytes=i32(1),
+        max_bytes=i32(50_000_000),
+        isolation_level=0,
+        topics=(
+            fetch.FetchTopic(
+                topic=name,
+                partitions=(
+                    fetch.FetchPartition(
+                        partition=i32(0),
+                        fetch_offset=0,
+                        partition_max_bytes=i32(50_000_000),
+                    ),
+                ),
+            ),
+        ),
+        forgotten_topics_data=(),
+        rack_id="",
+    )
+    frame = request_frame(request, 3)
+
+    direct = exchange(cluster.bootstrap_servers, frame)
+
+    assert direct == exchange(through.address, frame)
+    assert len(direct) > size
+    assert i16(0) == parse_response(direct, 1, 12).error_code
