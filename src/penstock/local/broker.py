@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -28,6 +29,8 @@ READY_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
+# The kernel ends a broker when the thread that started it ends: this one ends with the process.
+_SPAWNER: Final = ThreadPoolExecutor(1, thread_name_prefix="penstock-spawner")
 _JVM: Final = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -73,15 +76,16 @@ class LocalNode:
         if self.pid is not None:
             return
         with self.log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = _SPAWNER.submit(
+                subprocess.Popen,
                 [java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *_JVM, "-cp", class_path(),
                  "kafka.Kafka", str(self.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a terminal's Ctrl-C is for us, not for it
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call into libc
-            )  # fmt: skip
+                preexec_fn=_die_with_parent,
+            ).result()  # fmt: skip
 
     def stop(self) -> None:
         """End it as an operator would, and wait."""

@@ -1,0 +1,181 @@
+"""Nothing acknowledged is lost, nothing refused is stored, while parts of the whole go away."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from penstock.local import LocalKafka
+from tests.conftest import create_topic
+from tests.integration.conftest import read_topic
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+import time
+from penstock.policy import *
+class NoBad(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"wait": time.sleep(1)
+        if value.startswith(b"bad"): return InvalidRecordException("bad")
+"""
+JUDGED = {"record.validator.classes": "policies.NoBad"}
+COUNT = 6000
+
+
+@pytest.fixture
+def own_kafka(tmp_path):
+    """A broker that may be restarted."""
+    with LocalKafka(folder=tmp_path / "kafka") as running:
+        yield running
+
+
+class Load:
+    """A producer that sends numbered records, one in fifty bad, and keeps book."""
+
+    def __init__(self, bootstrap: str, topic: str, **settings: object) -> None:
+        self.acknowledged: set[bytes] = set()
+        self.refused: set[bytes] = set()
+        self.unsure: dict[bytes, str] = {}
+        self._topic = topic
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "linger.ms": 5,
+                "batch.num.messages": 20,
+                "message.timeout.ms": 60_000,
+                "retry.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+                **settings,
+            }
+        )
+
+    def run(self, disturb: Callable[[], None]) -> None:
+        """Produce while something else happens."""
+        thread = threading.Thread(target=disturb)
+        thread.start()
+        for number in range(COUNT):
+            bad = number % 50 == 7
+            value = b"%s-%06d" % (b"bad" if bad else b"good", number)
+            self._producer.produce(
+                self._topic, value, partition=number % 3, on_delivery=self._delivered
+            )
+            self._producer.poll(0.0005)
+        thread.join()
+        assert self._producer.flush(90) == 0
+
+    def _delivered(self, error, message) -> None:
+        if error is None:
+            self.acknowledged.add(message.value())
+        elif error.code() in {87, -137}:  # INVALID_RECORD, and its batch's other records
+            self.refused.add(message.value())
+        else:
+            self.unsure[message.value()] = error.name()
+
+
+def check(load: Load, bootstrap: str, topic: str, *, once: bool) -> None:
+    found = [message.value() for message in read_topic(bootstrap, topic, full=True)]
+    stored = set(found)
+    assert load.acknowledged <= stored
+    assert not stored & load.refused
+    assert not any(value.startswith(b"bad") for value in stored)
+    assert len(load.acknowledged) + len(load.refused) + len(load.unsure) == COUNT
+    assert len(load.acknowledged) > COUNT / 4
+    assert not load.unsure
+    if once:
+        assert len(found) == len(stored)
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_the_gateway_restarts(gateway, kafka, topic, idempotent):
+    name = topic("load", 3)
+    running = gateway(JUDGED, POLICIES)
+    load = Load(running.address, name, **{"enable.idempotence": idempotent})
+
+    def disturb() -> None:
+        for _ in range(3):
+            time.sleep(0.7)
+            running.restart()
+
+    load.run(disturb)
+    check(load, kafka.bootstrap_servers, name, once=idempotent)
+
+
+def test_the_broker_restarts(gateway, own_kafka):
+    create_topic(AdminClient({"bootstrap.servers": own_kafka.bootstrap_servers}), "load", 3)
+    running = gateway(JUDGED, POLICIES, upstream=own_kafka.bootstrap_servers)
+    load = Load(running.address, "load", **{"enable.idempotence": True})
+
+    def disturb() -> None:
+        for end in (own_kafka.nodes[0].stop, own_kafka.nodes[0].kill):
+            time.sleep(0.7)
+            end()
+            own_kafka.nodes[0].start()
+            own_kafka.wait_ready()
+
+    load.run(disturb)
+    check(load, own_kafka.bootstrap_servers, "load", once=True)
+
+
+def test_sigterm_answers_what_is_in_flight(gateway, topic, stored):
+    name = topic()
+    running = gateway(JUDGED, POLICIES)
+    batches = [encode_batch(values(value)) for value in (b"wait", b"bad", b"good")]
+    requests = [produce_request([(name, [(0, batch)])]) for batch in batches]
+
+    with RawClient(running.address) as client:
+        client.send(b"".join(client.frame(request) for request in requests))
+        time.sleep(0.3)
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        codes = [
+            produced(client.response(type(request)))[name, 0].error_code for request in requests
+        ]
+        assert client.closed()
+        stopping.join()
+
+    assert codes == [0, 87, 0]
+    assert running.process.returncode == 0
+    assert [value for _, _, value, _ in stored(name)] == [b"wait", b"good"]
+
+
+def test_what_a_client_sent_before_it_went_is_stored(gateway, topic, stored):
+    name = topic()
+    running = gateway(JUDGED, POLICIES)
+    for acks in (0, 1):
+        with RawClient(running.address) as client:
+            for value in (b"wait", b"good-%d" % acks):
+                batch = encode_batch(values(value))
+                client.send(client.frame(produce_request([(name, [(0, batch)])], acks=acks)))
+
+    deadline = time.monotonic() + 10
+    while len(stored(name)) < 4 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert sorted(value for _, _, value, _ in stored(name)) == [
+        b"good-0", b"good-1", b"wait", b"wait",
+    ]  # fmt: skip
+
+
+def test_a_broker_that_is_away_closes_its_clients_and_comes_back(gateway, own_kafka):
+    create_topic(AdminClient({"bootstrap.servers": own_kafka.bootstrap_servers}), "t")
+    running = gateway(JUDGED, POLICIES, upstream=own_kafka.bootstrap_servers)
+    own_kafka.nodes[0].stop()
+    for address in (running.address, running.broker_address()):
+        with RawClient(address) as client:
+            assert client.closed()
+    own_kafka.nodes[0].start()
+    own_kafka.wait_ready()
+
+    with RawClient(running.broker_address()) as client:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            request = produce_request([("t", [(0, encode_batch(values(b"v")))])])
+            code = produced(client.call(request))["t", 0].error_code
+            if code == 0:
+                break
+            time.sleep(0.1)
+    assert code == 0
