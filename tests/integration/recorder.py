@@ -1,0 +1,66 @@
+"""Stands between clients and a gateway, and keeps what the clients are sent."""
+
+import asyncio
+import threading
+
+
+class Recorder:
+    """Forwards ports of 127.0.0.2 to the same ports of 127.0.0.1."""
+
+    def __init__(self, ports: range) -> None:
+        self._ports = ports
+        self.told = bytearray()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(10)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        servers = [
+            await asyncio.start_server(lambda r, w, p=port: self._forward(r, w, p), "127.0.0.2",
+                                       port)
+            for port in self._ports
+        ]  # fmt: skip
+        self._ready.set()
+        await self._ended.wait()
+        for server in servers:
+            server.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0.1)
+
+    async def _forward(self, reader, writer, port: int) -> None:
+        try:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.close()
+            return
+        try:
+            await asyncio.gather(
+                self._pump(reader, there_writer, record=False),
+                self._pump(there_reader, writer, record=True),
+            )
+        finally:
+            writer.close()
+            there_writer.close()
+
+    async def _pump(self, reader, writer, *, record: bool) -> None:
+        try:
+            while data := await reader.read(65536):
+                if record:
+                    self.told += data
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()

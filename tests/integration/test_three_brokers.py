@@ -1,0 +1,300 @@
+"""Three brokers: each at its own port, leaders that move, one that goes and comes back."""
+
+import datetime
+import threading
+import time
+import uuid
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
+from kio.schema.describe_quorum.v2 import request as quorum
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.metadata.v12.request import MetadataRequest
+
+from penstock.local import LocalKafka, free_ports
+from tests.gateways import RunningGateway, write_configuration
+from tests.integration.conftest import read_topic, topic_id
+from tests.integration.recorder import Recorder
+from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+from penstock.policy import *
+class NoBad(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value and value.startswith(b"bad"): return InvalidRecordException("bad")
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with LocalKafka(
+        nodes=3, first_node_id=4, folder=tmp_path_factory.mktemp("three"),
+        properties={"default.replication.factor": "3", "min.insync.replicas": "2",
+                    "controlled.shutdown.retry.backoff.ms": "500"},
+    ) as running:  # fmt: skip
+        yield running
+
+
+@pytest.fixture(scope="module")
+def through(cluster, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("through-three")
+    port = free_ports(5)[0]
+    file = write_configuration(
+        folder,
+        cluster.bootstrap_servers,
+        port,
+        {
+            "record.validator.classes": "policies.NoBad",
+            "advertised.host": "127.0.0.2",
+            "broker.ports": f"{port + 1}-{port + 4}",
+            "broker.ids.first": 4,
+        },
+        POLICIES,
+    )
+    with Recorder(range(port, port + 4)) as recorder:
+        running = RunningGateway(file)
+        running.recorder = recorder
+        running.bootstrap = f"127.0.0.2:{port}"
+        running.first = port + 1
+        yield running
+        assert running.stop() == 0
+
+
+def make_topic(cluster, name: str, partitions: int = 3) -> dict[int, int]:
+    """Make a topic; give the leaders of its partitions."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(name, partitions, 3)])[name].result(30)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = admin.list_topics(name, timeout=10).topics[name].partitions.values()
+        if len(found) == partitions and all(p.leader >= 0 for p in found):
+            return {p.id: p.leader for p in found}
+        time.sleep(0.1)
+    raise AssertionError(f"{name} has no leaders")
+
+
+def assert_no_address(cluster, told: bytes) -> None:
+    """No broker's own address: neither the host, nor a port beside one."""
+    assert b"127.0.0.1" not in told
+    assert b"localhost" not in told
+    for node in cluster.nodes:
+        assert b"127.0.0.2" + node.port.to_bytes(4, "big") not in told
+
+
+def test_each_broker_has_its_port_and_no_address_gets_through(cluster, through):
+    partition = quorum.PartitionData(partition_index=0)
+    requests = [
+        MetadataRequest(
+            topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+        ),
+        FindCoordinatorRequest(key_type=0, coordinator_keys=("a", "b", "c", "d")),
+        FindCoordinatorRequest(key_type=1, coordinator_keys=("a", "b", "c", "d")),
+        DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=1),
+        quorum.DescribeQuorumRequest(
+            topics=(quorum.TopicData(topic_name="__cluster_metadata", partitions=(partition,)),)
+        ),
+    ]
+    expected = {(node, through.first + node - 4) for node in (4, 5, 6)}
+    for node in (4, 5, 6):
+        with RawClient(f"127.0.0.2:{through.first + node - 4}") as client:
+            brokers = client.call(requests[0]).brokers
+            assert {(b.node_id, b.port) for b in brokers} == expected
+            assert {b.host for b in brokers} == {"127.0.0.2"}
+            for request in requests:
+                frame = b""
+                deadline = time.monotonic() + 20
+                while b"127.0.0.2" not in frame:  # a coordinator may still be on its way
+                    assert time.monotonic() < deadline
+                    client.send(client.frame(request))
+                    frame = client.receive()
+                    assert_no_address(cluster, frame)
+            quorum_nodes = client.call(requests[-1]).nodes
+            assert {listener.host for n in quorum_nodes for listener in n.listeners} == {
+                "127.0.0.2"
+            }
+
+
+@pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
+def test_a_leader_told_in_a_produce_answer_is_at_its_port(cluster, through, version):
+    name = f"moved-{version}"
+    leaders = make_topic(cluster, name)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    topic = topic_id(admin, name) if version >= 13 else name
+    good, bad = encode_batch(values(b"good")), encode_batch(values(b"bad"))
+    other = next(node for node in (4, 5, 6) if node != leaders[0])
+    request = produce_request([(topic, [(0, good), (1, bad)])], version=version)
+
+    with RawClient(f"127.0.0.2:{through.first + other - 4}") as client:
+        deadline = time.monotonic() + 20
+        while True:
+            client.send(client.frame(request))
+            frame = client.receive()
+            response = parse_response(frame, 0, version)
+            answers = produced(response)
+            if answers[topic, 0].error_code not in {3, 100} or time.monotonic() > deadline:
+                break  # else this broker has not yet heard of the topic
+
+    assert_no_address(cluster, frame)
+    assert answers[topic, 0].error_code == 6
+    assert answers[topic, 1].error_code == 87
+    if version >= 10:
+        assert answers[topic, 0].current_leader.leader_id == leaders[0]
+        [endpoint] = response.node_endpoints
+        assert (endpoint.node_id, endpoint.host, endpoint.port) == (
+            leaders[0],
+            "127.0.0.2",
+            through.first + leaders[0] - 4,
+        )
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_leader_told_in_a_share_fetch_answer_is_at_its_port(cluster, through, version):
+    name = f"shared-{version}"
+    leader = make_topic(cluster, name, 1)[0]
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    other = next(node for node in (4, 5, 6) if node != leader)
+    identity = topic_id(admin, name)
+    module = __import__(f"kio.schema.share_fetch.v{version}.request", fromlist=["x"])
+    fields = module.ShareFetchRequest.__dataclass_fields__
+    partition_fields = {"partition_index": 0, "acknowledgement_batches": ()}
+    topic = module.FetchTopic(
+        topic_id=identity, partitions=(module.FetchPartition(**partition_fields),)
+    )
+    request = {
+        "group_id": "g",
+        "member_id": str(uuid.uuid4()),
+        "share_session_epoch": 0,
+        "max_wait": datetime.timedelta(milliseconds=100),
+        "min_bytes": 1,
+        "max_bytes": 1_000_000,
+        "max_records": 100,
+        "batch_size": 100,
+        "share_acquire_mode": 0,
+        "is_renew_ack": False,
+        "topics": (topic,),
+        "forgotten_topics_data": (),
+    }
+    request = module.ShareFetchRequest(**{k: v for k, v in request.items() if k in fields})
+
+    with RawClient(f"127.0.0.2:{through.first + other - 4}") as client:
+        client.send(request_frame(request, 5))
+        frame = client.receive()
+
+    assert_no_address(cluster, frame)
+    response = parse_response(frame, 78, version)
+    assert response.error_code == 0, response
+    [endpoint] = response.node_endpoints
+    assert (endpoint.node_id, endpoint.host, endpoint.port) == (
+        leader, "127.0.0.2", through.first + leader - 4,
+    )  # fmt: skip
+
+
+def test_clients_follow_a_broker_that_goes_and_comes_back(cluster, through):
+    make_topic(cluster, "plain")
+    make_topic(cluster, "transacted")
+    ended = threading.Event()
+    acknowledged: set[bytes] = set()
+    refused: set[bytes] = set()
+    unsure: list[str] = []
+    committed: set[bytes] = set()
+    settings = {"bootstrap.servers": through.bootstrap, "log_level": 0, "linger.ms": 5,
+                "message.timeout.ms": 90_000, "reconnect.backoff.max.ms": 500}  # fmt: skip
+
+    def report(error, message) -> None:
+        if error is None:
+            acknowledged.add(message.value())
+        elif error.code() in {87, -137}:
+            refused.add(message.value())
+        else:
+            unsure.append(error.name())
+
+    def produce() -> None:
+        producer = Producer({**settings, "enable.idempotence": True, "batch.num.messages": 50})
+        number = 0
+        while not ended.is_set():
+            kind = b"bad" if number % 200 == 5 else b"good"
+            producer.produce("plain", b"%s-%d" % (kind, number), on_delivery=report)
+            producer.poll(0.002)
+            number += 1
+        assert producer.flush(90) == 0
+
+    def transact() -> None:
+        producer = Producer({**settings, "transactional.id": "t", "transaction.timeout.ms": 90000})
+        producer.init_transactions(60)
+        number = 0
+        while not ended.is_set():
+            values = {b"%d-%d" % (number, i) for i in range(10)}
+            try:
+                producer.begin_transaction()
+                for value in values:
+                    producer.produce("transacted", value)
+                producer.commit_transaction(60)
+                committed.update(values)
+            except KafkaException as error:
+                assert error.args[0].txn_requires_abort(), error
+                producer.abort_transaction(60)
+            number += 1
+            time.sleep(0.05)
+
+    consumed: set[bytes] = set()
+    caught_up = threading.Event()
+
+    def consume() -> None:
+        consumer = Consumer({"bootstrap.servers": through.bootstrap, "group.id": "g",
+                             "log_level": 0, "auto.offset.reset": "earliest",
+                             "isolation.level": "read_committed"})  # fmt: skip
+        consumer.subscribe(["plain", "transacted"])
+        while not caught_up.is_set():
+            for message in consumer.consume(500, 0.2):
+                if not message.error():
+                    consumed.add(message.value())
+        consumer.close()
+
+    threads = [threading.Thread(target=work) for work in (produce, transact, consume)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(3)
+        cluster.nodes[1].stop()  # moves its leaderships before it goes
+        time.sleep(4)
+        cluster.nodes[1].start()
+        cluster.wait_ready()
+        time.sleep(3)
+        cluster.nodes[2].kill()
+        time.sleep(6)
+        cluster.nodes[2].start()
+        cluster.wait_ready()
+        time.sleep(4)
+    finally:
+        ended.set()
+    for thread in threads[:2]:
+        thread.join(120)
+    deadline = time.monotonic() + 60
+    while not acknowledged | committed <= consumed and time.monotonic() < deadline:
+        time.sleep(0.2)
+    caught_up.set()
+    threads[2].join(60)
+
+    plain = [m.value() for m in read_topic(cluster.bootstrap_servers, "plain", full=True)]
+    assert not unsure
+    assert len(acknowledged) > 1000
+    assert len(committed) > 100
+    assert acknowledged <= set(plain)
+    assert len(plain) == len(set(plain))
+    assert not any(value.startswith(b"bad") for value in plain)
+    assert not refused & set(plain)
+    assert acknowledged | committed <= consumed
+    transacted = [
+        m.value()
+        for m in read_topic(
+            cluster.bootstrap_servers, "transacted", full=True, isolation="read_committed"
+        )
+    ]
+    assert committed <= set(transacted)
+    assert len(transacted) == len(set(transacted))
+    assert len(through.recorder.told) > 100_000
+    assert_no_address(cluster, bytes(through.recorder.told))
