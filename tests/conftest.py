@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
+from tests.integration.reading import read_topic
 
 _counter = itertools.count()
 
@@ -77,3 +78,9 @@ def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., Running
     for one in running:
         if one.process.poll() is None:
             one.stop()
+
+
+@pytest.fixture
+def stored(kafka: LocalKafka) -> Callable[..., list]:
+    """Reads what the broker itself has: (partition, key, value, headers), in order."""
+    return lambda topic, **options: read_topic(kafka.bootstrap_servers, topic, **options)

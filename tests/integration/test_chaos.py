@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
-from tests.integration.conftest import read_topic
+from tests.integration.reading import read_topic
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.gateways import is_running, wait_until
-from tests.integration.conftest import values_of
+from tests.integration.reading import values_of
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from penstock.policy import Header, Record
-from tests.integration.conftest import topic_id, values_of
+from tests.integration.reading import topic_id, values_of
 from tests.raw import RawClient, errors, parse_response, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch, values
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.policy import Header, Record
-from tests.integration.conftest import values_of
+from tests.integration.reading import values_of
 from tests.raw import RawClient, errors, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch, values
 

@@ -16,7 +16,7 @@ from kio.schema.metadata.v12.request import MetadataRequest
 
 from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
-from tests.integration.conftest import read_topic, topic_id
+from tests.integration.reading import read_topic, topic_id
 from tests.integration.recorder import Recorder
 from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values

@@ -22,7 +22,7 @@ from kio.static.primitive import i16, i32
 from penstock.local import LocalKafka, free_ports
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, write_configuration
-from tests.integration.conftest import topic_id
+from tests.integration.reading import topic_id
 from tests.raw import RawClient, parse_response, produce_request, request_frame
 from tests.records.encoding import encode_batch, values
 

@@ -114,7 +114,10 @@ def read_batch(
     if len(view) < _MAGIC_AT + 1:
         raise _invalid(f"{request} must have at least one record batch per partition")
     length = int.from_bytes(view[8:12], "big", signed=True)
-    if view[_MAGIC_AT] != 2:
+    magic = int.from_bytes(view[_MAGIC_AT : _MAGIC_AT + 1], signed=True)
+    if not 0 <= magic <= 2:
+        raise UnreadableRecords(CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    if magic != 2:
         raise _invalid(f"{request} are only allowed to contain record batches with magic version 2")
     if length < HEADER.size - _PREFIX_BYTES:
         raise UnreadableRecords(
@@ -148,10 +151,10 @@ def _read(view: memoryview, api_version: int, limit: int, in_place: bool) -> Rec
         )
     if codec >= len(NAMES):
         raise _invalid(f"Unknown compression type id: {codec}")
-    if base_offset != 0 or last_delta < 0:
-        raise _invalid(
-            f"Batch has an invalid offset range: [{base_offset}, {base_offset + last_delta}]"
-        )
+    if base_offset != 0:
+        raise _invalid(f"The baseOffset of the record batch should be 0, but it is {base_offset}")
+    if last_delta < 0:
+        raise _invalid(f"Batch has an invalid offset range: [0, {last_delta}]")
     if count <= 0:
         raise _invalid(f"Invalid reported count for record batch: {count}")
     if last_delta + 1 != count:
@@ -200,7 +203,6 @@ def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
     return memoryview(buffer)[: size + length]
 
 
-# One for the process: a worker reads one batch at a time, and so does a Spark task.
 _SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)
 
 

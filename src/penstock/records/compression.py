@@ -2,10 +2,16 @@
 
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
 would go past it is stopped there, whatever it announces or would still bring.
+
+Readers differ in what they do behind the first gzip member or lz4 or zstd frame: Java ends
+after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early
+have a prefix of what was judged. The decoder takes nothing but the announced number of records
+up to the very last byte, so a reader of the prefix finds the same records or an error.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Final
 
 import cramjam
@@ -58,8 +64,11 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
             size = min(limit, size * _GROWTH)
 
 
-class Scratch:
-    """Memory that is used again for each batch: fresh pages cost more than decompressing."""
+class Scratch(threading.local):
+    """Memory that is used again for each batch: fresh pages cost more than decompressing.
+
+    Each thread has its own, since cramjam lets other threads run while it writes there.
+    """
 
     def __init__(self, *, ahead: int, behind: int) -> None:
         """Start small.

@@ -12,8 +12,10 @@ What it does not check by itself, and what is done about it here:
 
 from __future__ import annotations
 
+from itertools import repeat
 from operator import attrgetter
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Final
 
 from aiokafka.errors import CorruptRecordException
@@ -68,36 +70,49 @@ def _check_frames(view: memoryview, count: int) -> None:
         UnreadableRecords: They do not lead from the first byte to the last (87).
     """
     position = HEADER.size
+    beginning, steps = _BEGINNING.unpack_from, _STEPS
     try:
-        for _ in range(count):
-            byte = view[position]
-            if byte < 0x80:
-                position += 1
-                length = byte
-            elif (second := view[position + 1]) < 0x80:
-                position += 2
-                length = byte & 0x7F | second << 7
-            else:
-                length, position = _long_length(view, position)
-            if length & 1 or view[position] > 0x7F:
-                raise _invalid("A record has a length or attributes that Kafka does not know")
-            position += length >> 1
-    except IndexError:
-        position = -1
+        for _ in repeat(None, count):
+            first_two, third = beginning(view, position)
+            step = steps[first_two]
+            if not step or (third > 0x7F and first_two & 0x80):
+                step = _long_step(view, position)
+            position += step
+    except (IndexError, StructError):
+        raise _invalid("Incorrect declared batch size, premature EOF reached") from None
     if position != len(view):
         raise _invalid("Incorrect declared batch size, records still remaining in file")
 
 
-def _long_length(view: memoryview, position: int) -> tuple[int, int]:
-    """Read a length of more than two bytes."""
+def _long_step(view: memoryview, position: int) -> int:
+    """Measure a record whose length takes more than two bytes, or refuse it."""
     length = 0
-    for shift in (0, 7, 14, 21, 28):
-        byte = view[position]
-        position += 1
+    for size, shift in enumerate((0, 7, 14, 21, 28), start=1):
+        byte = view[position + size - 1]
         length |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return length, position
-    raise _invalid("A record is not what its lengths say")
+            if length & 1 or view[position + size] > 0x7F:
+                break
+            return (length >> 1) + size
+    raise _invalid("A record has a length or attributes that Kafka does not know")
+
+
+def _step(first: int, second: int) -> int:
+    """Measure a record by its first two bytes, or give 0 where they do not tell.
+
+    Its length is a varint, twice what follows it; where that takes one byte, the second byte
+    is the attributes.
+    """
+    if first & 1 or second > 0x7F:
+        return 0
+    if first < 0x80:
+        return (first >> 1) + 1
+    return ((first & 0x7F | second << 7) >> 1) + 2
+
+
+_BEGINNING: Final = Struct("<HB")
+# A table, because following the lengths takes as long as decoding the records.
+_STEPS: Final = [_step(first, second) for second in range(256) for first in range(256)]
 
 
 def _invalid(message: str) -> UnreadableRecords:

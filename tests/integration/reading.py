@@ -1,18 +1,7 @@
-"""What the tests against a real Kafka share."""
+"""Reads back what the broker itself has."""
 
-from collections.abc import Callable
-
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
-
-from penstock.local import LocalKafka
-
-
-@pytest.fixture
-def stored(kafka: LocalKafka) -> Callable[..., list]:
-    """Reads what the broker itself has: (partition, key, value, headers), in order."""
-    return lambda topic, **options: read_topic(kafka.bootstrap_servers, topic, **options)
 
 
 def read_topic(

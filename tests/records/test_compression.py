@@ -1,0 +1,117 @@
+"""The limit holds while decompressing; damage is told from size."""
+
+import gzip
+import subprocess
+import sys
+import zlib
+
+import cramjam
+import pytest
+
+from penstock.records.compression import Scratch, decompress
+from penstock.records.errors import UnreadableRecords
+
+TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
+CODES = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def opened(codec, data, limit):
+    scratch = Scratch(ahead=3, behind=5)
+    size = decompress(codec, memoryview(data), limit, scratch)
+    assert len(scratch.buffer) >= 3 + size + 5
+    return bytes(scratch.buffer[3 : 3 + size])
+
+
+def xerial(*blocks):
+    header = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
+    return header + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+
+
+def snappy(data):
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
+COMPRESSED = [
+    (1, gzip.compress(TEXT)),
+    (1, gzip.compress(TEXT[:50]) + gzip.compress(TEXT[50:])),
+    (2, snappy(TEXT)),
+    (2, xerial(snappy(TEXT))),
+    (2, xerial(*(snappy(TEXT[i : i + 32768]) for i in range(0, len(TEXT), 32768)))),
+    (3, bytes(cramjam.lz4.compress(TEXT))),
+    (4, bytes(cramjam.zstd.compress(TEXT))),
+]
+
+
+@pytest.mark.parametrize(("codec", "data"), COMPRESSED)
+def test_the_limit_is_inclusive(codec, data):
+    assert opened(codec, data, 1 << 24) == TEXT
+    assert opened(codec, data, len(TEXT)) == TEXT
+    for limit in (len(TEXT) - 1, 17_000, 100, 1):
+        with pytest.raises(UnreadableRecords, match=r"decompressed\.batch\.max\.bytes") as refused:
+            opened(codec, data, limit)
+        assert refused.value.code == 87
+
+
+@pytest.mark.parametrize(("codec", "data"), COMPRESSED)
+def test_damage(codec, data):
+    for damaged in (data[:-1], data[: len(data) // 2], data[1:], b"", data + b"rest", b"\xff" * 40):
+        with pytest.raises(UnreadableRecords) as refused:
+            opened(codec, damaged, 1 << 24)
+        assert refused.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("codec", "data"),
+    [
+        (1, zlib.compress(TEXT)),
+        (2, xerial(snappy(TEXT)) + b"\0\0"),
+        (2, xerial(snappy(TEXT)) + b"\xff\xff\xff\xff"),
+        (2, xerial(snappy(TEXT)) + bytes(4)),
+        (2, xerial(snappy(TEXT), b"\xff\xff\xff\xff\x0f")),
+        (2, xerial(snappy(TEXT)) * 2),
+        (4, b"\x28\xb5\x2f\xfd" + bytes(10)),
+    ],
+)
+def test_odd_streams(codec, data):
+    with pytest.raises(UnreadableRecords) as refused:
+        opened(codec, data, 1 << 24)
+    assert refused.value.code in {2, 87}
+    assert b"line".decode() not in refused.value.message
+
+
+BOMB = """
+import resource, sys, zlib
+import cramjam
+from penstock.records.compression import Scratch, decompress
+from penstock.records.errors import UnreadableRecords
+codec, limit = int(sys.argv[1]), 32 << 20
+module = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}.get(codec)
+zeros = bytes(1 << 20)
+if module:
+    writer = module.Compressor()
+    for _ in range(256):
+        writer.compress(zeros)
+    data = bytes(writer.finish())
+else:
+    block = bytes(cramjam.snappy.compress_raw(zeros))
+    data = b"\\x82SNAPPY\\x00" + bytes([0, 0, 0, 1] * 2)
+    data += (len(block).to_bytes(4, "big") + block) * 256
+scratch = Scratch(ahead=61, behind=64)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    decompress(codec, memoryview(data), limit, scratch)
+except UnreadableRecords as error:
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
+    print(error.code, grown / limit)
+"""
+
+
+@pytest.mark.parametrize("codec", CODES)
+def test_a_bomb_costs_no_more_than_the_limit(codec):
+    """256 MiB out of little, with a limit of 32 MiB."""
+    done = subprocess.run(
+        [sys.executable, "-c", BOMB, str(CODES[codec])], capture_output=True, text=True, check=True
+    )
+    code, grown = done.stdout.split()
+    assert code == "87"
+    assert float(grown) < 2
