@@ -163,7 +163,8 @@ WIDE = b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"
         b"\x80" * 12,
         record(b"\x80\x00\x00\x00\x01\x01\x00"),  # attributes of two bytes for a varint reader
         record(b"\xff\x00\x00\x01\x01\x00"),
-        record(b"\x80\x00\x00\x01\x01\x00" + b"x" * 70),  # the same, with a length of two bytes
+        # The same, with a length of two and of three bytes.
+        record(b"\x80\x00\x00\x00\x01" + zigzag(90) + b"x" * 90 + b"\x00"),
         record(b"\x80\x00\x00\x00\x01" + zigzag(9000) + b"x" * 9000 + b"\x00"),
         record(b"\x00\x00\x02\x01\x01\x00"),  # offset delta 1
         record(b"\x00\x00\x01\x01\x01\x00"),  # offset delta -1

@@ -35,7 +35,6 @@ SLACK: Final = 64
 """Bytes of the same buffer that must stand behind the records."""
 
 _offset = attrgetter("offset")
-_LEAST_RECORD_BYTES: Final = 7
 
 
 def decode(view: memoryview, count: int) -> Sequence[StoredRecord]:
@@ -49,8 +48,6 @@ def decode(view: memoryview, count: int) -> Sequence[StoredRecord]:
     Raises:
         UnreadableRecords: The bytes are not `count` records and nothing else (87).
     """
-    if count > (len(view) - HEADER.size) // _LEAST_RECORD_BYTES:
-        raise _invalid("Incorrect declared batch size, premature EOF reached")
     _check_frames(view, count)
     try:
         records: list[StoredRecord] = list(DefaultRecordBatch(view))

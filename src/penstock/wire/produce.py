@@ -158,6 +158,8 @@ class ProduceRequest:
         name = topic_id = None
         if self.version >= _TOPIC_IDS_FROM:
             position += 16
+            if position > len(frame):
+                raise IndexError
             topic_id = UUID(bytes=frame[start:position])
         else:
             length, position = read_length(frame, position, flexible=flexible)
@@ -324,7 +326,8 @@ class ProduceResponse:
             if flexible:
                 position = skip_tags(frame, position)
         self.tail = frame[position:]
-        if len(self.tail) < 4 or position > len(frame):
+        end = skip_tags(frame, position + 4) if flexible else position + 4
+        if end != len(frame):
             raise IndexError
 
 

@@ -1,0 +1,228 @@
+"""The program as scripts see it: output, messages, exit codes."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from penstock.local import free_ports
+from tests.gateways import PENSTOCK, is_running, wait_until, write_configuration
+
+POLICIES = """
+from penstock.policy import *
+class Batch(RecordsPolicy):
+    def validate(self, topic, partition, records): pass
+class One(BrokerRecordValidator):
+    def validate_record(self, *_): pass
+class Two(One): pass
+class Last(RecordValidationPolicy):
+    def configure(self, configs):
+        if configs.get("fail") == "yes": raise OSError("the registry is away")
+        if configs.get("fail") == "hints": self.get_hints = lambda: RecordIntrospectionHints(True, -1, 0)
+    def validate(self, topic, record): pass
+"""
+PROPERTIES = {
+    "record.validator.classes": "policies.One,policies.Two",
+    "record.validation.policy.class.name": "policies.Last",
+    "topics.orders*.record.validation.policy": "order",
+    "topics.orders-eu.records.policy.class.name": "policies.Batch",
+    "topics.orders-eu.records.policy.enabled": "true",
+}
+
+
+def run(*arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PENSTOCK, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
+    file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, PROPERTIES, POLICIES)
+
+    done = run("check", str(file))
+
+    assert done.stdout == (
+        f"configuration {file}\n"
+        "topics orders-eu\n"
+        "  1. batch   policies.Batch\n"
+        "  2. record  policies.One\n"
+        "  3. record  policies.Two\n"
+        "  4. record  policies.Last  record.validation.policy=order\n"
+        "topics orders*\n"
+        "  1. record  policies.One\n"
+        "  2. record  policies.Two\n"
+        "  3. record  policies.Last  record.validation.policy=order\n"
+        "topics *\n"
+        "  1. record  policies.One\n"
+        "  2. record  policies.Two\n"
+        "ok\n"
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("command", ["check", "gateway", "dev"])
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"record.validator.classes": "policies.None"}, "policies.None"),
+        ({"record.validator.class": "policies.One"}, "did you mean record.validator.classes?"),
+        ({"fail": "yes"}, "configure() failed: OSError: the registry is away"),
+        ({"fail": "hints"}, "get_hints()"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9192"}, "advertised.host must be set"),
+        ({"listeners": "SSL://127.0.0.1:9192"}, "ssl.keystore.location"),
+        ({"upstream.no.such.key": "1", "x": "1"}, "no.such.key"),
+    ],
+)
+def test_a_wrong_configuration_is_told_without_a_traceback(tmp_path, command, properties, told):
+    if command == "dev" and properties.keys() & {"record.validator.classes", "fail"}:
+        pytest.skip("dev loads policies after Kafka has started: tested below")
+    if command == "dev" and "upstream.no.such.key" in properties:
+        pytest.skip("dev takes no upstream from the file")
+    file = write_configuration(
+        tmp_path, "127.0.0.1:1", 9192, {**PROPERTIES, **properties}, POLICIES
+    )
+
+    done = run(command, str(file))
+
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "ready" not in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["gateway"], ["serve"], ["check", "a", "b"]])
+def test_wrong_use(arguments):
+    assert run(*arguments).returncode == 2
+
+
+def test_a_missing_file():
+    done = run("gateway", "/no/such/file.properties")
+    assert done.returncode == 2
+    assert "/no/such/file.properties: cannot be read" in done.stderr
+
+
+def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
+    (port,) = free_ports(1)
+    file = write_configuration(tmp_path, f"127.0.0.1:{port}", free_ports(3)[0], {})
+
+    done = run("gateway", str(file))
+
+    assert done.returncode == 3
+    assert f"127.0.0.1:{port}" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_a_traceback(tmp_path):
+    done = run("--debug", "check", str(tmp_path / "none"))
+    assert "Traceback" in done.stderr
+
+
+def test_a_port_that_is_taken_is_2(gateway, tmp_path, kafka):
+    running = gateway({})
+    _, port = running.host_port
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, port, {})
+
+    done = run("gateway", str(file))
+
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port} cannot be listened on" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_the_gateway_with_0(gateway, number):
+    running = gateway({"record.validator.classes": "policies.One"}, POLICIES)
+    workers = running.workers()
+    running.process.send_signal(number)
+
+    assert running.process.wait(15) == 0
+    wait_until(lambda: not any(map(is_running, workers)))
+
+
+def test_port_0_takes_a_free_port_and_tells_it(gateway):
+    running = gateway({"listeners": "PLAINTEXT://127.0.0.1:0"})
+    assert int(running.address.rpartition(":")[2]) > 0
+
+
+class Dev:
+    """`penstock dev` in a terminal."""
+
+    def __init__(self, *arguments: str, folder: Path) -> None:
+        self._output = folder / "dev.out"
+        with self._output.open("w") as output:
+            self.process = subprocess.Popen(
+                [*PENSTOCK, "dev", *arguments],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**__import__("os").environ, "TMPDIR": str(folder)},
+            )
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        wait_until(lambda: self.output.count(text) >= times, 60, what=f"{text} in {self.output}")
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(30)
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def test_dev_is_a_new_users_first_five_minutes(tmp_path):
+    dev = Dev(folder=tmp_path)
+    try:
+        dev.wait_for("Ctrl-C ends both")
+        paste = next(line for line in dev.output.splitlines() if "produce.py" in line)
+        first = subprocess.run(paste, shell=True, capture_output=True, text=True, check=False)
+        dev.wait_for("an order's amount must be above zero")
+
+        policy = Path(dev.output.split("policy   ")[1].split("  (edit")[0])
+        text = policy.read_text()
+        policy.write_text(text.replace("must be above zero", "must not be so low"))
+        dev.wait_for("reloaded")
+        subprocess.run(paste, shell=True, capture_output=True, check=False)
+        dev.wait_for("must not be so low")
+
+        policy.write_text("a syntax error")
+        dev.wait_for("the old policies stay in force")
+        subprocess.run(paste, shell=True, capture_output=True, check=False)
+        dev.wait_for("must not be so low", 2)
+        children = children_of(dev.process.pid)
+    finally:
+        code = dev.end()
+
+    assert 'stored:   {"id": 1' in first.stdout.replace("stored: ", "stored:  ", 1)
+    assert 'refused: {"id": 2' in first.stdout
+    assert code == 0
+    assert len(children) >= 2
+    wait_until(lambda: not any(map(is_running, children)))
+    assert "Traceback" not in dev.output
+
+
+def test_dev_with_a_file_whose_policy_cannot_be_loaded(tmp_path):
+    file = write_configuration(
+        tmp_path, "x:1", free_ports(3)[0], {"record.validator.classes": "policies.None"}, POLICIES
+    )
+    done = run("dev", str(file))
+
+    assert done.returncode == 2
+    assert "policies.None" in done.stderr
+
+
+def test_dev_ends_its_kafka_even_when_killed(tmp_path):
+    dev = Dev(folder=tmp_path)
+    dev.wait_for("Ctrl-C ends both")
+    children = children_of(dev.process.pid)
+    assert children
+    dev.process.kill()
+    dev.process.wait()
+    wait_until(lambda: not any(map(is_running, children)))

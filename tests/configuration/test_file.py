@@ -1,0 +1,130 @@
+"""The configuration file: what is read, what is refused, and what the refusal says."""
+
+import pytest
+
+from penstock.configuration import Address, ConfigurationError, load_configuration
+from penstock.configuration.keys import KEYS
+
+LEAST = "upstream.bootstrap.servers=a:9092,b:9093\n"
+
+
+def load(tmp_path, text: str):
+    file = tmp_path / "penstock.properties"
+    file.write_text(text)
+    return load_configuration(file)
+
+
+def test_defaults(tmp_path):
+    configuration = load(tmp_path, LEAST)
+
+    assert configuration.upstream_servers == (Address("a", 9092), Address("b", 9093))
+    assert configuration.listener == (False, Address("127.0.0.1", 9192))
+    assert configuration["policy.timeout.ms"] == 5000
+    assert configuration["socket.request.max.bytes"] == 104857600
+    assert configuration["decompressed.batch.max.bytes"] == 67108864
+    assert configuration["produce.rejection.scope"] == "partition"
+    assert configuration.warnings == ()
+    assert configuration.folder == tmp_path
+
+
+def test_values_are_read_as_kafka_reads_them(tmp_path):
+    configuration = load(
+        tmp_path,
+        LEAST + "listeners = SSL://[::1]:9000\n"
+        "broker.ports: 9001-9010\n"
+        "record.validator.classes = a.B, \\\n   c.d:E,,\n"
+        "record.validation.policy.class.name=x.Y\n"
+        "record.validation.policy.class.path=lib:/opt/lib\n"
+        "topics.pii-*.record.validation.policy=x-schema\n"
+        "topics.a.b.records.policy.enabled=TRUE\n"
+        "upstream.sasl.mechanism=PLAIN\n",
+    )
+
+    assert configuration.listener == (True, Address("::1", 9000))
+    assert configuration["broker.ports"] == range(9001, 9011)
+    assert configuration["record.validator.classes"] == ("a.B", "c.d:E")
+    assert [str(path) for path in configuration.class_path] == [str(tmp_path / "lib"), "/opt/lib"]
+    assert [(d.glob, d.key, d.value) for d in configuration.topic_defaults] == [
+        ("pii-*", "record.validation.policy", "x-schema"),
+        ("a.b", "records.policy.enabled", "TRUE"),
+    ]
+    assert configuration.upstream_properties["sasl.mechanism"] == "PLAIN"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "upstream.bootstrap.servers is missing"),
+        ("upstream.bootstrap.servers=nowhere", "must be host:port"),
+        ("upstream.bootstrap.servers=a:70000", "must be host:port"),
+        (LEAST + "listeners=127.0.0.1:9192", "listeners must be PLAINTEXT://host:port"),
+        (LEAST + "listeners=PLAINTEXT://a:1,SSL://b:2", "one listener"),
+        (LEAST + "broker.ports=20-10", "broker.ports must be FIRST-LAST"),
+        (LEAST + "broker.ports=x", "broker.ports must be FIRST-LAST"),
+        (LEAST + "policy.workers=0", "policy.workers must be a whole number from 1"),
+        (LEAST + "policy.timeout.ms=soon", "policy.timeout.ms must be a whole number"),
+        (LEAST + "record.validator.classes=a.B,a.B", "each named once"),
+        (LEAST + "record.validator.classes=not a class", "package.module.Class"),
+        (LEAST + "record.validator.class=a.B", "did you mean record.validator.classes?"),
+        (LEAST + "policy.timeout=5", "did you mean policy.timeout.ms?"),
+        (LEAST + "records.policy.enabled=true", "write topics.<glob>.records.policy.enabled"),
+        (LEAST + "topics.a.retention.ms=1", "must be topics.<glob>.<key>"),
+        (LEAST + "topics.a.records.policy.enabled=maybe", "must be one of true, false"),
+        (LEAST + "topics..records.policy.enabled=true", "must be topics.<glob>.<key>"),
+        (LEAST + "produce.rejection.scope=topic", "must be one of partition, request"),
+        (LEAST + "produce.request.interceptors=a.B", "is not served by this version"),
+        (LEAST + "create.topic.policy.class.name=a.B", "is not served by this version"),
+        (LEAST + "own.key=${env:PENSTOCK_NO_SUCH}", "PENSTOCK_NO_SUCH, which is not set"),
+        (LEAST + "own.key=${file:none.txt}", "none.txt"),
+        (LEAST + "own.key=${file:secrets.properties:missing}", "has no key missing"),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_and_key(tmp_path, text, told):
+    (tmp_path / "secrets.properties").write_text("password=xyz\n")
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, text)
+
+    assert told in str(raised.value)
+    assert "penstock.properties" in str(raised.value)
+
+
+def test_secrets_come_from_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_TEST_SECRET", "from env ${file:x}")
+    (tmp_path / "secret.txt").write_text("from file\n")
+    (tmp_path / "secrets.properties").write_text("password=from key\n")
+
+    properties = load(
+        tmp_path,
+        LEAST + "a.one=${env:PENSTOCK_TEST_SECRET}\n"
+        "a.two=[${file:secret.txt}]\n"
+        "a.three=${file:secrets.properties:password}\n",
+    ).properties
+
+    assert [properties[f"a.{n}"] for n in ("one", "two", "three")] == [
+        "from env ${file:x}",
+        "[from file]",
+        "from key",
+    ]
+
+
+def test_unknown_keys_are_kept_and_warned_about(tmp_path):
+    configuration = load(tmp_path, LEAST + "shop.currency=EUR\n")
+
+    assert configuration.properties["shop.currency"] == "EUR"
+    assert "shop.currency is unknown" in configuration.warnings[0]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
+def test_a_file_that_cannot_be_read(tmp_path, content):
+    file = tmp_path / "x.properties"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigurationError) as raised:
+        load_configuration(file)
+    assert "x.properties" in str(raised.value)
+
+
+def test_every_default_can_be_read():
+    for key in KEYS:
+        if isinstance(key.default, str):
+            key.read(key.default)

@@ -1,0 +1,73 @@
+"""Frames are cut the same, however the bytes arrive."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.wire.errors import WireError
+from penstock.wire.frames import FrameReader
+
+
+class Seen:
+    """Takes frames; those whose first byte after the length is "h" are held."""
+
+    def __init__(self, most: int = 1000) -> None:
+        self.frames: list[bytes] = []
+        self._pieces: list[bytes] = []
+        self.reader = FrameReader(
+            head_bytes=8,
+            most_bytes=most,
+            on_head=lambda head: head[4:5] == b"h",
+            on_frame=self.frames.append,
+            on_piece=self._piece,
+        )
+
+    def _piece(self, piece, last: bool) -> None:
+        self._pieces.append(bytes(piece))
+        if last:
+            self.frames.append(b"".join(self._pieces))
+            self._pieces = []
+
+
+def frame(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+contents = st.binary(min_size=4, max_size=60) | st.binary(min_size=3).map(lambda b: b"h" + b)
+
+
+@given(st.lists(contents, max_size=6), st.lists(st.integers(1, 40), min_size=1))
+def test_any_chunks_give_the_same_frames(given_contents, sizes):
+    stream = b"".join(map(frame, given_contents))
+    seen = Seen()
+    position = turn = 0
+    while position < len(stream):
+        size = sizes[turn % len(sizes)]
+        seen.reader.feed(stream[position : position + size])
+        position, turn = position + size, turn + 1
+
+    assert seen.frames == [frame(content) for content in given_contents]
+    assert seen.reader.between_frames
+
+
+@pytest.mark.parametrize("length", [-1, 0, 3, 1001, 2**31 - 1])
+def test_impossible_lengths_end_it_before_anything_is_kept(length):
+    seen = Seen()
+    with pytest.raises(WireError):
+        seen.reader.feed(length.to_bytes(4, "big", signed=True) + bytes(4))
+    assert seen.reader.held_bytes == 0
+
+
+def test_stopped_in_the_middle_of_a_chunk():
+    seen = Seen()
+    seen.frames = []
+    reader = FrameReader(
+        head_bytes=8,
+        most_bytes=100,
+        on_head=lambda _: True,
+        on_frame=lambda one: (seen.frames.append(one), reader.stop()),
+        on_piece=lambda *_: None,
+    )
+    reader.feed(frame(b"first") + frame(b"second"))
+
+    assert seen.frames == [frame(b"first")]

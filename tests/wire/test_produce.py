@@ -1,0 +1,146 @@
+"""Produce requests and responses, spliced, against kio's reading of the same bytes."""
+
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader, entity_writer
+
+from penstock.wire.errors import WireError
+from penstock.wire.produce import ProduceRequest, Refusal, read_acks
+from tests.raw import parse_response, produce_request, produced, request_frame
+
+VERSIONS = range(3, 14)
+
+
+def topics_for(version: int):
+    key = st.uuids() if version >= 13 else st.text(min_size=1, max_size=5)
+    partition = st.tuples(st.integers(0, 99), st.none() | st.binary(max_size=30))
+    partitions = st.lists(partition, max_size=4, unique_by=lambda p: p[0])
+    return st.lists(st.tuples(key, partitions), max_size=4, unique_by=lambda t: t[0])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_request_is_read_and_any_part_of_it_taken_out(data):
+    version = data.draw(st.sampled_from(VERSIONS))
+    topics = data.draw(topics_for(version))
+    acks = data.draw(st.sampled_from([-1, 0, 1]))
+    transactional_id = data.draw(st.none() | st.text(max_size=5))
+    client_id = data.draw(st.none() | st.text(max_size=5))
+    request = produce_request(topics, version=version, acks=acks, transactional_id=transactional_id)
+    frame = request_frame(request, 7, client_id)
+
+    read = ProduceRequest(frame)
+
+    assert (read.version, read.acks, read.correlation_id) == (version, acks, 7)
+    assert read.client_id == client_id
+    assert read_acks(frame) == acks
+    assert [
+        (t.topic_id if version >= 13 else t.name,
+         [(p.number, bytes(read.records(p)) or None) for p in t.partitions])
+        for t in read.topics
+    ] == [(t, [(i, r or None) for i, r in ps]) for t, ps in topics]  # fmt: skip
+
+    places = [(t, p) for t, (_, ps) in enumerate(topics) for p in range(len(ps))]
+    refused = set(data.draw(st.lists(st.sampled_from(places), unique=True))) if places else set()
+    kept = [
+        (topic, [one for p, one in enumerate(partitions) if (t, p) not in refused])
+        for t, (topic, partitions) in enumerate(topics)
+    ]
+    kept = [(topic, partitions) for topic, partitions in kept if partitions]
+    expected = produce_request(kept, version=version, acks=acks, transactional_id=transactional_id)
+    rest = b"".join(read.without(refused))
+    assert rest == (request_frame(expected, 7, client_id) if kept else b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_truncation_is_an_error(version):
+    key = uuid.UUID(int=5) if version >= 13 else "topic"
+    frame = request_frame(produce_request([(key, [(0, b"abc"), (1, b"d")])], version=version), 7)
+    for end in range(14, len(frame)):
+        with pytest.raises(WireError):
+            ProduceRequest(frame[:end])
+    with pytest.raises(WireError):
+        ProduceRequest(frame + b"\0")
+    assert [read_acks(frame[:end]) for end in (12, len(frame))] == [None, -1]
+
+
+def broker_response(version: int, topics) -> bytes:
+    """What a broker would answer, written by kio: base offsets tell the partitions apart."""
+    import io
+
+    schema = load_response_schema(0, version)
+    module = __import__(schema.__module__, fromlist=["x"])
+    key = "topic_id" if version >= 13 else "name"
+    error_fields = {"record_errors": ()} if version >= 8 else {}
+    response = schema(
+        responses=tuple(
+            module.TopicProduceResponse(
+                **{key: topic},
+                partition_responses=tuple(
+                    module.PartitionProduceResponse(
+                        index=index,
+                        error_code=ErrorCode(0),
+                        base_offset=100 + index,
+                        **error_fields,
+                    )
+                    for index in reversed(indices)
+                ),
+            )
+            for topic, indices in reversed(topics)
+        )
+    )
+    buffer = io.BytesIO()
+    header = schema.__header_schema__
+    entity_writer(header)(buffer, header(correlation_id=7))
+    entity_writer(schema)(buffer, response)
+    body = buffer.getvalue()
+    assert entity_reader(schema)
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
+    names = [uuid.UUID(int=i) for i in (1, 2, 3)] if version >= 13 else ["a", "b", "c"]
+    first, second, third = names
+    request = ProduceRequest(
+        request_frame(
+            produce_request(
+                [(first, [(3, b"x"), (1, b"y")]), (second, [(0, b"z")]), (third, [(0, b"")])],
+                version=version,
+            ),
+            7,
+        )
+    )
+    refusals = {
+        (0, 1): Refusal(87, "why", [(0, "first"), (4, None)]),
+        (2, 0): Refusal(-1, "x" * 300),
+    }
+    broker = broker_response(version, [(first, [3]), (second, [0])])
+
+    merged = parse_response(b"".join(request.answer(refusals, broker)), 0, version)
+    alone = parse_response(b"".join(request.answer(refusals, None)), 0, version)
+
+    answers = produced(merged)
+    assert list(answers) == [(first, 3), (first, 1), (second, 0), (third, 0)]
+    assert [a.error_code for a in answers.values()] == [0, 87, 0, -1]
+    assert [a.base_offset for a in answers.values()] == [103, -1, 100, -1]
+    assert list(produced(alone)) == [(first, 1), (third, 0)]
+    if version >= 8:
+        refused = answers[first, 1]
+        assert refused.error_message == "why"
+        assert [(e.batch_index, e.batch_index_error_message) for e in refused.record_errors] == [
+            (0, "first"), (4, None),
+        ]  # fmt: skip
+
+
+def test_a_response_that_cannot_be_read_is_an_error():
+    request = ProduceRequest(request_frame(produce_request([("a", [(0, b"x"), (1, b"y")])]), 7))
+    broker = broker_response(9, [("a", [0])])
+    for end in range(9, len(broker)):
+        with pytest.raises(WireError):
+            request.answer({(0, 1): Refusal(87)}, broker[:end])
