@@ -41,6 +41,9 @@ format: setup  ## write the formatting
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: setup  ## write docs/configuration.md from the code
+	$(BIN)/python -c 'from penstock.configuration.reference import reference; print(reference(), end="")' > docs/configuration.md
+
 bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios
 	$(BIN)/python benchmarks/gateway/bench.py
 

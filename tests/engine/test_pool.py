@@ -60,7 +60,7 @@ class Judging:
             9192,
             {
                 "record.validator.classes": "policies.Misbehaves",
-                "policy.timeout.ms": 1500,
+                "policy.timeout.ms": 2500,
                 "policy.worker.memory.max.bytes": 400 * 2**20,
                 **properties,
             },
@@ -92,14 +92,14 @@ class Judging:
         ("sys.exit", "failed: SystemExit"),
         ("os._exit", "ended its process"),
         ("segfault", "ended its process"),
-        ("loop", "did not decide within 1500 ms"),
+        ("loop", "did not decide within 2500 ms"),
         ("memory", "failed: MemoryError"),
         ("recursion", "failed: RecursionError"),
         ("brackets", "failed: RecursionError"),
-        ("regex", "did not decide within 1500 ms"),
+        ("regex", "did not decide within 2500 ms"),
         ("wrong", "failed: TypeError"),
         ("socket", "ended its process"),
-        ("child", "did not decide within 1500 ms"),
+        ("child", "did not decide within 2500 ms"),
     ],
 )
 async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told):

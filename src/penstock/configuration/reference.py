@@ -35,18 +35,18 @@ def reference() -> str:
     """Give the reference as Markdown."""
     parts = [_HEAD]
     for section in dict.fromkeys(key.section for key in KEYS):
-        rows = [_row(key) for key in KEYS if key.section == section]
-        parts.append(
-            f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n" + "".join(rows)
-        )
+        rows = "".join(_row(key) for key in KEYS if key.section == section)
+        parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{rows}")
     topics = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in TOPIC_LEVEL_KEYS.items())
     parts.append(_TOPICS + topics)
     return "\n".join(parts)
 
 
 def _row(key: Key) -> str:
-    default = key.shown_default or ("required" if key.default is REQUIRED else key.default)
-    shown = "none" if not default else default
-    if key.shown_default is None and default and key.default is not REQUIRED:
-        shown = f"`{shown}`"
+    if key.shown_default is not None:
+        shown = key.shown_default
+    elif key.default is REQUIRED:
+        shown = "required"
+    else:
+        shown = f"`{key.default}`" if key.default else "none"
     return f"| `{key.name}` | {shown} | {key.meaning} |\n"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-DISCOVERY_TIMEOUT_S: Final = 15.0
+DISCOVERY_TIMEOUT_S: Final = 10.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _BACKLOG: Final = 1024
