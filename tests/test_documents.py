@@ -1,0 +1,28 @@
+"""The documents say what is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
+        assert (document.parent / target).exists(), target
+
+
+def test_every_place_in_the_design_exists():
+    places = re.findall(r"`(src/[\w/]+\.py):(\w+)`", (ROOT / "docs" / "design.md").read_text())
+    assert len(places) > 12
+    for file, name in places:
+        assert re.search(rf"^\s*(async )?def {name}\b", (ROOT / file).read_text(), re.M), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_in_documents_compiles(document):
+    for block in re.findall(r"```python\n(.*?)```", document.read_text(), re.S):
+        compile(block, str(document), "exec")
