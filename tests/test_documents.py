@@ -19,10 +19,12 @@ def test_every_place_in_the_design_exists():
     places = re.findall(r"`(src/[\w/]+\.py):(\w+)`", (ROOT / "docs" / "design.md").read_text())
     assert len(places) > 12
     for file, name in places:
-        assert re.search(rf"^\s*(async )?def {name}\b", (ROOT / file).read_text(), re.M), name
+        assert re.search(rf"^\s*(async )?def {name}\b", (ROOT / file).read_text(), re.MULTILINE), (
+            name
+        )
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_python_in_documents_compiles(document):
-    for block in re.findall(r"```python\n(.*?)```", document.read_text(), re.S):
+    for block in re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL):
         compile(block, str(document), "exec")

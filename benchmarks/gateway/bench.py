@@ -1,0 +1,232 @@
+"""Direct against through the gateway, side by side in one run: `make bench`.
+
+Variants: direct; gateway without a policy; with a trivial policy; with a JSON Schema check.
+Each round runs every variant once, interleaved, so that a machine that grows slower or faster
+does so for all of them; medians over the rounds are printed. Figures: records a second (also as a
+ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
+fixed rate. Bounded: about six minutes on two cores; `--quick` about one.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import uuid
+from pathlib import Path
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+from rich.table import Table
+
+from penstock.local import LocalKafka, free_ports
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.gateways import RunningGateway, write_configuration  # noqa: E402
+from tests.raw import produce_request, request_frame  # noqa: E402
+
+VARIANTS = ("direct", "no policy", "trivial policy", "JSON Schema")
+TICKS = os.sysconf("SC_CLK_TCK")
+SCHEMA = ROOT / "examples" / "demo" / "order.schema.json"
+
+
+def order(number: int, size: int) -> bytes:
+    """A valid order of about `size` bytes."""
+    document = {
+        "id": f"ord-{number % 1_000_000:06d}",
+        "customer": 1 + number % 900,
+        "currency": "EUR",
+        "amount": 12.5,
+        "lines": [{"sku": f"sku-{number % 50}", "count": 2}],
+        "note": "",
+    }
+    missing = size - len(json.dumps(document))
+    document["note"] = (uuid.UUID(int=number * 2654435761 % 2**128).hex * 64)[: max(0, missing)]
+    return json.dumps(document).encode()
+
+
+def batch(size: int, codec: int, batch_bytes: int) -> tuple[bytes, int]:
+    """A record batch of about `batch_bytes` before compression, and how many records it has."""
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 10**9)
+    count = max(1, batch_bytes // (size + 15))
+    for number in range(count):
+        builder.append(
+            number, 1_700_000_000_000 + number, b"%06d" % number, order(number, size), []
+        )
+    return bytes(builder.build()), count
+
+
+def cpu_s(running: RunningGateway) -> float:
+    """CPU seconds of the gateway and its workers so far."""
+    total = 0
+    for pid in (running.pid, *running.workers()):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str, float]:
+    """Run one load in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "load.py"), address, str(frame), str(count), "5", str(rate)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{address}: {done.stderr}")
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+class Bench:
+    """A Kafka and a gateway for each variant."""
+
+    def __init__(self, kafka: LocalKafka, folder: Path) -> None:
+        self._kafka = kafka
+        self._folder = folder
+        self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        common = {"json.schema.folder": SCHEMA.parent, "policy.workers": 1}
+        policies = (HERE / "policies.py").read_text()
+        policies += (ROOT / "examples" / "policies" / "json_schema.py").read_text()
+        judged = {"topics.bench-*.record.validation.policy": SCHEMA.name}
+        key = "record.validation.policy.class.name"
+        self.gateways = {
+            "no policy": self._gateway("none", common, ""),
+            "trivial policy": self._gateway(
+                "trivial", {**common, **judged, key: "policies.Trivial"}, policies
+            ),
+            "JSON Schema": self._gateway(
+                "schema", {**common, **judged, key: "policies.JsonSchema"}, policies
+            ),
+        }
+
+    def _gateway(self, name: str, properties: dict, policies: str) -> RunningGateway:
+        folder = self._folder / name
+        folder.mkdir()
+        return RunningGateway(
+            write_configuration(
+                folder, self._kafka.bootstrap_servers, free_ports(3)[0], properties, policies
+            )
+        )
+
+    def close(self) -> None:
+        """End the gateways."""
+        for running in self.gateways.values():
+            running.stop()
+
+    def address(self, variant: str) -> str:
+        """Where a variant is reached."""
+        if variant == "direct":
+            return self._kafka.bootstrap_servers
+        return self.gateways[variant].broker_address()
+
+    def topic(self) -> str:
+        """A new topic."""
+        name = f"bench-{uuid.uuid4().hex[:6]}"
+        new = NewTopic(name, 1, config={"max.message.bytes": "20000000"})
+        self._admin.create_topics([new])[name].result(30)
+        return name
+
+    def delete(self, topic: str) -> None:
+        """Give the disk back."""
+        self._admin.delete_topics([topic])[topic].result(30)
+
+    def measure(
+        self, size: int, codec: str, batch_bytes: int, records: int, rounds: int
+    ) -> dict[str, dict[str, float]]:
+        """Throughput and CPU of every variant, medians over the rounds."""
+        data, count = batch(size, {"none": 0, "lz4": 3}[codec], batch_bytes)
+        requests = max(20, records // count)
+        found: dict[str, dict[str, list[float]]] = {
+            variant: {"rate": [], "cpu": []} for variant in VARIANTS
+        }
+        for round_number in range(rounds + 1):
+            for variant in VARIANTS:
+                topic = self.topic()
+                frame = self._folder / "frame"
+                request = produce_request([(topic, [(0, data)])], version=9, acks=1)
+                frame.write_bytes(request_frame(request, 7))
+                running = self.gateways.get(variant)
+                before = cpu_s(running) if running else 0.0
+                seconds = load(self.address(variant), frame, requests)["seconds"]
+                used = cpu_s(running) - before if running else 0.0
+                self.delete(topic)
+                if round_number:  # the first one warms up
+                    found[variant]["rate"].append(requests * count / seconds)
+                    found[variant]["cpu"].append(used / (requests * count) * 1e6)
+        return {
+            variant: {name: statistics.median(figures) for name, figures in both.items()}
+            for variant, both in found.items()
+        }
+
+    def latency(self, rounds: int, requests: int) -> dict[str, tuple[float, float]]:
+        """p50 and p99 in ms at 100 requests a second of 16 KB, 160 B records."""
+        data, _ = batch(160, 0, 16_000)
+        found: dict[str, list[tuple[float, float]]] = {variant: [] for variant in VARIANTS}
+        for round_number in range(rounds + 1):
+            for variant in VARIANTS:
+                topic = self.topic()
+                frame = self._folder / "frame"
+                request = produce_request([(topic, [(0, data)])], version=9, acks=1)
+                frame.write_bytes(request_frame(request, 7))
+                result = load(self.address(variant), frame, requests, rate=100)
+                self.delete(topic)
+                if round_number:
+                    found[variant].append((result["p50"], result["p99"]))
+        return {
+            variant: (
+                statistics.median(p50 for p50, _ in figures),
+                statistics.median(p99 for _, p99 in figures),
+            )
+            for variant, figures in found.items()
+        }
+
+
+def main() -> None:
+    """Run everything and print tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer records and rounds")
+    options = parser.parse_args()
+    rounds, records = (1, 60_000) if options.quick else (3, 300_000)
+    say = Console(width=110, highlight=False).print
+    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
+        bench = Bench(kafka, Path(folder))
+        try:
+            table = Table("records", "batch", "variant", "records/s", "to direct", "CPU s per M")
+            for batch_bytes in (1_000_000, 16_000):
+                for size in (160, 1024):
+                    for codec in ("none", "lz4"):
+                        results = bench.measure(
+                            size, codec, batch_bytes, records * 160 // size, rounds
+                        )
+                        direct = results["direct"]["rate"]
+                        for variant, figures in results.items():
+                            table.add_row(
+                                f"{size} B, {codec}",
+                                f"{batch_bytes // 1000} KB",
+                                variant,
+                                f"{figures['rate']:,.0f}",
+                                f"{figures['rate'] / direct:.2f}",
+                                f"{figures['cpu']:.2f}" if variant != "direct" else "",
+                            )
+                        table.add_section()
+            say(table)
+            table = Table("at 100 requests/s of 16 KB", "p50 ms", "p99 ms", "p50 to direct")
+            latencies = bench.latency(rounds, 200 if options.quick else 500)
+            for variant, (p50, p99) in latencies.items():
+                table.add_row(
+                    variant, f"{p50:.2f}", f"{p99:.2f}", f"{p50 / latencies['direct'][0]:.2f}"
+                )
+            say(table)
+        finally:
+            bench.close()
+
+
+if __name__ == "__main__":
+    main()
