@@ -11,7 +11,7 @@ unless set). Tombstones pass. Needs orjson and jsonschema-rs.
 from pathlib import Path
 
 import jsonschema_rs
-import orjson
+from orjson import JSONDecodeError, loads
 
 from penstock.policy import InvalidRecordException, RecordIntrospectionHints, RecordValidationPolicy
 
@@ -20,8 +20,7 @@ class JsonSchema(RecordValidationPolicy):
     """Refuses values that are not JSON or do not fit the topic's schema."""
 
     def configure(self, configs):
-        self._folder = Path(configs.get("json.schema.folder", "."))
-        self._validators = {}
+        self._validators = _Validators(Path(configs.get("json.schema.folder", ".")))
 
     def get_hints(self):
         return RecordIntrospectionHints(access_headers=False, access_key_bytes=0)
@@ -30,22 +29,27 @@ class JsonSchema(RecordValidationPolicy):
         value = record.value
         if value is None:
             return
-        name = topic.validation_policy
-        validator = self._validators.get(name)
-        if validator is None:
-            validator = self._validators[name] = self._load(name)
         try:
-            document = orjson.loads(value)
-        except orjson.JSONDecodeError:
+            document = loads(value)
+        except JSONDecodeError:
             raise InvalidRecordException("the value is not JSON") from None
+        validator = self._validators[topic.validation_policy]
         if not validator.is_valid(document):
             error = next(validator.iter_errors(document))
             # Which rule, and where; not error.message, which quotes the value.
             place = "".join(f"/{step}" for step in error.instance_path) or "the value"
-            raise InvalidRecordException(
-                f"{place} breaks {name} at /{'/'.join(map(str, error.schema_path))}"
-            )
+            rule = "/".join(map(str, error.schema_path))
+            raise InvalidRecordException(f"{place} breaks {topic.validation_policy} at /{rule}")
 
-    def _load(self, name):
-        schema = orjson.loads((self._folder / name).read_bytes())
-        return jsonschema_rs.validator_for(schema)
+
+class _Validators(dict):
+    """A validator for each schema file, loaded when it is first asked for."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name):
+        schema = loads((self._folder / name).read_bytes())
+        self[name] = validator = jsonschema_rs.validator_for(schema)
+        return validator
