@@ -1,10 +1,13 @@
 """Direct against through the gateway, side by side in one run: `make bench`.
 
-Variants: direct; gateway without a policy; with a trivial policy; with a JSON Schema check.
+Variants: direct; through a relay that looks at nothing, for comparison; through the gateway
+without a policy, with a trivial policy, with a JSON Schema check.
 Each round runs every variant once, interleaved, so that a machine that grows slower or faster
 does so for all of them; medians over the rounds are printed. Figures: records a second (also as a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
-fixed rate. Bounded: about six minutes on two cores; `--quick` about one.
+fixed rate. Requests carry one batch, or six of 16 KB, as those of a busy Java producer with its
+default `batch.size` do on a topic of six partitions. Bounded: about eight minutes on two cores;
+`--quick` about one.
 """
 
 import argparse
@@ -32,9 +35,9 @@ sys.path.insert(0, str(ROOT))
 from tests.gateways import RunningGateway, write_configuration  # noqa: E402
 from tests.raw import produce_request, request_frame  # noqa: E402
 
-VARIANTS = ("direct", "no policy", "trivial policy", "JSON Schema")
+VARIANTS = ("direct", "bare relay", "no policy", "trivial policy", "JSON Schema")
 TICKS = os.sysconf("SC_CLK_TCK")
-SCHEMA = ROOT / "examples" / "demo" / "order.schema.json"
+SCHEMA = HERE / "order.schema.json"
 
 
 def order(number: int, size: int) -> bytes:
@@ -44,12 +47,16 @@ def order(number: int, size: int) -> bytes:
         "customer": 1 + number % 900,
         "currency": "EUR",
         "amount": 12.5,
-        "lines": [{"sku": f"sku-{number % 50}", "count": 2}],
         "note": "",
     }
-    missing = size - len(json.dumps(document))
+    missing = size - len(compact(document))
     document["note"] = (uuid.UUID(int=number * 2654435761 % 2**128).hex * 64)[: max(0, missing)]
-    return json.dumps(document).encode()
+    return compact(document).encode()
+
+
+def compact(document: dict[str, object]) -> str:
+    """Write JSON as most producers do, without spaces."""
+    return json.dumps(document, separators=(",", ":"))
 
 
 def batch(size: int, codec: int, batch_bytes: int) -> tuple[bytes, int]:
@@ -63,8 +70,33 @@ def batch(size: int, codec: int, batch_bytes: int) -> tuple[bytes, int]:
     return bytes(builder.build()), count
 
 
-def cpu_s(running: RunningGateway) -> float:
-    """CPU seconds of the gateway and its workers so far."""
+class Relay:
+    """A running `relay.py`."""
+
+    def __init__(self, upstream: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "relay.py"), upstream], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.address = f"127.0.0.1:{self.process.stdout.readline().split()[1]}"
+        self.pid = self.process.pid
+
+    def workers(self) -> list[int]:
+        """It has none."""
+        return []
+
+    def broker_address(self) -> str:
+        """Where it listens."""
+        return self.address
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.wait()
+
+
+def cpu_s(running: RunningGateway | Relay) -> float:
+    """CPU seconds of a gateway and its workers so far."""
     total = 0
     for pid in (running.pid, *running.workers()):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -96,7 +128,8 @@ class Bench:
         policies += (ROOT / "examples" / "policies" / "json_schema.py").read_text()
         judged = {"topics.bench-*.record.validation.policy": SCHEMA.name}
         key = "record.validation.policy.class.name"
-        self.gateways = {
+        self.gateways: dict[str, RunningGateway | Relay] = {
+            "bare relay": Relay(kafka.bootstrap_servers),
             "no policy": self._gateway("none", common, ""),
             "trivial policy": self._gateway(
                 "trivial", {**common, **judged, key: "policies.Trivial"}, policies
@@ -126,10 +159,10 @@ class Bench:
             return self._kafka.bootstrap_servers
         return self.gateways[variant].broker_address()
 
-    def topic(self) -> str:
+    def topic(self, partitions: int = 1) -> str:
         """A new topic."""
         name = f"bench-{uuid.uuid4().hex[:6]}"
-        new = NewTopic(name, 1, config={"max.message.bytes": "20000000"})
+        new = NewTopic(name, partitions, config={"max.message.bytes": "20000000"})
         self._admin.create_topics([new])[name].result(30)
         return name
 
@@ -138,19 +171,21 @@ class Bench:
         self._admin.delete_topics([topic])[topic].result(30)
 
     def measure(
-        self, size: int, codec: str, batch_bytes: int, records: int, rounds: int
+        self, size: int, codec: str, batches: int, batch_bytes: int, records: int, rounds: int
     ) -> dict[str, dict[str, float]]:
         """Throughput and CPU of every variant, medians over the rounds."""
         data, count = batch(size, {"none": 0, "lz4": 3}[codec], batch_bytes)
+        count *= batches
         requests = max(20, records // count)
         found: dict[str, dict[str, list[float]]] = {
             variant: {"rate": [], "cpu": []} for variant in VARIANTS
         }
         for round_number in range(rounds + 1):
             for variant in VARIANTS:
-                topic = self.topic()
+                topic = self.topic(batches)
                 frame = self._folder / "frame"
-                request = produce_request([(topic, [(0, data)])], version=9, acks=1)
+                partitions = [(number, data) for number in range(batches)]
+                request = produce_request([(topic, partitions)], version=9, acks=1)
                 frame.write_bytes(request_frame(request, 7))
                 running = self.gateways.get(variant)
                 before = cpu_s(running) if running else 0.0
@@ -198,18 +233,18 @@ def main() -> None:
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         bench = Bench(kafka, Path(folder))
         try:
-            table = Table("records", "batch", "variant", "records/s", "to direct", "CPU s per M")
-            for batch_bytes in (1_000_000, 16_000):
+            table = Table("records", "request", "variant", "records/s", "to direct", "CPU s per M")
+            for batches, batch_bytes in ((1, 1_000_000), (6, 16_000), (1, 16_000)):
                 for size in (160, 1024):
                     for codec in ("none", "lz4"):
                         results = bench.measure(
-                            size, codec, batch_bytes, records * 160 // size, rounds
+                            size, codec, batches, batch_bytes, records * 160 // size, rounds
                         )
                         direct = results["direct"]["rate"]
                         for variant, figures in results.items():
                             table.add_row(
                                 f"{size} B, {codec}",
-                                f"{batch_bytes // 1000} KB",
+                                f"{batches} x {batch_bytes // 1000} KB",
                                 variant,
                                 f"{figures['rate']:,.0f}",
                                 f"{figures['rate'] / direct:.2f}",

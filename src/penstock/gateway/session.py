@@ -272,7 +272,8 @@ class Session:
     def _start_produce(self, exchange: Exchange, piece: bytes | memoryview) -> None:
         """Stream a Produce request on as soon as it is known whether an answer will come."""
         self._hold(exchange, piece)
-        acks = produce.read_acks(b"".join(exchange.pieces))
+        pieces = exchange.pieces
+        acks = produce.read_acks(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces))
         if acks is not None:
             exchange.started = True
             exchange.answered = acks != 0

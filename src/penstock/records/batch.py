@@ -7,8 +7,7 @@ see other records than a policy did, this is not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import crc32c
 
@@ -56,8 +55,7 @@ class StoredRecord(Protocol):
         """The headers, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
+class RecordBatch(NamedTuple):
     """A batch whose every record has been decoded.
 
     Attributes:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -53,8 +53,9 @@ class Job:
     plan: bytes
     data: bytes | memoryview
     done: Callable[[Verdict], None]
-    owner: Worker | None = field(default=None)
-    answered: bool = field(default=False)
+    size: int
+    owner: Worker | None = None
+    answered: bool = False
 
     def answer(self, verdict: Verdict) -> None:
         """Answer, unless that was done already."""
@@ -153,6 +154,7 @@ class Pool:
             plan=plan,
             data=data,
             done=done,
+            size=len(data),
         )
         self._outstanding += 1
         self._idle.clear()

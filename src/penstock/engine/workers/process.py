@@ -6,7 +6,6 @@ gone. It may be killed at any time; nothing here needs cleaning up by anybody el
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import json
@@ -14,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -30,7 +30,7 @@ from penstock.records import SLACK, UnreadableRecords, read_batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BUFFER_KEPT = 8 * 2**20
+_BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_KEPT = 10_000
 _PR_SET_PDEATHSIG = 1
 
@@ -60,13 +60,18 @@ class Judge:
             )
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
-        return chain.judge(partition, UUID(bytes=topic_id), batch.records)
+        return chain.judge(partition, _topic_id(topic_id), batch.records)
 
     def _chain(self, plan: bytes) -> Chain:
         if len(self._chains) >= _CHAINS_KEPT:
             self._chains.clear()
         chain = self._chains[plan] = Chain(TopicPlan.decode(plan), self._policies)
         return chain
+
+
+@lru_cache(maxsize=1024)
+def _topic_id(data: bytes) -> UUID:
+    return UUID(bytes=data)
 
 
 def main() -> None:
@@ -118,33 +123,35 @@ def main() -> None:
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview]]:
-    """Read messages; a body is valid until the next one, and has `SLACK` bytes behind it."""
-    prefix = bytearray(messages.PREFIX.size)
-    buffer = bytearray(2**18)
-    while _receive(parent, memoryview(prefix)):
-        length, kind = messages.PREFIX.unpack(prefix)
-        size = length - 1
-        if size + SLACK > len(buffer):
-            buffer = bytearray(size + SLACK)
-        view = memoryview(buffer)[:size]
-        if size and not _receive(parent, view):
+    """Read messages; a body is valid until the next one, and has `SLACK` bytes behind it.
+
+    One call to the system fetches all that has been sent, often several messages.
+    """
+    prefix = messages.PREFIX
+    buffer = bytearray(_BUFFER_BYTES)
+    start = end = 0
+    while True:
+        needed = prefix.size
+        while end - start >= needed:
+            length, kind = prefix.unpack_from(buffer, start)
+            needed = prefix.size - 1 + length
+            if end - start < needed:
+                break
+            with memoryview(buffer) as whole, whole[start + prefix.size : start + needed] as body:
+                yield kind, body
+            start += needed
+            needed = prefix.size
+        if start or needed + SLACK > len(buffer):
+            begun = buffer[start:end]
+            if needed + SLACK > len(buffer) or len(buffer) > _BUFFER_KEPT_BYTES:
+                buffer = bytearray(max(needed + SLACK, _BUFFER_BYTES))
+            start, end = 0, len(begun)
+            buffer[:end] = begun
+        with memoryview(buffer)[end : len(buffer) - SLACK] as room:
+            count = parent.recv_into(room)
+        if not count:
             return
-        yield kind, view
-        view.release()
-        if len(buffer) > _BUFFER_KEPT:
-            buffer = bytearray(2**18)
-
-
-def _receive(parent: socket.socket, view: memoryview) -> bool:
-    """Fill the view; False when the parent is gone."""
-    received = 0
-    while received < len(view):
-        with contextlib.suppress(InterruptedError):
-            count = parent.recv_into(view[received:], 0, socket.MSG_WAITALL)
-            if not count:
-                return False
-            received += count
-    return True
+        end += count
 
 
 def _limit_memory(most: int) -> None:

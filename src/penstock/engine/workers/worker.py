@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-SENT_AHEAD = 2
-"""Batches a worker is sent before it answers, so that it does not wait for the next one."""
+SENT_AHEAD, SENT_AHEAD_BYTES = 2, 128 * 1024
+"""What a worker is sent before it answers, so that it does not wait for the next one: so many
+batches, and more of them while they are small."""
 
 _LINE_MAX = 2000
 _MESSAGE_MAX = 64 * 2**20
@@ -56,6 +57,7 @@ class Worker(asyncio.Protocol):
         self.failure = ""
         self.sent: deque[Job] = deque()
         self.queue: deque[Job] = deque()
+        self._sent_bytes = 0
         self.head_since = 0.0
         self.idle_since = 0.0
         self._on_state = on_state
@@ -104,10 +106,14 @@ class Worker(asyncio.Protocol):
     def give(self, job: Job) -> None:
         """Queue a batch."""
         job.owner = self
-        if len(self.sent) < SENT_AHEAD:
-            self._send(job)
-        else:
+        if self.queue or not self._has_room:
             self.queue.append(job)
+        else:
+            self._send(job)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self.sent) < SENT_AHEAD or self._sent_bytes < SENT_AHEAD_BYTES
 
     def kill(self, why: str) -> None:
         """End the process, and what it started, at once."""
@@ -169,10 +175,11 @@ class Worker(asyncio.Protocol):
             if not self.sent or self.sent[0].number != number:
                 raise ValueError("a verdict nobody waits for")
             job = self.sent.popleft()
+            self._sent_bytes -= job.size
             self.head_since = self._loop.time()
-            if self.queue:
+            while self.queue and self._has_room:
                 self._send(self.queue.popleft())
-            elif not self.sent:
+            if not self.sent:
                 self.idle_since = self.head_since
             self._on_verdict(self, job, verdict)
         elif kind == messages.READY and self.state is State.LOADING:
@@ -187,6 +194,7 @@ class Worker(asyncio.Protocol):
         if not self.sent:
             self.head_since = self._loop.time()
         self.sent.append(job)
+        self._sent_bytes += job.size
         self._transport.writelines((job.header, job.plan, job.data))
 
     async def _log_output(self) -> None:
