@@ -37,6 +37,7 @@ class RunningGateway:
         if not line.startswith("ready "):
             self.process.wait(20)
             self._reader.join(5)
+            self._close()
             raise AssertionError(f"not ready: {self.log}")
         self.address = line.split()[1]
 

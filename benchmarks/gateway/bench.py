@@ -22,7 +22,6 @@ from pathlib import Path
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.conftest import create_topic  # noqa: E402
 from tests.gateways import RunningGateway, write_configuration  # noqa: E402
 from tests.raw import produce_request, request_frame  # noqa: E402
 
@@ -162,8 +162,7 @@ class Bench:
     def topic(self, partitions: int = 1) -> str:
         """A new topic."""
         name = f"bench-{uuid.uuid4().hex[:6]}"
-        new = NewTopic(name, partitions, config={"max.message.bytes": "20000000"})
-        self._admin.create_topics([new])[name].result(30)
+        create_topic(self._admin, name, partitions, {"max.message.bytes": "20000000"})
         return name
 
     def delete(self, topic: str) -> None:

@@ -116,6 +116,16 @@ async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told
         assert await judging.ask(b"fine") is ACCEPTED
 
 
+async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
+    """Many at once, small ones in one read, large ones in several."""
+    sizes = [1, 300_000, 10, 20, 262_000, 3_000_000, 5, 100_000, 9_000_000, 7, 261_900, 2]
+    async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": 20000}) as judging:
+        asked = [judging.ask(b"x" * size, partition=i) for i, size in enumerate(sizes)]
+        asked += [judging.ask(b"refuse", partition=i) for i in range(50)]
+        verdicts = await asyncio.gather(*asked)
+        assert [verdict.code for verdict in verdicts] == [0] * len(sizes) + [87] * 50
+
+
 async def test_what_a_policy_started_ends_with_it(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         (pid,) = judging.pool.pids

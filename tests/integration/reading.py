@@ -1,15 +1,23 @@
 """Reads back what the broker itself has."""
 
+from collections.abc import Mapping
+
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 
 def read_topic(
-    bootstrap: str, topic: str, *, isolation: str = "read_uncommitted", full: bool = False
+    bootstrap: str,
+    topic: str,
+    *,
+    isolation: str = "read_uncommitted",
+    full: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> list:
     """Read a topic from its beginning to its end."""
     consumer = Consumer(
         {
+            **(settings or {}),
             "bootstrap.servers": bootstrap,
             "group.id": "tests",
             "enable.partition.eof": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.configuration import Address, ConfigurationError
@@ -14,13 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+_ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
 _JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-# Java client keys that librdkafka names otherwise.
-_RENAMED = {
-    "ssl.truststore.location": "ssl.ca.location",
-    "sasl.mechanism": "sasl.mechanism",
-    "ssl.key.password": "ssl.key.password",
-}
 _DROPPED = {"ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config"}
 
 
@@ -28,11 +23,12 @@ class UnreachableError(Exception):
     """The cluster does not answer. The text says which addresses were tried, and why not."""
 
 
-def brokers(properties: Mapping[str, str], timeout_s: float) -> dict[int, Address]:
+def brokers(properties: Mapping[str, str], folder: Path, timeout_s: float) -> dict[int, Address]:
     """Ask for the brokers' addresses. Blocks.
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
+        folder: Where relative locations in them start.
         timeout_s: When to give up.
 
     Returns:
@@ -41,39 +37,46 @@ def brokers(properties: Mapping[str, str], timeout_s: float) -> dict[int, Addres
     Raises:
         UnreachableError: No answer came in time, or the cluster refuses us.
     """
-    reasons: list[str] = []
+    errors: list[KafkaError] = []
     settings: dict[str, Any] = {
-        **client_properties(properties),
+        **client_properties(properties, folder),
         "client.id": "penstock",
         "log_level": 0,
         "socket.connection.setup.timeout.ms": 5000,
-        "error_cb": lambda error: reasons.append(error.str()),
+        "error_cb": errors.append,
     }
+    admin = AdminClient(settings)
     try:
-        admin = AdminClient(settings)
         nodes = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
-    except KafkaException as error:
+    except (KafkaException, TimeoutError) as error:
+        admin.poll(0)  # hands us the errors of connections, which say more
+        said = [one.str() for one in errors if one.code() != _ALL_BROKERS_DOWN]
+        if not said:
+            said = [error.args[0].str() if isinstance(error, KafkaException) else "no answer"]
         raise UnreachableError(
-            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: "
-            + (reasons[-1] if reasons else error.args[0].str())
-        ) from None
-    except TimeoutError:
-        raise UnreachableError(
-            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: no answer"
+            f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {said[-1]}"
         ) from None
     return {node.id: Address(node.host, node.port) for node in nodes}
 
 
-def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Translate a Java client's properties to librdkafka's."""
+def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Translate a Java client's properties to librdkafka's.
+
+    Args:
+        properties: The keys after `upstream.`.
+        folder: Where relative locations start.
+    """
     result: dict[str, str] = {}
     for key, value in properties.items():
         if key == "ssl.keystore.location":
-            result["ssl.certificate.location"] = result["ssl.key.location"] = value
+            path = str(folder / value)
+            result["ssl.certificate.location"] = result["ssl.key.location"] = path
+        elif key == "ssl.truststore.location":
+            result["ssl.ca.location"] = str(folder / value)
         elif key == "ssl.endpoint.identification.algorithm":
             result[key] = value.strip() or "none"
         elif key not in _DROPPED:
-            result[_RENAMED.get(key, key)] = value
+            result[key] = value
     jaas = properties.get("sasl.jaas.config")
     if jaas:
         options = {match[1]: match[2] or match[3] or "" for match in _JAAS.finditer(jaas)}
@@ -89,6 +92,6 @@ def check(properties: Mapping[str, str], file: Path) -> None:
         ConfigurationError: It could not.
     """
     try:
-        AdminClient({**client_properties(properties), "log_level": 0})
+        AdminClient({**client_properties(properties, file.parent), "log_level": 0})
     except KafkaException as error:
         raise ConfigurationError(f"{file}: upstream.*: {error.args[0].str()}") from None

@@ -81,9 +81,7 @@ class Gateway:
         self._pool: Pool | None = None
         try:
             self._policies = await self._loaded(self.configuration, plan)
-            found = await asyncio.to_thread(
-                discovery.brokers, self.configuration.upstream_properties, DISCOVERY_TIMEOUT_S
-            )
+            found = await self._discover(DISCOVERY_TIMEOUT_S)
             address = await self._listen()
             for node, where in sorted(found.items()):
                 self.addresses.learn(node, where)
@@ -217,6 +215,13 @@ class Gateway:
         self._rediscover()
         return None
 
+    async def _discover(self, timeout_s: float) -> dict[int, Address]:
+        """Ask where the brokers are."""
+        of = self.configuration
+        return await asyncio.to_thread(
+            discovery.brokers, of.upstream_properties, of.folder, timeout_s
+        )
+
     def _rediscover(self) -> None:
         """Ask again where the brokers are, now and then, while one of them is away."""
         now = self.loop.time()
@@ -226,9 +231,7 @@ class Gateway:
 
     async def _rediscovering(self) -> None:
         try:
-            found = await asyncio.to_thread(
-                discovery.brokers, self.configuration.upstream_properties, _REDISCOVER_EVERY_S
-            )
+            found = await self._discover(_REDISCOVER_EVERY_S)
         except discovery.UnreachableError as error:
             log.warning("cluster cannot be reached", reason=str(error))
             return

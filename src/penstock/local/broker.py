@@ -124,8 +124,7 @@ class LocalNode:
         raise LocalKafkaError(f"the local Kafka did not start in time: {self._last_lines()}")
 
     def _last_lines(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-6:]
-        return " | ".join(lines) + f" (log: {self.log})"
+        return f"{_without_frames(self.log.read_text(errors='replace'))} (log: {self.log})"
 
 
 class LocalKafka:
@@ -143,6 +142,7 @@ class LocalKafka:
         nodes: int = 1,
         first_node_id: int = 0,
         folder: Path | None = None,
+        protocol: str = "PLAINTEXT",
         properties: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare; nothing is started.
@@ -152,12 +152,15 @@ class LocalKafka:
             first_node_id: The id of the first.
             folder: Where data and logs are kept, also for the next start; a temporary folder
                 that is removed at the end, unless given.
+            protocol: The security protocol of the clients' listener; what it needs besides
+                (`ssl.keystore.location`, ...) stands in `properties`.
             properties: More of `server.properties`, for every broker.
         """
         self._temporary = folder is None
         self._given_folder = folder
         self._count = nodes
         self._first = first_node_id
+        self._protocol = protocol
         self._more = dict(properties or {})
         self.nodes: Sequence[LocalNode] = []
 
@@ -254,7 +257,13 @@ class LocalKafka:
             "process.roles": "broker,controller",
             "node.id": str(node.node_id),
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": (
+                f"{self._protocol}://127.0.0.1:{node.port},CONTROLLER://127.0.0.1:{controller}"
+            ),
+            "listener.security.protocol.map": (
+                f"{self._protocol}:{self._protocol},CONTROLLER:PLAINTEXT"
+            ),
+            "inter.broker.listener.name": self._protocol,
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(home / "data"),
             "num.partitions": "1",
@@ -283,8 +292,15 @@ def _format(node: LocalNode, cluster_id: str) -> None:
     )  # fmt: skip
     if done.returncode:
         raise LocalKafkaError(
-            f"the local Kafka's folder cannot be formatted: {(done.stdout + done.stderr)[-600:]}"
+            "the local Kafka's folder cannot be formatted: "
+            + _without_frames(done.stdout + done.stderr)
         )
+
+
+def _without_frames(output: str) -> str:
+    """Give the last lines of a Java program's output, without the frames of stack traces."""
+    lines = [line.strip() for line in output.splitlines() if not line.startswith("\tat ")]
+    return " | ".join(line for line in lines if line)[-600:]
 
 
 def _base64_id() -> str:

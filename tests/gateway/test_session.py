@@ -1,0 +1,231 @@
+"""One conversation without sockets: what is sent where, in which order."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from kio.index import load_request_schema
+
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.handlers.produce import Policies
+from penstock.gateway.session import Session
+from penstock.wire.errors import WireError
+from tests.raw import parse_response, produce_request, produced, request_frame
+
+
+class Recording:
+    """A transport that remembers."""
+
+    def __init__(self):
+        self.data = b""
+
+    def write(self, data):
+        self.data += bytes(data)
+
+    def writelines(self, data):
+        self.data += b"".join(data)
+
+    def take(self):
+        data, self.data = self.data, b""
+        return data
+
+
+@dataclass
+class Talk:
+    """A session between two recordings, with verdicts given by hand."""
+
+    judged: frozenset = frozenset({"judged"})
+    verdicts: list = field(default_factory=list)
+    refusals: list = field(default_factory=list)
+    done: bool = False
+    addresses = None
+
+    def __post_init__(self):
+        self.client, self.broker = Recording(), Recording()
+        self.policies = Policies(self, self._submit, whole_request=False)
+        self.session = Session(
+            self,
+            client=self.client,
+            upstream=self.broker,
+            request_most_bytes=10_000,
+            on_done=self._finished,
+            on_progress=lambda: None,
+        )
+
+    @property
+    def is_empty(self):
+        return not self.judged
+
+    def for_topic(self, topic):
+        return TopicPlan(topic=topic, validators=("v",)) if topic in self.judged else None
+
+    def refused(self, what):
+        self.refusals.append(what)
+
+    def _submit(self, plan, partition, topic_id, version, data, done):
+        self.verdicts.append((plan.topic, partition, bytes(data), done))
+
+    def _finished(self):
+        self.done = True
+
+    def decide(self, verdict=ACCEPTED, which=0):
+        self.verdicts.pop(which)[3](verdict)
+
+
+NO = refused(44, "no", "v")
+
+
+def produce(number, *topics, acks=1):
+    request = produce_request(
+        [(topic, [(0, b"records of %d" % number)]) for topic in topics], acks=acks
+    )
+    return request_frame(request, number)
+
+
+def other(number):
+    """A request that nobody looks at: ListGroups."""
+    return request_frame(load_request_schema(16, 4)(states_filter=()), number)
+
+
+def answer(number, body=b"\x00 anything"):
+    data = number.to_bytes(4, "big") + body
+    return len(data).to_bytes(4, "big") + data
+
+
+def produce_answer(number, *topics):
+    """A broker's response to Produce version 9: offset 5 for partition 0 of each topic."""
+    body = bytes([0, len(topics) + 1])
+    for topic in topics:
+        body += bytes([len(topic) + 1]) + topic.encode() + bytes([2])
+        body += bytes(4) + bytes(2) + (5).to_bytes(8, "big") + b"\xff" * 8 + bytes(8)
+        body += bytes([1, 0, 0, 0])
+    return answer(number, body + bytes([0, 0, 0, 0, 0]))
+
+
+def test_what_comes_behind_a_held_request_waits_and_keeps_its_place():
+    talk = Talk()
+    first, second, third = produce(1, "judged"), other(2), produce(3, "free")
+    talk.session.client_data(first + second + third)
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == first + second + third
+    assert talk.session.waiting_bytes == 0
+
+
+def test_verdicts_in_another_order_than_requests():
+    talk = Talk()
+    first, second = produce(1, "judged"), produce(2, "judged")
+    talk.session.client_data(first + second)
+    talk.decide(which=1)
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == first + second
+
+
+def test_a_refusal_waits_for_the_answers_before_it():
+    talk = Talk()
+    talk.session.client_data(other(1) + produce(2, "judged") + other(3))
+    talk.decide(NO)
+    assert talk.broker.take() == other(1) + other(3)
+    assert talk.client.take() == b""
+    talk.session.upstream_data(answer(1))
+    got = talk.client.take()
+    assert got.startswith(answer(1))
+    refusal = produced(parse_response(got[len(answer(1)) :], 0, 9))["judged", 0]
+    assert (refusal.error_code, refusal.error_message) == (44, "no")
+    talk.session.upstream_data(answer(3))
+    assert talk.client.take() == answer(3)
+
+
+def test_a_refused_partition_is_taken_out_and_merged_into_the_answer():
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    talk.session.client_data(produce(1, "judged", "free", "other"))
+    talk.decide(NO)
+    talk.decide()
+    assert talk.broker.take() == produce(1, "free", "other")
+    talk.session.upstream_data(produce_answer(1, "free", "other"))
+    partitions = produced(parse_response(talk.client.take(), 0, 9))
+    assert [(topic, one.error_code, one.base_offset) for (topic, _), one in partitions.items()] == [
+        ("judged", 44, -1),
+        ("free", 0, 5),
+        ("other", 0, 5),
+    ]
+    assert [refused.topic for refused in talk.refusals] == ["judged"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+def test_bytes_may_come_in_any_pieces(size):
+    talk = Talk()
+    sent = other(1) + produce(2, "judged") + produce(3, "free") + other(4)
+    for start in range(0, len(sent), size):
+        talk.session.client_data(sent[start : start + size])
+    talk.decide()
+    assert talk.broker.take() == sent
+    answers = answer(1) + produce_answer(2, "judged") + produce_answer(3, "free") + answer(4)
+    for start in range(0, len(answers), size):
+        talk.session.upstream_data(answers[start : start + size])
+    assert talk.client.take() == answers
+
+
+def test_a_refusal_with_acks_0_ends_the_connection_once_the_broker_has_the_rest():
+    talk = Talk()
+    before, refused_request, after = (
+        produce(1, "free", acks=0),
+        produce(2, "judged", acks=0),
+        other(3),
+    )
+    talk.session.client_data(before + refused_request + after)
+    talk.decide(NO)
+    sent = talk.broker.take()
+    assert sent.startswith(before)
+    assert after not in sent
+    barrier = sent[len(before) :]
+    assert not talk.done
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+    assert talk.client.take() == b""
+
+
+def test_a_client_that_goes_away_leaves_nothing_unjudged_and_nothing_half():
+    talk = Talk()
+    whole, half = produce(1, "judged"), produce(2, "judged")[:-3]
+    talk.session.client_data(whole + half)
+    talk.session.client_gone()
+    assert not talk.done
+    talk.decide()
+    assert talk.broker.take() == whole
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert talk.done
+
+
+def test_the_end_answers_what_is_in_flight_and_takes_nothing_new():
+    talk = Talk()
+    talk.session.client_data(other(1) + produce(2, "judged"))
+    talk.session.end()
+    talk.session.client_data(other(3))
+    talk.session.upstream_data(answer(1))
+    talk.decide(NO)
+    assert other(3) not in talk.broker.take()
+    assert talk.client.take().startswith(answer(1))
+    assert talk.done
+
+
+def test_without_policies_a_request_is_sent_on_before_its_end():
+    talk = Talk(judged=frozenset())
+    sent = produce(1, "free")
+    talk.session.client_data(sent[:-4])
+    assert talk.broker.take() == sent[:-4]
+    talk.session.client_data(sent[-4:])
+    assert talk.broker.take() == sent[-4:]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [answer(2), b"\x00\x00\x00\x00", b"\xff\xff\xff\xff1234"],
+    ids=["of another request", "empty", "of negative length"],
+)
+def test_a_response_that_cannot_be_right_ends_the_connection(response):
+    talk = Talk()
+    talk.session.client_data(other(1))
+    with pytest.raises(WireError):
+        talk.session.upstream_data(response + b"12345678")

@@ -1,0 +1,242 @@
+"""TLS on both sides, SASL and ACLs through the gateway, against a Kafka that demands them."""
+
+from pathlib import Path
+
+import pytest
+import trustme
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from penstock.local import LocalKafka, free_ports
+from tests.conftest import create_topic
+from tests.gateways import RunningGateway, write_configuration
+from tests.integration.reading import read_topic, values_of
+from tests.raw import RawClient
+
+POLICY = """
+from penstock.policy import *
+class NoBad(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"bad":
+            return InvalidRecordException("bad is not good")
+"""
+NO_BAD = {"record.validator.classes": "policies.NoBad"}
+
+
+class Files:
+    """A certificate authority, and PEM files of certificates that it issued."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._authority = trustme.CA()
+        self.trust = folder / "authority.pem"
+        self._authority.cert_pem.write_to_path(self.trust)
+
+    def key(self, name: str, identity: str = "127.0.0.1") -> Path:
+        """A key (PKCS 8, which is what Java reads) and its certificates in one file."""
+        issued = self._authority.issue_cert(identity)
+        private = load_pem_private_key(issued.private_key_pem.bytes(), None)
+        path = self._folder / name
+        path.write_bytes(
+            private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            + b"".join(pem.bytes() for pem in issued.cert_chain_pems)
+        )
+        return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def secured(files):
+    """A Kafka with SASL_SSL and ACLs: `admin` may do everything, others what they are told."""
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(files.key("broker.pem")),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files.trust),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            f'{plain} required username="admin" password="a-secret" user_admin="a-secret";'
+        ),
+        "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{scram} required;",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with LocalKafka(protocol="SASL_SSL", properties=properties) as running:
+        yield running
+
+
+def as_client(address: str, files: Files, user: str, password: str, mechanism: str) -> dict:
+    return {
+        "bootstrap.servers": address,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(files.trust),
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": password,
+        "log_level": 0,
+    }
+
+
+@pytest.fixture(scope="module")
+def secured_admin(secured, files):
+    admin = AdminClient(as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN"))
+    alter = UserScramCredentialUpsertion(
+        "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"alice-secret"
+    )
+    for done in admin.alter_user_scram_credentials([alter]).values():
+        done.result(20)
+    create_topic(admin, "open")
+    create_topic(admin, "closed")
+    rule = AclBinding(
+        ResourceType.TOPIC, "open", ResourcePatternType.LITERAL, "User:alice", "*",
+        AclOperation.ALL, AclPermissionType.ALLOW,
+    )  # fmt: skip
+    for done in admin.create_acls([rule]).values():
+        done.result(20)
+    return admin
+
+
+@pytest.fixture(scope="module")
+def secured_gateway(secured, files, secured_admin, tmp_path_factory):
+    """A gateway in front of it that clients reach with TLS."""
+    folder = tmp_path_factory.mktemp("gateway")
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    (folder / "password").write_text("a-secret\n")
+    (folder / "authority.pem").write_bytes(files.trust.read_bytes())
+    port = free_ports(3)[0]
+    file = write_configuration(
+        folder,
+        secured.bootstrap_servers,
+        port,
+        {
+            "listeners": f"SASL_SSL://127.0.0.1:{port}",
+            "ssl.keystore.location": files.key("gateway.pem"),
+            "upstream.security.protocol": "SASL_SSL",
+            "upstream.ssl.truststore.location": "authority.pem",
+            "upstream.sasl.mechanism": "PLAIN",
+            "upstream.sasl.jaas.config": (
+                f'{plain} required username="admin" password="${{file:password}}";'
+            ),
+            **NO_BAD,
+        },
+        POLICY,
+    )
+    running = RunningGateway(file)
+    yield running
+    running.stop()
+
+
+def produce(settings: dict, topic: str, value: bytes, timeout_s: float = 15) -> str:
+    """Produce one record; give the name of the error, or an empty text."""
+    seen: list[str] = []
+    fatal: list[str] = []
+    producer = Producer(
+        {**settings, "message.timeout.ms": int(timeout_s * 1000)},
+        error_cb=lambda error: fatal.append(error.name()),
+    )
+    producer.produce(
+        topic, value, on_delivery=lambda error, _: seen.append(error.name() if error else "")
+    )
+    producer.flush(timeout_s + 5)
+    return "_AUTHENTICATION" if "_AUTHENTICATION" in fatal else seen[0]
+
+
+def test_a_client_is_to_the_cluster_who_it_is(secured, secured_gateway, files, secured_admin):
+    through = as_client(secured_gateway.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    direct = {**through, "bootstrap.servers": secured.bootstrap_servers}
+    assert produce(through, "open", b"good") == ""
+    assert produce(through, "open", b"bad") == "INVALID_RECORD"
+    assert produce(through, "closed", b"good") == produce(direct, "closed", b"good")
+    assert produce(direct, "closed", b"good") == "TOPIC_AUTHORIZATION_FAILED"
+    stored = read_topic(
+        secured.bootstrap_servers,
+        "open",
+        settings=as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN"),
+    )
+    assert values_of(stored) == [b"good"]
+
+
+def test_a_wrong_password_is_refused_by_the_cluster(secured, secured_gateway, files, secured_admin):
+    wrong = as_client(secured_gateway.address, files, "alice", "guessed", "SCRAM-SHA-256")
+    assert produce(wrong, "open", b"good", timeout_s=4) == "_AUTHENTICATION"
+    direct = {**wrong, "bootstrap.servers": secured.bootstrap_servers}
+    assert produce(direct, "open", b"good", timeout_s=4) == "_AUTHENTICATION"
+
+
+def test_a_client_without_tls_gets_nothing(secured_gateway):
+    with RawClient(secured_gateway.address) as client:
+        client.send(b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff")
+        with pytest.raises((EOFError, ConnectionError, ValueError, OverflowError)):
+            while True:  # a TLS alert, then the end; never a Kafka response
+                assert b"\x00\x00\x00\x01" not in client.receive()
+
+
+def test_certificates_of_clients(gateway, files, topic):
+    """`ssl.client.auth=required`: who shows no certificate of our authority is not served."""
+    name = topic()
+    port = free_ports(3)[0]
+    running = gateway(
+        {
+            "listeners": f"SSL://127.0.0.1:{port}",
+            "ssl.keystore.location": files.key("listener.pem"),
+            "ssl.truststore.location": files.trust,
+            "ssl.client.auth": "required",
+            **NO_BAD,
+        },
+        POLICY,
+    )
+    key = str(files.key("client.pem", "client.example.com"))
+    without = {
+        "bootstrap.servers": running.address,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(files.trust),
+        "log_level": 0,
+    }
+    certified = {**without, "ssl.certificate.location": key, "ssl.key.location": key}
+
+    assert produce(certified, name, b"good") == ""
+    assert produce(certified, name, b"bad") == "INVALID_RECORD"
+    assert produce(without, name, b"good", timeout_s=3) == "_MSG_TIMED_OUT"
+
+
+def test_a_broker_whose_certificate_is_not_trusted_is_not_used(
+    secured, secured_gateway, files, secured_admin, tmp_path
+):
+    other = Files(tmp_path)
+    port = free_ports(3)[0]
+    file = write_configuration(
+        tmp_path,
+        secured.bootstrap_servers,
+        port,
+        {
+            "upstream.security.protocol": "SASL_SSL",
+            "upstream.ssl.truststore.location": other.trust,
+            "upstream.sasl.mechanism": "PLAIN",
+            "upstream.sasl.jaas.config": 'x required username="admin" password="a-secret";',
+        },
+    )
+    with pytest.raises(AssertionError, match="certificate"):
+        RunningGateway(file)
