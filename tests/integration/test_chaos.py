@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from penstock.local import LocalKafka
@@ -71,7 +71,7 @@ class Load:
     def _delivered(self, error, message) -> None:
         if error is None:
             self.acknowledged.add(message.value())
-        elif error.code() in {87, -137}:  # INVALID_RECORD, and its batch's other records
+        elif error.code() in {KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD}:
             self.refused.add(message.value())
         else:
             self.unsure[message.value()] = error.name()

@@ -6,7 +6,7 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kio.schema.describe_cluster.v1.request import DescribeClusterRequest
@@ -207,7 +207,7 @@ def test_clients_follow_a_broker_that_goes_and_comes_back(cluster, through):
     def report(error, message) -> None:
         if error is None:
             acknowledged.add(message.value())
-        elif error.code() in {87, -137}:
+        elif error.code() in {KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD}:
             refused.add(message.value())
         else:
             unsure.append(error.name())
