@@ -75,6 +75,7 @@ ALL = (*NOT_DEV, "dev")
         (NOT_DEV, {"fail": "hints"}, "get_hints()"),
         (ALL, {"listeners": "PLAINTEXT://0.0.0.0:9192"}, "advertised.host must be set"),
         (ALL, {"listeners": "SSL://127.0.0.1:9192"}, "ssl.keystore.location"),
+        (ALL, {"produce.request.interceptors": "policies.One"}, "not served by the gateway"),
         (NOT_DEV, {"upstream.no.such.key": "1", "x": "1"}, "no.such.key"),
     ],
 )

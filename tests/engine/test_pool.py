@@ -116,6 +116,16 @@ async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told
         assert await judging.ask(b"fine") is ACCEPTED
 
 
+@pytest.mark.parametrize("does", ["os._exit", "loop", "socket", "segfault"])
+async def test_verdicts_gathered_before_a_bad_batch_are_not_lost_with_it(tmp_path, does):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        values = [b"fine"] * 7 + [does.encode()] + [b"refuse", b"fine"] * 3
+        verdicts = await asyncio.gather(
+            *(judging.ask(value, partition=i) for i, value in enumerate(values))
+        )
+        assert [verdict.code for verdict in verdicts] == [0] * 7 + [-1] + [87, 0] * 3
+
+
 async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
     """Many at once, small ones in one read, large ones in several."""
     sizes = [1, 300_000, 10, 20, 262_000, 3_000_000, 5, 100_000, 9_000_000, 7, 261_900, 2]

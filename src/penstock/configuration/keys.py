@@ -216,10 +216,13 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key(
         name="produce.request.interceptors",
-        section=LATER,
+        section=POLICIES,
         read=values.class_names,
-        served=False,
-        meaning="KIP-905: a chain of `ProduceRequestInterceptor` classes.",
+        default="",
+        meaning=(
+            "KIP-905: a chain of `ProduceRequestInterceptor` classes. The Spark commands run it; "
+            "the gateway of this version refuses a file that has one."
+        ),
     ),
     Key(
         name="produce.request.interceptors.timeout.ms",

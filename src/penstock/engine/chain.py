@@ -1,17 +1,19 @@
 """One topic's policies, applied to records: the one place where policies are called.
 
-Order: the batch policy (KIP-686), then for each record the validators (KIP-729) and the
-validation policy (KIP-940). The first objection to a record counts; the records after it
-are still looked at. Whatever a policy raises that is not its way of saying no is a failure,
-and a failure never lets anything pass.
+Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
+validators (KIP-729) and the validation policy (KIP-940). The first objection to a record
+counts; the records after it are still looked at. Whatever a policy raises that is not its way
+of saying no is a failure, and a failure never lets anything pass.
+
+`Chain.judge` decides about a producer's batch as a whole, `Chain.decide` about each record.
 """
 
 from __future__ import annotations
 
 from itertools import repeat
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.engine.interception import intercept
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -20,40 +22,48 @@ from penstock.engine.verdict import (
     Verdict,
     failed,
     refused,
+    refused_record,
     refused_records,
 )
+from penstock.engine.views import Decoded, proxies, records
 from penstock.policy import (
-    Header,
     InvalidRecordException,
     PolicyViolationException,
-    Record,
-    RecordProxy,
     TopicIdPartition,
     TopicMetadata,
     TopicPartition,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from uuid import UUID
 
     from penstock.configuration import ConfigurationError
     from penstock.engine.plan import TopicPlan
     from penstock.engine.policies import Policies
-    from penstock.policy import RecordIntrospectionHints
+    from penstock.engine.views import DecodedRecord, Records
 
 
-class DecodedRecord(Protocol):
-    """A record as the record batch reader (or a row of Spark) gives it."""
+class Objection(NamedTuple):
+    """What a policy has against a record: its text, or the verdict after its own failure."""
 
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+    position: int
+    message: str | None
+    policy: str
+    failure: Verdict | None = None
+
+
+class Decided(NamedTuple):
+    """What became of each of some records.
+
+    Attributes:
+        verdicts: Position and verdict of the records that are not accepted.
+        replaced: What interceptors made of the records, as keys and values by position
+            (those of dropped and failed ones are None); None where no interceptor ran.
+    """
+
+    verdicts: Sequence[tuple[int, Verdict]]
+    replaced: tuple[Sequence[bytes | None], Sequence[bytes | None]] | None
 
 
 class Chain:
@@ -65,47 +75,90 @@ class Chain:
 
     def __init__(self, plan: TopicPlan, policies: Policies) -> None:
         self.plan = plan
-        self._records_policy = (
+        self.interceptors = policies.interceptors_for(plan.topic)
+        self.records_policy = (
             policies.records_policy(plan.records_policy, plan.topic)
             if plan.records_policy
             else None
         )
-        self._validators = [
+        self.validators = [
             (name, policies.validators[name].validate_record) for name in plan.validators
         ]
-        self._validation = policies.validation if plan.validation_policy else None
-        self._hints = policies.hints
+        self.validation = policies.validation if plan.validation_policy else None
+        self.hints = policies.hints
 
-    def judge(self, partition: int, topic_id: UUID, records: Sequence[DecodedRecord]) -> Verdict:
-        """Judge the records of one batch.
+    def judge(self, partition: int, topic_id: UUID, decoded: Sequence[DecodedRecord]) -> Verdict:
+        """Judge the records of one batch of a producer.
 
         Args:
             partition: The partition's number.
             topic_id: The topic's id.
-            records: In the client's order.
+            decoded: In the client's order.
 
         Returns:
-            The verdict about the batch; positions in it count from 0 in `records`.
+            The verdict about the batch; positions in it count from 0 in `decoded`.
         """
-        if self._records_policy is not None:
-            verdict = self._judge_batch(partition, records)
+        of = Decoded(decoded)
+        if self.records_policy is not None:
+            verdict = self._judge_batch(partition, of)
             if verdict is not ACCEPTED:
                 return verdict
-        if self._validators:
-            return self._judge_by_validators(partition, topic_id, records)
-        if self._validation is not None:
-            return self._judge_by_validation(partition, topic_id, records)
-        return ACCEPTED
+        errors = []
+        for index, message, policy, failure in self._objections(partition, topic_id, of):
+            if failure is not None:
+                return failure
+            errors.append(RecordError(index, message, policy))
+        return refused_records(errors) if errors else ACCEPTED
 
-    def _judge_batch(self, partition: int, records: Sequence[DecodedRecord]) -> Verdict:
+    def decide(
+        self, partition: int, topic_id: UUID, of: Records, *, records_policy_batch: int = 1
+    ) -> Decided:
+        """Judge records one by one, as if each had been sent alone.
+
+        Args:
+            partition: The partition that all of them are in.
+            topic_id: The topic's id.
+            of: In the order of their offsets.
+            records_policy_batch: How many consecutive records a `RecordsPolicy` sees at
+                most at a time; its verdict is that of all of them.
+
+        Returns:
+            What became of each.
+        """
+        verdicts: list[tuple[int, Verdict]] = []
+        positions: Sequence[int] = range(of.count)
+        replaced = None
+        if self.interceptors:
+            passed, verdicts, replaced = intercept(
+                self.interceptors, self.plan.topic, partition, of
+            )
+            of = passed.pick(positions := _others(of.count, verdicts)) if verdicts else passed
+        if self.records_policy is not None:
+            found = self._decide_batches(partition, of, records_policy_batch)
+            if found:
+                verdicts += ((positions[index], verdict) for index, verdict in found)
+                remaining = _others(of.count, found)
+                of = of.pick(remaining)
+                positions = [positions[index] for index in remaining]
+        for index, message, policy, failure in self._objections(partition, topic_id, of):
+            verdicts.append((positions[index], failure or refused_record(message, policy)))
+        return Decided(verdicts, replaced)
+
+    def _decide_batches(self, partition: int, of: Records, size: int) -> list[tuple[int, Verdict]]:
+        verdicts = []
+        for start in range(0, of.count, size):
+            some = range(start, min(start + size, of.count))
+            verdict = self._judge_batch(partition, of if size >= of.count else of.pick(some))
+            if verdict is not ACCEPTED:
+                verdicts += [(index, verdict) for index in some]
+        return verdicts
+
+    def _judge_batch(self, partition: int, of: Records) -> Verdict:
         """KIP-686."""
         name = self.plan.records_policy or ""
-        views = tuple(
-            Record(record.timestamp, record.key, record.value, _headers(record))
-            for record in records
-        )
+        views = tuple(records(of))
         try:
-            self._records_policy.validate(self.plan.topic, partition, views)  # type: ignore[union-attr]
+            self.records_policy.validate(self.plan.topic, partition, views)  # type: ignore[union-attr]
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, name)
         except KeyboardInterrupt:
@@ -114,63 +167,61 @@ class Chain:
             return _failure(name, error)
         return ACCEPTED
 
-    def _judge_by_validators(
-        self, partition: int, topic_id: UUID, records: Sequence[DecodedRecord]
-    ) -> Verdict:
+    def _objections(self, partition: int, topic_id: UUID, of: Records) -> Iterator[Objection]:
+        if self.validators:
+            return self._objections_of_validators(partition, topic_id, of)
+        if self.validation is not None:
+            return self._objections_of_validation(partition, topic_id, of)
+        return iter(())
+
+    def _objections_of_validators(
+        self, partition: int, topic_id: UUID, of: Records
+    ) -> Iterator[Objection]:
         """KIP-729, and KIP-940 for the records to which no validator objects."""
         topic_partition = TopicPartition(self.plan.topic, partition)
-        validate = self._validation.validate if self._validation is not None else None
+        validate = self.validation.validate if self.validation is not None else None
+        last = self.plan.validation_policy or ""
         topic = self._topic_metadata(partition, topic_id)
-        views = proxies(records, self._hints) if validate else repeat(None, len(records))
-        errors = []
+        views = proxies(of, self.hints) if validate else repeat(None, of.count)
+        rows = zip(of.keys, of.values, of.headers, views, strict=False)
         current = ""
-        try:
-            for index, (record, proxy) in enumerate(zip(records, views, strict=True)):
-                headers = _headers(record)
-                for current, validate_record in self._validators:
+        for index, (key, value, headers, proxy) in enumerate(rows):
+            try:
+                for current, validate_record in self.validators:
                     try:
-                        objection = validate_record(
-                            topic_partition, record.key, record.value, headers
-                        )
+                        objection = validate_record(topic_partition, key, value, headers)
                     except InvalidRecordException as raised:
                         objection = raised
                     if objection is not None:
-                        errors.append(RecordError(index, _text_of(objection), current))
+                        yield Objection(index, _text_of(objection), current)
                         break
                 else:
                     if validate is not None:
-                        current = self.plan.validation_policy or ""
-                        try:
-                            validate(topic, proxy)
-                        except InvalidRecordException as raised:
-                            errors.append(RecordError(index, raised.message, current))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            return _failure(current, error)
-        return refused_records(errors) if errors else ACCEPTED
+                        current = last
+                        validate(topic, proxy)
+            except InvalidRecordException as raised:
+                yield Objection(index, raised.message, current)
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:
+                yield Objection(index, None, current, _failure(current, error))
 
-    def _judge_by_validation(
-        self, partition: int, topic_id: UUID, records: Sequence[DecodedRecord]
-    ) -> Verdict:
+    def _objections_of_validation(
+        self, partition: int, topic_id: UUID, of: Records
+    ) -> Iterator[Objection]:
         """KIP-940 alone: the loop that most records go through."""
         name = self.plan.validation_policy or ""
         topic = self._topic_metadata(partition, topic_id)
-        validate = self._validation.validate  # type: ignore[union-attr]
-        errors = []
-        index = 0
-        try:
-            for proxy in proxies(records, self._hints):
-                try:
-                    validate(topic, proxy)
-                except InvalidRecordException as raised:
-                    errors.append(RecordError(index, raised.message, name))
-                index += 1
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            return _failure(name, error)
-        return refused_records(errors) if errors else ACCEPTED
+        validate = self.validation.validate  # type: ignore[union-attr]
+        for index, proxy in enumerate(proxies(of, self.hints)):
+            try:
+                validate(topic, proxy)
+            except InvalidRecordException as raised:
+                yield Objection(index, raised.message, name)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                yield Objection(index, None, name, _failure(name, error))
 
     def _topic_metadata(self, partition: int, topic_id: UUID) -> TopicMetadata:
         return TopicMetadata(
@@ -179,37 +230,10 @@ class Chain:
         )
 
 
-def proxies(
-    records: Sequence[DecodedRecord], hints: RecordIntrospectionHints
-) -> Iterator[RecordProxy]:
-    """Give KIP-940's view of each record, with what the hints ask for and no more.
-
-    Built from iterators that run in C: this is most of what judging itself costs a record.
-    """
-    count = len(records)
-    headers: Iterable[object] = map(_headers, records) if hints[0] else repeat((), count)
-    keys = _starts(map(_key, records), hints[1], count)
-    values = _starts(map(_value, records), hints[2], count)
-    return map(tuple.__new__, repeat(RecordProxy, count), zip(headers, keys, values, strict=True))
-
-
-def _starts(fields: Iterator[bytes | None], length: int, count: int) -> Iterator[bytes | None]:
-    """Cut each field to the hinted length."""
-    if not length:
-        return repeat(None, count)
-    if length >= _LONGEST:
-        return fields
-    return (None if field is None else field[:length] for field in fields)
-
-
-_LONGEST: Final = 2**31 - 1
-_key = attrgetter("key")
-_value = attrgetter("value")
-
-
-def _headers(record: DecodedRecord) -> tuple[Header, ...]:
-    headers = record.headers
-    return tuple(map(Header._make, headers)) if headers else ()
+def _others(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
+    """Give the positions that are not among those found."""
+    taken = {index for index, _ in found}
+    return [index for index in range(count) if index not in taken]
 
 
 def _text_of(objection: object) -> str | None:

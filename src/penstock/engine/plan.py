@@ -77,6 +77,7 @@ class Plan:
         Raises:
             ConfigurationError: The lines about topics do not fit together.
         """
+        self._interceptors: tuple[str, ...] = configuration["produce.request.interceptors"]
         self._validators: tuple[str, ...] = configuration["record.validator.classes"]
         self._validation_policy: str | None = configuration["record.validation.policy.class.name"]
         # The longest matching glob wins; of equally long ones the first in the alphabet.
@@ -111,6 +112,7 @@ class Plan:
         """The classes that some topic may have, by the key that names them."""
         batch = (d.value for d in self._defaults if d.key == "records.policy.class.name")
         return {
+            "produce.request.interceptors": self._interceptors,
             "record.validator.classes": self._validators,
             "record.validation.policy.class.name": (
                 (self._validation_policy,) if self._validation_policy else ()

@@ -2,17 +2,19 @@
 
 Life cycle, as the proposals have it: an instance is made without arguments, configured once
 before its first call, and closed once. Calls never overlap: each process has its own
-instances and runs them from one thread. The classes of KIP-729, KIP-940 have one instance;
-the class of KIP-686 has one for each topic.
+instances and runs them from one thread. The classes of KIP-729, KIP-905 and KIP-940 have one
+instance; the class of KIP-686 has one for each topic.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.interception import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.policy import RecordIntrospectionHints
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
 RECORDS: Final = "records.policy.class.name"
+INTERCEPTORS: Final = "produce.request.interceptors"
 
 
 class Policies:
@@ -55,6 +58,7 @@ class Policies:
         folder = str(configuration.folder)
         if folder not in sys.path:
             sys.path.insert(0, folder)
+        self._interceptors = [self._interceptor(name) for name in names.get(INTERCEPTORS, ())]
         self.validators: dict[str, Any] = {
             name: self._instance(self._load(name, VALIDATORS, "validate_record"), name, VALIDATORS)
             for name in names.get(VALIDATORS, ())
@@ -72,6 +76,10 @@ class Policies:
         for name in names.get(RECORDS, ()):
             self._records_classes[name] = self._load(name, RECORDS, "validate")
             self._records_ahead[name] = self._instance(self._records_classes[name], name, RECORDS)
+
+    def interceptors_for(self, topic: str) -> list[Interceptor]:
+        """Give the interceptors for a topic, in the order of the configuration."""
+        return [one for one in self._interceptors if one.pattern.search(topic)]
 
     def records_policy(self, name: str, topic: str) -> Any:
         """Give the topic's own instance of a class of KIP-686.
@@ -122,10 +130,13 @@ class Policies:
                 f"{where}: cannot be made without arguments: {describe(error)}"
             ) from None
         configure = getattr(instance, "configure", None)
-        # KIP-729 has neither configure() nor close().
+        # KIP-729 has neither configure() nor close(), the configure() of KIP-905 no arguments.
         if key != VALIDATORS and callable(configure):
             try:
-                configure(self._configuration.properties)
+                if key == INTERCEPTORS:
+                    configure()
+                else:
+                    configure(self._configuration.properties)
             except (Exception, SystemExit) as error:
                 raise ConfigurationError(
                     f"{where}: configure() failed: {describe(error)}"
@@ -134,6 +145,19 @@ class Policies:
         if key != VALIDATORS and callable(close):
             self._closers.append(close)
         return instance
+
+    def _interceptor(self, name: str) -> Interceptor:
+        cls = self._load(name, INTERCEPTORS, "process_record")
+        instance = self._instance(cls, name, INTERCEPTORS)
+        where = f"{self._configuration.path}: {INTERCEPTORS}: {name}: interceptor_topic_pattern()"
+        try:
+            pattern = re.compile(instance.interceptor_topic_pattern())
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"{where} failed: {describe(error)}") from None
+        if not isinstance(pattern.pattern, str):
+            raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
+        code: int = self._configuration["produce.request.interceptors.failed.error.code"]
+        return Interceptor(name, pattern, instance.process_record, code)
 
     def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""

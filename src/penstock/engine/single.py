@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from penstock.engine.chain import DecodedRecord
     from penstock.engine.verdict import Verdict
+    from penstock.engine.views import DecodedRecord
 
 
 def judge_by(

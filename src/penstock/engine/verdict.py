@@ -27,6 +27,8 @@ class Outcome(Enum):
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
+    DROPPED = "dropped"
+    """An interceptor (KIP-905) left the record out; nobody is told of an error."""
     FAILED = "failed"
     """No policy decided: it raised, took too long, or its process died. Nothing passes."""
 
@@ -95,6 +97,18 @@ def refused_records(errors: Sequence[RecordError]) -> Verdict:
         record_errors=bounded_errors,
         policy=errors[0].policy,
     )
+
+
+def refused_record(message: str | None, policy: str) -> Verdict:
+    """Refuse one record, judged by itself."""
+    return Verdict(
+        outcome=Outcome.REFUSED, code=INVALID_RECORD, message=bounded(message), policy=policy
+    )
+
+
+def dropped(policy: str) -> Verdict:
+    """Leave one record out."""
+    return Verdict(outcome=Outcome.DROPPED, policy=policy)
 
 
 def failed(policy: str, why: str, *, detail: str = "", error_type: str = "") -> Verdict:

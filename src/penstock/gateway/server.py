@@ -47,6 +47,11 @@ class Gateway:
         Raises:
             ConfigurationError: Keys do not fit together, or a file they name is not usable.
         """
+        if configuration["produce.request.interceptors"]:
+            raise ConfigurationError(
+                f"{configuration.path}: produce.request.interceptors is not served by the gateway "
+                "of this version; remove it here, because no record would be intercepted"
+            )
         self.configuration = configuration
         self.clients: set[Client] = set()
         self.request_most_bytes: int = configuration["socket.request.max.bytes"]

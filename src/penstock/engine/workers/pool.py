@@ -55,6 +55,7 @@ class Job:
     done: Callable[[Verdict], None]
     size: int
     owner: Worker | None = None
+    alone: bool = False
     answered: bool = False
 
     def answer(self, verdict: Verdict) -> None:
@@ -210,7 +211,9 @@ class Pool:
         """
         if not worker.sent or self._loop.time() - worker.head_since < HELD_UP_S:
             return False
-        head = worker.sent[0]
+        head = worker.head()
+        if head is None or self._loop.time() - worker.head_since < HELD_UP_S:
+            return False
         return (head.topic_plan.topic, head.partition) != (job.topic_plan.topic, job.partition)
 
     def _active(self) -> list[Worker]:
@@ -282,7 +285,7 @@ class Pool:
         if worker not in self._slots and worker not in self._extra:
             return  # removed before, and closed by who did that
         self._run(worker.close(1))
-        judged = worker.sent[0] if worker.sent and worker.sent[0].owner is worker else None
+        judged = self._in_hand(worker)
         if worker.was_ready:
             where = judged.topic_plan.topic if judged else None
             log.error("policy worker died", worker=worker.pid, reason=worker.failure, topic=where)
@@ -290,6 +293,16 @@ class Pool:
             self._answer(judged, failed(_names(judged), _why(worker.failure)))
         self._remove(worker)
         self._move_waiting()
+
+    def _in_hand(self, worker: Worker) -> Job | None:
+        """Tell which batch a worker died of."""
+        if worker.garbled and len(worker.sent) > 1:
+            # What wrote to our socket may be any of them: the next worker gets them singly.
+            for job in worker.sent:
+                job.alone = True
+            return None
+        head = worker.head()
+        return head if head is not None and head.owner is worker else None
 
     def _remove(self, worker: Worker) -> None:
         """Take a worker out of use, and its batches back; have it replaced."""
@@ -338,7 +351,9 @@ class Pool:
                     if worker is None:
                         self._replace(slot)
             for worker in self._active():
-                if worker.sent and now - worker.head_since > self._timeout_s:
+                if worker.head() is None:
+                    continue
+                if now - worker.head_since > self._timeout_s:
                     worker.kill(f"did not decide within {self._timeout_s * 1000:.0f} ms")
                 elif worker.load_factor > 1 and now - worker.head_since > HELD_UP_S:
                     self._take_from(worker)
@@ -354,11 +369,14 @@ class Pool:
 
         A batch sent ahead is judged again elsewhere; the first verdict counts.
         """
-        head, *behind = (*worker.sent, *worker.queue)
+        head = worker.head()
+        if head is None:
+            return
         moved = [
             job
-            for job in behind
-            if job.owner is worker
+            for job in (*worker.sent, *worker.queue)
+            if job is not head
+            and job.owner is worker
             and (job.topic_plan.topic, job.partition) != (head.topic_plan.topic, head.partition)
         ]
         for job in moved:

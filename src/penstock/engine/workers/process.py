@@ -1,7 +1,12 @@
-"""The worker process: `python -m penstock.engine.workers.process FD`.
+"""The worker process: `python -m penstock.engine.workers.process SOCKET PROGRESS`.
 
 Waits for LOAD, then judges one batch after the other until CLOSE or until its parent is
 gone. It may be killed at any time; nothing here needs cleaning up by anybody else.
+
+Verdicts about small batches are gathered while more batches are at hand: each call to the
+system, and each time the parent is woken, costs as much as judging ten records. So that a
+batch that never comes back is known all the same, its number stands in PROGRESS, memory
+that is shared with the parent, before it is begun.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +29,9 @@ from penstock.engine.chain import Chain, unusable
 from penstock.engine.loading import frames_of
 from penstock.engine.plan import Plan, TopicPlan
 from penstock.engine.policies import Policies
-from penstock.engine.verdict import OUT_OF_MEMORY, Verdict, failed, refused
+from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Verdict, failed, refused
 from penstock.engine.workers import messages
+from penstock.engine.workers.progress import Progress
 from penstock.records import SLACK, UnreadableRecords, read_batch
 
 if TYPE_CHECKING:
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_KEPT = 10_000
+_GATHERED_S = 0.002
+"""A verdict is sent at the latest when so long has passed and the next batch is done."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -79,6 +88,7 @@ def main() -> None:
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = socket.socket(fileno=int(sys.argv[1]))
+    progress = Progress(int(sys.argv[2]))
     inbox = _messages(parent)
     first = next(inbox, None)
     if first is None or first[0] != messages.LOAD:
@@ -98,10 +108,13 @@ def main() -> None:
     parent.sendall(messages.message(messages.READY))
     judge = Judge(configuration, policies)
     header = messages.JUDGE_HEADER
-    for kind, body in inbox:
+    verdicts: list[bytes] = []
+    gathering_since = 0.0
+    for kind, body, more in inbox:
         if kind != messages.JUDGE:
             break
         job, version, partition, topic_id, plan_size = header.unpack_from(body)
+        progress.begin(job)
         plan = bytes(body[header.size : header.size + plan_size])
         try:
             decided = judge.judge(
@@ -115,17 +128,26 @@ def main() -> None:
                 detail=frames_of(error),
                 error_type=kind_of_error,
             )
-        parent.sendall(messages.verdict(job, decided))
+        now = time.monotonic()
+        if not verdicts:
+            gathering_since = now
+        verdicts.append(messages.verdict(job, decided))
         if decided.error_type == OUT_OF_MEMORY:
             break
+        if not more or now - gathering_since > _GATHERED_S or decided is not ACCEPTED:
+            parent.sendall(b"".join(verdicts))
+            verdicts.clear()
+    if verdicts:
+        parent.sendall(b"".join(verdicts))
     for complaint in policies.close():
         sys.stderr.write(f"close() failed: {complaint}\n")
 
 
-def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview]]:
-    """Read messages; a body is valid until the next one, and has `SLACK` bytes behind it.
+def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
+    """Read messages: kind, body, and whether one more is at hand.
 
-    One call to the system fetches all that has been sent, often several messages.
+    A body is valid until the next one, and has `SLACK` bytes behind it. One call to the
+    system fetches all that has been sent, often several messages.
     """
     prefix = messages.PREFIX
     buffer = bytearray(_BUFFER_BYTES)
@@ -138,8 +160,11 @@ def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview]]:
             if end - start < needed:
                 break
             with memoryview(buffer) as whole, whole[start + prefix.size : start + needed] as body:
-                yield kind, body
-            start += needed
+                start += needed
+                more = end - start >= prefix.size and end - start >= (
+                    prefix.size - 1 + prefix.unpack_from(buffer, start)[0]
+                )
+                yield kind, body, more
             needed = prefix.size
         if start or needed + SLACK > len(buffer):
             begun = buffer[start:end]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from penstock.engine.workers import messages
+from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +56,11 @@ class Worker(asyncio.Protocol):
         self.state = State.SPARE
         self.was_ready = False
         self.failure = ""
+        self.garbled = False
         self.sent: deque[Job] = deque()
         self.queue: deque[Job] = deque()
         self._sent_bytes = 0
+        self._begun = 0
         self.head_since = 0.0
         self.idle_since = 0.0
         self._on_state = on_state
@@ -68,7 +71,8 @@ class Worker(asyncio.Protocol):
     async def start(self) -> None:
         """Start the process; it waits for `load`."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, shared_file() as shared:
+            self._progress = Progress(shared.fileno())
             for end in (ours, theirs):
                 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                     end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
@@ -78,10 +82,11 @@ class Worker(asyncio.Protocol):
                 "-m",
                 "penstock.engine.workers.process",
                 str(theirs.fileno()),
+                str(shared.fileno()),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), shared.fileno()),
                 start_new_session=True,
             )
         ours.setblocking(False)
@@ -92,6 +97,19 @@ class Worker(asyncio.Protocol):
     def pid(self) -> int:
         """The process id."""
         return self._process.pid
+
+    def head(self) -> Job | None:
+        """Give the batch in hand: what it began last and has not answered, or is to begin."""
+        if not self.sent:
+            return None
+        begun = self._progress.job
+        if begun != self._begun:
+            self._begun = begun
+            self.head_since = self._loop.time()
+        first = self.sent[0]
+        if begun <= first.number:
+            return first
+        return next((job for job in self.sent if job.number == begun), first)
 
     @property
     def load_factor(self) -> int:
@@ -106,13 +124,14 @@ class Worker(asyncio.Protocol):
     def give(self, job: Job) -> None:
         """Queue a batch."""
         job.owner = self
-        if self.queue or not self._has_room:
+        if self.queue or not self._has_room(job):
             self.queue.append(job)
         else:
             self._send(job)
 
-    @property
-    def _has_room(self) -> bool:
+    def _has_room(self, job: Job) -> bool:
+        if self.sent and (job.alone or self.sent[-1].alone):
+            return False
         return len(self.sent) < SENT_AHEAD or self._sent_bytes < SENT_AHEAD_BYTES
 
     def kill(self, why: str) -> None:
@@ -140,6 +159,8 @@ class Worker(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take messages. Only a policy that writes to our socket can make them wrong."""
+        if self.garbled:
+            return
         buffer = self._buffer
         buffer += data
         start = 0
@@ -147,7 +168,7 @@ class Worker(asyncio.Protocol):
         while len(buffer) - start >= prefix.size:
             length, kind = prefix.unpack_from(buffer, start)
             if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
-                self.kill("sent what is not a message")
+                self._garbage()
                 return
             end = start + prefix.size + length - 1
             if len(buffer) < end:
@@ -157,8 +178,13 @@ class Worker(asyncio.Protocol):
             try:
                 self._take(kind, body)
             except (ValueError, KeyError, TypeError, IndexError):
-                self.kill("sent what is not a message")
+                self._garbage()
+                return
         del buffer[:start]
+
+    def _garbage(self) -> None:
+        self.garbled = True
+        self.kill("sent what is not a message")
 
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""
@@ -177,7 +203,7 @@ class Worker(asyncio.Protocol):
             job = self.sent.popleft()
             self._sent_bytes -= job.size
             self.head_since = self._loop.time()
-            while self.queue and self._has_room:
+            while self.queue and self._has_room(self.queue[0]):
                 self._send(self.queue.popleft())
             if not self.sent:
                 self.idle_since = self.head_since

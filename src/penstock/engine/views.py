@@ -1,0 +1,143 @@
+"""Records as columns: each field of all of them in order, from either door.
+
+Policies see one record at a time, but what is made for them is made here for a whole batch,
+by iterators that run in C: this is most of what judging itself costs a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from penstock.policy import Header, Record, RecordProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.policy import RecordIntrospectionHints
+
+    T = TypeVar("T")
+    Headers = tuple[Header, ...]
+
+_LONGEST: Final = 2**31 - 1
+
+
+class DecodedRecord(Protocol):
+    """A record as the record batch reader gives it."""
+
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records whose fields are iterables that can be read again and again.
+
+    Attributes:
+        count: How many records.
+        timestamps: Milliseconds since the epoch; -1 for none.
+        keys: Bytes or None.
+        values: Bytes or None.
+        headers: A tuple of `Header` for each record.
+    """
+
+    count: int
+    timestamps: Iterable[int]
+    keys: Iterable[bytes | None]
+    values: Iterable[bytes | None]
+    headers: Iterable[Headers]
+
+    def pick(self, positions: Sequence[int]) -> Columns:
+        """Give only the records at these positions."""
+        return Columns(
+            len(positions),
+            _pick(self.timestamps, positions),
+            _pick(self.keys, positions),
+            _pick(self.values, positions),
+            _pick(self.headers, positions),
+        )
+
+
+class Decoded:
+    """Decoded records as columns; nothing is made before it is asked for."""
+
+    __slots__ = ("_records", "count")
+
+    def __init__(self, records: Sequence[DecodedRecord]) -> None:
+        self._records = records
+        self.count = len(records)
+
+    @property
+    def timestamps(self) -> Iterable[int]:
+        return map(_timestamp, self._records)
+
+    @property
+    def keys(self) -> Iterable[bytes | None]:
+        return map(_key, self._records)
+
+    @property
+    def values(self) -> Iterable[bytes | None]:
+        return map(_value, self._records)
+
+    @property
+    def headers(self) -> Iterable[Headers]:
+        return map(_headers, self._records)
+
+    def pick(self, positions: Sequence[int]) -> Decoded:
+        """Give only the records at these positions."""
+        return Decoded([self._records[position] for position in positions])
+
+
+Records = Columns | Decoded
+
+
+def records(of: Records) -> Iterator[Record]:
+    """Give KIP-686's view of each record."""
+    fields = zip(of.timestamps, of.keys, of.values, of.headers, strict=False)
+    return map(tuple.__new__, repeat(Record, of.count), fields)
+
+
+def proxies(of: Records, hints: RecordIntrospectionHints) -> Iterator[RecordProxy]:
+    """Give KIP-940's view of each record, with what the hints ask for and no more."""
+    count = of.count
+    headers: Iterable[object] = of.headers if hints.access_headers else repeat((), count)
+    keys = _starts(of.keys, hints.access_key_bytes, count)
+    values = _starts(of.values, hints.access_value_bytes, count)
+    fields = zip(headers, keys, values, strict=False)
+    return map(tuple.__new__, repeat(RecordProxy, count), fields)
+
+
+def _starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable[bytes | None]:
+    """Cut each field to the hinted length."""
+    if not length:
+        return repeat(None, count)
+    if length >= _LONGEST:
+        return fields
+    return (None if field is None else field[:length] for field in fields)
+
+
+def _pick(column: Iterable[T], positions: Sequence[int]) -> Sequence[T]:
+    if isinstance(column, repeat):
+        return [next(iter(column))] * len(positions)
+    items = column if isinstance(column, (list, tuple)) else list(column)
+    if len(positions) == 1:
+        return [items[positions[0]]]
+    return itemgetter(*positions)(items) if positions else ()
+
+
+def _headers(record: DecodedRecord) -> Headers:
+    headers = record.headers
+    return tuple(map(Header._make, headers)) if headers else ()
+
+
+_timestamp = attrgetter("timestamp")
+_key = attrgetter("key")
+_value = attrgetter("value")
