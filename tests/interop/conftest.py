@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.local import class_path
-from penstock.local.artifacts import cache_folder, java
+from penstock.artifacts import cache_folder, java
 
 POLICIES = """
 from penstock.policy import *

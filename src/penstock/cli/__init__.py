@@ -11,6 +11,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Final
 
+from penstock.cli.failures import CommandError
 from penstock.cli.logs import LEVELS, set_up_logs
 from penstock.configuration import ConfigurationError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DONE, FALLS_SHORT, WRONG_USE, CLUSTER_FAILED = 0, 1, 2, 3
-_COMMANDS: Final = ("gateway", "check", "dev")
+_COMMANDS: Final = ("dev", "gateway", "check", "explain", "audit", "split", "redact", "redrive")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_logs(options.log_level)
     try:
         code: int = options.run(options)
+    except CommandError as error:
+        return _fail(options, str(error), error.code)
     except ConfigurationError as error:
         return _fail(options, str(error), WRONG_USE)
     except UnreachableError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 import uvloop
 
+from penstock.artifacts import ArtifactError
 from penstock.cli.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
 from penstock.configuration import (
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
                 folder = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
                 file = _write_sample(folder)
             uvloop.run(_serve(file, kafka.bootstrap_servers, folder))
-    except LocalKafkaError as error:
+    except (LocalKafkaError, ArtifactError) as error:
         print(f"penstock dev: {error}", file=sys.stderr)
         return 3
     except KeyboardInterrupt:

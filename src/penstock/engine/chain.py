@@ -10,6 +10,7 @@ of saying no is a failure, and a failure never lets anything pass.
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,9 +40,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.configuration import ConfigurationError
+    from penstock.engine.interception import Interceptor
     from penstock.engine.plan import TopicPlan
     from penstock.engine.policies import Policies
     from penstock.engine.views import DecodedRecord, Records
+
+
+Replaced = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
+"""All keys and all values of some records, as interceptors left them."""
 
 
 class Objection(NamedTuple):
@@ -63,7 +69,7 @@ class Decided(NamedTuple):
     """
 
     verdicts: Sequence[tuple[int, Verdict]]
-    replaced: tuple[Sequence[bytes | None], Sequence[bytes | None]] | None
+    replaced: Replaced | None
 
 
 class Chain:
@@ -86,6 +92,21 @@ class Chain:
         ]
         self.validation = policies.validation if plan.validation_policy else None
         self.hints = policies.hints
+
+    def part(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
+        """Give a chain of some of this one's policies: those of a plan, and interceptors."""
+        one = copy(self)
+        one.plan = plan
+        one.interceptors = list(interceptors)
+        one.records_policy = self.records_policy if plan.records_policy else None
+        one.validators = [pair for pair in self.validators if pair[0] in plan.validators]
+        one.validation = self.validation if plan.validation_policy else None
+        return one
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing judges the topic."""
+        return not (self.interceptors or self.records_policy or self.validators or self.validation)
 
     def judge(self, partition: int, topic_id: UUID, decoded: Sequence[DecodedRecord]) -> Verdict:
         """Judge the records of one batch of a producer.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.configuration import Address, ConfigurationError
+from penstock.configuration.clients import client_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 _ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
-_JAAS = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-_DROPPED = {"ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config"}
 
 
 class UnreachableError(Exception):
@@ -57,32 +55,6 @@ def brokers(properties: Mapping[str, str], folder: Path, timeout_s: float) -> di
             f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {said[-1]}"
         ) from None
     return {node.id: Address(node.host, node.port) for node in nodes}
-
-
-def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Translate a Java client's properties to librdkafka's.
-
-    Args:
-        properties: The keys after `upstream.`.
-        folder: Where relative locations start.
-    """
-    result: dict[str, str] = {}
-    for key, value in properties.items():
-        if key == "ssl.keystore.location":
-            path = str(folder / value)
-            result["ssl.certificate.location"] = result["ssl.key.location"] = path
-        elif key == "ssl.truststore.location":
-            result["ssl.ca.location"] = str(folder / value)
-        elif key == "ssl.endpoint.identification.algorithm":
-            result[key] = value.strip() or "none"
-        elif key not in _DROPPED:
-            result[key] = value
-    jaas = properties.get("sasl.jaas.config")
-    if jaas:
-        options = {match[1]: match[2] or match[3] or "" for match in _JAAS.finditer(jaas)}
-        result.setdefault("sasl.username", options.get("username", ""))
-        result.setdefault("sasl.password", options.get("password", ""))
-    return result
 
 
 def check(properties: Mapping[str, str], file: Path) -> None:

@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from penstock.local.artifacts import class_path, java
+from penstock import artifacts
+from penstock.artifacts import java
 from penstock.local.errors import LocalKafkaError
 from penstock.local.ports import free_ports
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
+KAFKA_VERSION: Final = "4.3.1"
+KAFKA: Final = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
+    "+org.slf4j:slf4j-simple:1.7.36"
+)
 READY_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1
@@ -39,6 +45,15 @@ _JVM: Final = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
 )
+
+
+def class_path() -> str:
+    """Give the Java class path of Kafka, fetching it the first time.
+
+    Raises:
+        ArtifactError: It cannot be fetched.
+    """
+    return artifacts.class_path(KAFKA)
 
 
 class LocalNode:
@@ -185,7 +200,8 @@ class LocalKafka:
         """Format what is new, start every broker, wait until all accept.
 
         Raises:
-            LocalKafkaError: Kafka cannot be installed or started.
+            LocalKafkaError: Kafka cannot be started.
+            ArtifactError: Java is missing, or Kafka cannot be fetched.
         """
         java()
         class_path()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import Final
 
-from penstock.local.artifacts import class_path, java
+from penstock.artifacts import java
+from penstock.local.broker import class_path
 
 TOOLS: Final = {
     "kafka-configs": "kafka.admin.ConfigCommand",
@@ -33,7 +34,7 @@ def run_tool(
         timeout_s: When to give up.
 
     Raises:
-        LocalKafkaError: Java or Kafka is missing.
+        ArtifactError: Java or Kafka is missing.
         subprocess.TimeoutExpired: It took too long; it has been ended.
     """
     return subprocess.run(

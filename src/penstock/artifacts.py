@@ -1,4 +1,4 @@
-"""Java artifacts by their Maven coordinates, fetched once through jgo."""
+"""Java, and Java artifacts by their Maven coordinates, fetched once through jgo."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-from penstock.local.errors import LocalKafkaError
-
-KAFKA_VERSION: Final = "4.3.1"
-KAFKA: Final = (
-    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
-    "+org.slf4j:slf4j-simple:1.7.36"
-)
 _JAVA_LEAST: Final = 17
 _ATTEMPTS: Final = 4
+
+
+class ArtifactError(Exception):
+    """Java is missing or too old, or an artifact cannot be fetched."""
 
 
 def cache_folder() -> Path:
@@ -31,14 +28,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
-def class_path(coordinates: str = KAFKA) -> str:
+def class_path(coordinates: str) -> str:
     """Give the Java class path of artifacts, fetching them the first time.
 
     Args:
         coordinates: `group:artifact:version`, several joined by `+`.
 
     Raises:
-        LocalKafkaError: They cannot be fetched.
+        ArtifactError: They cannot be fetched.
     """
     folder = cache_folder() / "maven"
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,8 +57,8 @@ def _resolve(coordinates: str, folder: Path) -> list[str]:
     try:
         from jgo.maven import Dependency, MavenContext, PythonResolver  # noqa: PLC0415 - an extra
     except ImportError:
-        raise LocalKafkaError(
-            "a local Kafka needs jgo, which fetches it: pip install 'penstock[local]'"
+        raise ArtifactError(
+            f"jgo is needed to fetch {coordinates}: pip install 'penstock[local]'"
         ) from None
     context = MavenContext(repo_cache=folder, local_repos=[], timeout=60)
     wanted = []
@@ -77,26 +74,26 @@ def _resolve(coordinates: str, folder: Path) -> list[str]:
             # Whatever a download can end in; what has arrived stays in the cache.
             reason = f"{type(error).__name__}: {error}"
             time.sleep(attempt)
-    raise LocalKafkaError(f"{coordinates} cannot be fetched from the Maven registry: {reason}")
+    raise ArtifactError(f"{coordinates} cannot be fetched from the Maven registry: {reason}")
 
 
 def java() -> str:
     """Give the Java program.
 
     Raises:
-        LocalKafkaError: There is none, or it is older than 17.
+        ArtifactError: There is none, or it is older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if program is None or not shutil.which(program):
-        raise LocalKafkaError(
-            f"a local Kafka needs Java {_JAVA_LEAST} or newer; none is on the PATH or in JAVA_HOME"
+        raise ArtifactError(
+            f"Java {_JAVA_LEAST} or newer is needed; none is on the PATH or in JAVA_HOME"
         )
     told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(\d+)', told.stderr)
     if match is None or int(match[1]) < _JAVA_LEAST:
-        raise LocalKafkaError(
-            f"a local Kafka needs Java {_JAVA_LEAST} or newer; {program} is "
+        raise ArtifactError(
+            f"Java {_JAVA_LEAST} or newer is needed; {program} is "
             + (match[1] if match else "of unknown version")
         )
     return program

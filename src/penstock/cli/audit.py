@@ -1,0 +1,84 @@
+"""Judge what is stored, and report what the policies would turn away. Nothing is changed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, ratio, show_counts
+
+if TYPE_CHECKING:
+    import argparse
+
+    from penstock.spark.audit import Audit
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_job_arguments(parser)
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--report", metavar="DIR", help="write report.html, report.json and junit.xml there"
+    )
+    parser.add_argument(
+        "--fail-over",
+        type=ratio,
+        metavar="RATIO",
+        help="exit 1 when a larger share of the records than this is refused",
+    )
+    parser.add_argument(
+        "--compare", metavar="OTHER_FILE", help="judge by a second file too, and tell them apart"
+    )
+    parser.add_argument(
+        "--show-payloads", action="store_true", help="show keys and values of samples"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; give its exit code."""
+    with job(options) as running:
+        from penstock.spark.audit import audit, with_payloads  # noqa: PLC0415
+        from penstock.spark.progress import JobProgress  # noqa: PLC0415
+        from penstock.spark.report import About, write_report  # noqa: PLC0415
+
+        running.check_source()
+        topic = running.cluster.topic(options.topic) if options.topic else None
+        topics = [topic] if topic else []
+        plan = running.plan(*topics)
+        other = running.plan(*topics, file=options.compare) if options.compare else None
+        between = running.range(topic) if topic else {}
+        df = running.read(topic, between)
+        with JobProgress(running.spark, f"judging {options.topic or options.input}"):
+            result = audit(df, plan, other=other)
+            if options.show_payloads:
+                with_payloads(df, result)
+        about = About(
+            source=options.topic or options.input,
+            range=between,
+            file=str(plan.path),
+            fingerprint=plan.fingerprint,
+            other=str(other.path) if other else None,
+            fail_over=options.fail_over,
+            seconds=time.monotonic() - running.began,
+        )
+        _print(result, about.source, compared=other is not None)
+        if options.report:
+            written = write_report(Path(options.report), result, about)
+            print(f"report {written['report.html']}")
+        over = options.fail_over is not None and result.share > options.fail_over
+        return 1 if over else 0
+
+
+def _print(result: Audit, source: str, *, compared: bool) -> None:
+    outcomes = {
+        name: result.outcomes[name] for name in ("accepted", "refused", "dropped", "failed")
+    }
+    print(f"{source}: {result.judged:,} records judged: {show_counts(outcomes)}")
+    for reason, count in result.reasons.most_common(10):
+        print(f"  {count:>9,}  {reason.policy}  {reason.code}  {reason.message or ''}")
+    if len(result.reasons) > 10:
+        print(f"  and {len(result.reasons) - 10} more reasons")
+    if compared:
+        refused, accepted = sum(result.newly_refused.values()), sum(result.newly_accepted.values())
+        print(f"with the other file: {refused:,} newly refused, {accepted:,} newly accepted")

@@ -1,0 +1,162 @@
+"""Judge single records, and say what each policy decided and what it saw. Needs no Spark.
+
+A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null; any other JSON
+value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of objects
+`key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.engine.explain import Given, explain
+from penstock.engine.plan import Plan
+from penstock.engine.policies import Policies
+from penstock.policy import Header, Record
+from penstock.wire.topics import NO_ID
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from penstock.configuration import Configuration
+
+_FIELDS = {"key", "value", "key_base64", "value_base64", "headers", "timestamp", "partition",
+           "topic", "offset"}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
+    parser.add_argument("--topic", required=True, metavar="T", help="the records' topic")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--value", metavar="V", help="a record with this value, as text")
+    source.add_argument("--input", metavar="RECORDS.jsonl", help="records, one a line")
+    source.add_argument("--offset", metavar="P:N", help="the record at an offset of the cluster")
+    parser.add_argument("--key", metavar="K", help="with --value: the record's key")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="KEY=VALUE", help="with --value"
+    )
+    parser.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT", help="with --offset: the cluster"
+    )
+    parser.add_argument(
+        "--show-payloads", action="store_true", help="show keys, values and headers"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; give its exit code."""
+    configuration = load_configuration(options.file)
+    if (options.key is not None or options.header) and options.value is None:
+        raise ConfigurationError("--key and --header belong to --value")
+    policies = Policies(configuration, Plan(configuration).names)
+    short = False
+    try:
+        for place, given in _records(options, configuration):
+            explained = explain(Plan(configuration), policies, options.topic, given)
+            print(f"{place}: {explained.verdict.outcome.value}")
+            for step in explained.steps:
+                print(f"  {step.number}. {step.kind:<11} {step.name}: {step.decided}")
+                saw = step.saw if options.show_payloads else step.saw_sizes
+                if saw:
+                    print(f"     saw {saw}")
+            if not explained.steps:
+                print("  no policy judges this topic")
+            short = short or explained.verdict.outcome.value in {"refused", "failed"}
+    finally:
+        policies.close()
+    return 1 if short else 0
+
+
+def _records(
+    options: argparse.Namespace, configuration: Configuration
+) -> Iterator[tuple[str, Given]]:
+    if options.value is not None:
+        headers = [_inline_header(one) for one in options.header]
+        key = None if options.key is None else options.key.encode()
+        record = Record(-1, key, options.value.encode(), tuple(headers))
+        yield "--value", Given(0, NO_ID, record)
+    elif options.input:
+        yield from _from_file(Path(options.input))
+    else:
+        yield _from_cluster(options, configuration)
+
+
+def _inline_header(text: str) -> Header:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigurationError(f"--header {text}: must be KEY=VALUE")
+    return Header(key, value.encode())
+
+
+def _from_file(path: Path) -> Iterator[tuple[str, Given]]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield f"{path}:{number}", _from_line(line, f"{path}:{number}")
+    except OSError as error:
+        raise ConfigurationError(f"--input {path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"--input {path}: is not a text in UTF-8") from None
+
+
+def _from_line(line: str, where: str) -> Given:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        raise ConfigurationError(f"{where}: is not JSON") from None
+    if not isinstance(fields, dict) or set(fields) - _FIELDS:
+        raise ConfigurationError(f"{where}: must be an object with some of {sorted(_FIELDS)}")
+    try:
+        headers = tuple(
+            Header(str(one["key"]), _content(one, "value")) for one in fields.get("headers") or ()
+        )
+        record = Record(
+            int(fields.get("timestamp", -1)),
+            _content(fields, "key"),
+            _content(fields, "value"),
+            headers,
+        )
+        return Given(int(fields.get("partition", 0)), NO_ID, record)
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from None
+
+
+def _content(fields: dict[str, Any], name: str) -> bytes | None:
+    encoded = fields.get(f"{name}_base64")
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    content = fields.get(name)
+    if content is None:
+        return None
+    if isinstance(content, str):
+        return content.encode()
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> tuple[str, Given]:
+    from penstock.cli.failures import CommandError  # noqa: PLC0415
+    from penstock.cluster import Cluster, ClusterError  # noqa: PLC0415
+
+    partition, separator, offset = options.offset.partition(":")
+    if not (separator and partition.isdecimal() and offset.isdecimal()):
+        raise ConfigurationError(f"--offset {options.offset}: must be PARTITION:OFFSET")
+    properties = configuration.upstream_properties
+    if options.bootstrap_server:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    try:
+        cluster = Cluster(properties, configuration.folder)
+        topic = cluster.topic(options.topic)
+        record = cluster.record(topic, int(partition), int(offset))
+    except ClusterError as error:
+        raise CommandError(str(error), 3) from error
+    print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
+    return f"{options.topic} {options.offset}", Given(int(partition), topic.topic_id, record)

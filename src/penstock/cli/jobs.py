@@ -1,0 +1,244 @@
+"""What the Spark commands have in common: their options, their session, their errors."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli.failures import CommandError
+from penstock.configuration import ConfigurationError, load_configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.cluster import Cluster, Topic
+    from penstock.spark.places import Place
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.sinks import Doors
+
+
+def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of every Spark command."""
+    parser.add_argument("file", metavar="FILE", help="the gateway's configuration file")
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="the cluster (default: the file's upstream.bootstrap.servers)",
+    )
+    parser.add_argument("--master", default="local[*]", help="Spark's master (default local[*])")
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="one of Spark's own settings; may be given again",
+    )
+    parser.add_argument(
+        "--records-policy-batch",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at "
+        "a time (default 1)",
+    )
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -> None:
+    """Declare where records are read from."""
+    parser.add_argument("--topic", metavar="T", help="the topic to read")
+    parser.add_argument(
+        "--input",
+        metavar="PATH",
+        help="Parquet or JSON lines files with Kafka's columns, in place of the topic",
+    )
+    where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
+    parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
+    if end:
+        parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
+
+
+class Job:
+    """A command's plan, its cluster and its Spark session, which starts when it is needed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        configuration = load_configuration(options.file)
+        self.properties = configuration.upstream_properties
+        if options.bootstrap_server:
+            self.properties["bootstrap.servers"] = options.bootstrap_server
+        self.folder = configuration.folder
+        for warning in configuration.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+        self._conf = _settings(options.conf)
+        self._session: SparkSession | None = None
+        self._cluster: Cluster | None = None
+        self.began = time.monotonic()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        from penstock.cluster import Cluster  # noqa: PLC0415
+
+        if self._cluster is None:
+            self._cluster = Cluster(self.properties, self.folder)
+        return self._cluster
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        from penstock.spark.session import start_session  # noqa: PLC0415
+
+        if self._session is None:
+            name = f"penstock {self._options.command}"
+            self._session = start_session(name, self._options.master, self._conf)
+        return self._session
+
+    @property
+    def kafka_options(self) -> dict[str, str]:
+        """The options of Spark's Kafka connector."""
+        from penstock.spark.sources import client_options  # noqa: PLC0415
+
+        return client_options(self.properties, self.folder)
+
+    def plan(self, *topics: Topic, file: str | None = None) -> RecordPlan:
+        """Load a plan that knows the ids of some topics."""
+        from penstock.spark.plan import load_plan  # noqa: PLC0415
+
+        return load_plan(
+            file or self._options.file,
+            topic_ids={topic.name: topic.topic_id for topic in topics},
+            records_policy_batch=self._options.records_policy_batch,
+        )
+
+    def check_source(self) -> None:
+        """See that there is one source."""
+        if bool(self._options.topic) == bool(self._options.input):
+            raise ConfigurationError("name one of --topic T and --input PATH")
+
+    def range(self, topic: Topic) -> dict[int, tuple[int, int]]:
+        """Give the offsets from and up to which each partition is read."""
+        options = self._options
+        start = self.cluster.offsets(topic, options.start, key="--from")
+        end = self.cluster.offsets(topic, getattr(options, "end", "latest"), key="--to")
+        for partition, offset in start.items():
+            if offset > end[partition]:
+                raise ConfigurationError(
+                    f"--from {options.start} is behind --to {options.end} in partition "
+                    f"{partition} of {topic.name}: {offset} and {end[partition]}"
+                )
+        return {partition: (start[partition], end[partition]) for partition in topic.partitions}
+
+    def read(self, topic: Topic | None, between: Mapping[int, tuple[int, int]]) -> DataFrame:
+        """Read the range of a topic, or the files."""
+        from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+
+        if topic is None:
+            return read_files(self.spark, self._options.input)
+        start = {partition: first for partition, (first, _) in between.items()}
+        end = {partition: last for partition, (_, last) in between.items()}
+        return read_range(self.spark, self.kafka_options, topic.name, start, end)
+
+    def doors(self, places: Mapping[str, Place], *, appended: tuple[str, ...] = ()) -> Doors:
+        """Prepare places to write to; topics among them have to exist."""
+        from penstock.spark.sinks import Doors  # noqa: PLC0415
+
+        partitions = {
+            place.name: len(self.cluster.topic(place.name).partitions)
+            for place in places.values()
+            if not place.is_folder
+        }
+        return Doors(self.spark, places, self.kafka_options, partitions, appended=appended)
+
+    def close(self) -> None:
+        """Close the policies and the session."""
+        from penstock.spark import close_policies  # noqa: PLC0415
+
+        if self._session is not None:
+            with contextlib.suppress(Exception):
+                workers = self._session.sparkContext.defaultParallelism
+                close_policies(self._session, workers=workers)
+            self._session.stop()
+            self._session = None
+
+
+@contextlib.contextmanager
+def job(options: argparse.Namespace) -> Iterator[Job]:
+    """Run a Spark command's work; whatever goes wrong ends it with a text and an exit code."""
+    try:
+        import pyspark  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise ConfigurationError(
+            f"penstock {options.command} needs Spark: pip install 'penstock[spark]'"
+        ) from None
+    from penstock.artifacts import ArtifactError  # noqa: PLC0415
+    from penstock.cluster import ClusterError  # noqa: PLC0415
+    from penstock.spark.failures import SparkError, reason_of  # noqa: PLC0415
+
+    running = Job(options)
+    try:
+        yield running
+    except (ArtifactError, ClusterError, SparkError, OSError) as error:
+        raise CommandError(str(error), 3) from error
+    except (CommandError, ConfigurationError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        text, code = reason_of(error)
+        if text is None:
+            raise
+        raise CommandError(text, code) from error
+    finally:
+        running.close()
+
+
+def place(text: str) -> Place:
+    """Read a place for argparse."""
+    from penstock.spark.places import Place  # noqa: PLC0415
+
+    try:
+        return Place.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def ratio(text: str) -> float:
+    """Read a share from 0 to 1 for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
+    return number
+
+
+def show_counts(counts: Mapping[str, Any]) -> str:
+    """Write counts as a sentence."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return number
+
+
+def _settings(given: list[str]) -> dict[str, str]:
+    settings = {}
+    for one in given:
+        key, separator, value = one.partition("=")
+        if not separator or not key.startswith("spark."):
+            raise ConfigurationError(f"--conf {one}: must be spark.KEY=VALUE")
+        if key == "spark.sql.execution.arrow.maxRecordsPerBatch" and not value.isdecimal():
+            raise ConfigurationError(f"--conf {one}: must be 1 or more")
+        settings[key] = value
+    if settings.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "0":
+        raise ConfigurationError(
+            "--conf spark.sql.execution.arrow.maxRecordsPerBatch: must be 1 or more"
+        )
+    return settings

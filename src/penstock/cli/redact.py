@@ -1,0 +1,46 @@
+"""Rewrite stored records by the file's interceptors (KIP-905) into another topic or folder.
+
+Records on which an interceptor fails are left out and counted, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_job_arguments(parser)
+    add_source_arguments(parser, end=False)
+    parser.add_argument(
+        "--to", dest="target", required=True, type=place, metavar="A",
+        help="a topic, or path:DIR for a folder of Parquet files",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; give its exit code."""
+    with job(options) as running:
+        from penstock.spark.progress import JobProgress  # noqa: PLC0415
+        from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
+
+        running.check_source()
+        target = options.target
+        if options.topic == target.name and not target.is_folder:
+            raise ConfigurationError(f"--to {target}: a topic cannot be rewritten into itself")
+        topic = running.cluster.topic(options.topic) if options.topic else None
+        plan = running.plan(*([topic] if topic else [])).interceptors_only()
+        between = running.range(topic) if topic else {}
+        doors = running.doors({REWRITTEN: target})
+        doors.check_new()
+        df = running.read(topic, between)
+        with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
+            counts = redact(df, plan, doors, to_topic=not target.is_folder)
+        print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
+        return 1 if counts["failed"] else 0

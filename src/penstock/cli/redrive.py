@@ -1,0 +1,105 @@
+"""Judge dead letters again, and return what now passes.
+
+A group of the cluster remembers how far a dead letter topic has been worked through for each
+target, so nothing returns twice. What fails again goes back to the dead letters, for a
+better repair; what failed --max-replays times is parked (in D.parked).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.cli.jobs import add_job_arguments, job, place, show_counts
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from penstock.cli.jobs import Job
+    from penstock.spark.places import Place
+
+_GROUP = "penstock-redrive"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_job_arguments(parser)
+    what = "a topic, or path:DIR for a folder of Parquet files"
+    parser.add_argument(
+        "--from", dest="letters", required=True, type=place, metavar="D",
+        help=f"the dead letters: {what}",
+    )  # fmt: skip
+    parser.add_argument("--to", dest="target", required=True, type=place, metavar="A", help=what)
+    parser.add_argument(
+        "--with", dest="repair", metavar="INTERCEPTOR",
+        help="the class of a KIP-905 interceptor that repairs records before they are judged",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-replays", type=int, default=5, metavar="N",
+        help="park a record after so many attempts (default 5)",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; give its exit code."""
+    if options.letters == options.target:
+        raise ConfigurationError("--from and --to must differ")
+    if options.max_replays < 1:
+        raise ConfigurationError("--max-replays must be 1 or more")
+    with job(options) as running:
+        from penstock.spark.places import Place  # noqa: PLC0415
+        from penstock.spark.progress import JobProgress  # noqa: PLC0415
+        from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
+        from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
+
+        letters, target = options.letters, options.target
+        parked = Place(f"{letters.name.rstrip('/')}.parked", letters.is_folder)
+        topics = [running.cluster.topic(p.name) for p in (target,) if not p.is_folder]
+        plan = running.plan(*topics)
+        if options.repair:
+            plan = plan.with_interceptor(options.repair)
+        work = None
+        if letters.is_folder:
+            places = {RETURNED: target, PARKED: parked, AGAIN: letters}
+            doors = running.doors(places, appended=(RETURNED, PARKED))
+            doors.recover()
+            df = read_files(running.spark, letters.name)
+        else:
+            work = _Work(running, letters, target)
+            if not options.dry_run:
+                running.cluster.create_like(parked.name, work.topic)
+            places = {RETURNED: target, AGAIN: letters} | (
+                {} if options.dry_run else {PARKED: parked}
+            )
+            doors = running.doors(places, appended=(RETURNED,))
+            df = read_range(
+                running.spark, running.kafka_options, letters.name, work.start, work.end
+            )
+        with JobProgress(running.spark, f"judging {letters}"):
+            counts = redrive(
+                df,
+                plan,
+                None if options.dry_run else doors,
+                target=None if target.is_folder else target.name,
+                replays_max=options.max_replays,
+            )
+        if work is not None and not options.dry_run:
+            work.done()
+        print(f"{letters}: {show_counts(counts)}" + (" (dry run)" if options.dry_run else ""))
+        return 0
+
+
+class _Work:
+    """What has not been worked through of a dead letter topic."""
+
+    def __init__(self, running: Job, letters: Place, target: Place) -> None:
+        self._cluster = running.cluster
+        self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
+        self.topic = self._cluster.topic(letters.name)
+        self.start = self._cluster.committed(self.topic, self._group)
+        self.end = self._cluster.offsets(self.topic, "latest", key="--to")
+
+    def done(self) -> None:
+        """Remember that all of it has been."""
+        self._cluster.commit(self.topic, self._group, self.end)

@@ -1,0 +1,129 @@
+"""One record through a topic's chain, step by step: who decided what, and what they saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.chain import Chain
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.views import Columns, proxies
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from penstock.engine.plan import Plan
+    from penstock.engine.policies import Policies
+    from penstock.policy import Record, RecordProxy
+
+
+class Given(NamedTuple):
+    """A record and where it is."""
+
+    partition: int
+    topic_id: UUID
+    record: Record
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one policy decided.
+
+    Attributes:
+        number: Its place in the chain, from 1.
+        kind: `interceptor`, `batch` or `record`.
+        name: Its class.
+        decided: In words.
+        saw: What it was given, contents included.
+        saw_sizes: The same without contents.
+    """
+
+    number: int
+    kind: str
+    name: str
+    decided: str
+    saw: str
+    saw_sizes: str
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The verdict, and how it came about; policies after the decision are not asked."""
+
+    verdict: Verdict
+    steps: tuple[Step, ...]
+
+
+def explain(plan: Plan, policies: Policies, topic: str, given: Given) -> Explained:
+    """Judge one record, policy by policy.
+
+    Raises:
+        ConfigurationError: A policy of the topic cannot be configured.
+    """
+    chain = Chain(plan.for_topic(topic) or TopicPlan(topic=topic), policies)
+    steps: list[Step] = []
+    record = given.record
+    for kind, name, one in _single(chain):
+        saw = _seen(one, record)
+        decided = one.decide(given.partition, given.topic_id, _columns(record))
+        verdict = decided.verdicts[0][1] if decided.verdicts else ACCEPTED
+        words = _words(verdict)
+        if verdict is ACCEPTED and decided.replaced is not None:
+            (key,), (value,) = decided.replaced
+            changed = [
+                name
+                for name, new, old in (("key", key, record.key), ("value", value, record.value))
+                if new != old
+            ]
+            words = f"replaced {' and '.join(changed)}" if changed else "left as it is"
+            record = record._replace(key=key, value=value)
+        steps.append(Step(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
+        if verdict is not ACCEPTED:
+            return Explained(verdict, tuple(steps))
+    return Explained(ACCEPTED, tuple(steps))
+
+
+def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
+    """Take a chain apart: kind, class, and a chain of that one policy alone."""
+    plan = chain.plan
+    bare = replace(plan, records_policy=None, validators=(), validation_policy=None)
+    found = [
+        ("interceptor", one.name, chain.part(bare, interceptors=[one]))
+        for one in chain.interceptors
+    ]
+    if plan.records_policy:
+        one = chain.part(replace(bare, records_policy=plan.records_policy))
+        found.append(("batch", plan.records_policy, one))
+    found += [
+        ("record", name, chain.part(replace(bare, validators=(name,)))) for name in plan.validators
+    ]
+    if plan.validation_policy:
+        one = chain.part(replace(bare, validation_policy=plan.validation_policy))
+        found.append(("record", plan.validation_policy, one))
+    return found
+
+
+def _columns(record: Record) -> Columns:
+    return Columns(1, [record.timestamp], [record.key], [record.value], [tuple(record.headers)])
+
+
+def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
+    """Give what a policy is shown of a record."""
+    if chain.validation is not None:
+        return next(proxies(_columns(record), chain.hints))
+    return record
+
+
+def _contents(saw: Record | RecordProxy) -> str:
+    headers = ", ".join(f"{header.key}={header.value!r}" for header in saw.headers)
+    return f"key={saw.key!r} value={saw.value!r} headers=[{headers}]"
+
+
+def _words(verdict: Verdict) -> str:
+    if verdict.outcome is Outcome.ACCEPTED:
+        return "accepted"
+    code = "" if verdict.outcome is Outcome.DROPPED else f" with {verdict.code}"
+    message = f": {verdict.message}" if verdict.message else ""
+    detail = f" ({verdict.detail})" if verdict.detail else ""
+    return f"{verdict.outcome.value}{code}{message}{detail}"

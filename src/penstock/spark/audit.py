@@ -1,0 +1,272 @@
+"""What a plan would do to records that are stored: counted in one pass, nothing is changed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.spark.verdicts import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame, Row
+
+    from penstock.spark.plan import RecordPlan
+
+OUTCOMES: Final = ("accepted", "refused", "dropped", "failed")
+REASONS_MAX: Final = 1000
+"""Reasons that a report names; what is beyond is counted together."""
+SAMPLES_MAX: Final = 5
+"""Records that a report names for each reason."""
+_HINTS_MAX: Final = 50
+_PREFIX: Final = r"^[A-Za-z]{1,16}"
+_HOUR_MICROS: Final = 3_600_000_000
+_GROUPS_MAX: Final = 200_000
+
+
+class Reason(NamedTuple):
+    """Why records were not accepted."""
+
+    outcome: str
+    policy: str | None
+    code: int
+    message: str | None
+
+
+class Sample(NamedTuple):
+    """Where one of the records is."""
+
+    partition: int
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+@dataclass
+class PartitionCounts:
+    """One partition: records by outcome, and where the first and the last refused one is."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    first_refused: int | None = None
+    last_refused: int | None = None
+
+
+@dataclass
+class Audit:
+    """The counts.
+
+    Attributes:
+        outcomes: Records by outcome.
+        reasons: Records by reason; without those that were accepted.
+        samples: Some records for each reason.
+        partitions: By partition.
+        hours: By hour of the record's time (since the epoch; None without a time), by outcome.
+        policies: Records that each policy did not accept.
+        header_keys: Records not accepted, by the keys of their headers.
+        key_prefixes: Records not accepted, by the letters that their keys begin with.
+        compared: Records by their outcome under this plan and under the other one.
+        newly: Reasons of the other plan for records that this one accepts, and the other
+            way round.
+    """
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[Reason] = field(default_factory=Counter)
+    samples: dict[Reason, list[Sample]] = field(default_factory=lambda: defaultdict(list))
+    partitions: dict[int, PartitionCounts] = field(
+        default_factory=lambda: defaultdict(PartitionCounts)
+    )
+    hours: dict[int | None, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    policies: Counter[str] = field(default_factory=Counter)
+    header_keys: Counter[str] = field(default_factory=Counter)
+    key_prefixes: Counter[str] = field(default_factory=Counter)
+    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
+    newly_refused: Counter[Reason] = field(default_factory=Counter)
+    newly_accepted: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def judged(self) -> int:
+        """How many records were judged."""
+        return self.outcomes.total()
+
+    @property
+    def share(self) -> float:
+        """The share of records that were refused or failed; 0 without records."""
+        short = self.outcomes["refused"] + self.outcomes["failed"]
+        return short / self.judged if self.judged else 0.0
+
+
+def audit(df: DataFrame, plan: RecordPlan, *, other: RecordPlan | None = None) -> Audit:
+    """Judge records and count what came of them, in one pass.
+
+    Args:
+        df: Kafka's columns.
+        plan: The plan whose verdicts are counted.
+        other: A plan to compare it with.
+
+    Returns:
+        The counts. Exact, but that reasons beyond the `REASONS_MAX` most frequent ones are
+        counted together.
+    """
+    groups = _grouped(df, plan, other)
+    groups.persist()
+    try:
+        result = Audit()
+        for row in _bounded(groups).toLocalIterator():
+            _add(result, row, compared=other is not None)
+    finally:
+        groups.unpersist()
+    return result
+
+
+def _grouped(df: DataFrame, plan: RecordPlan, other: RecordPlan | None) -> DataFrame:
+    judged = judge(df, plan)
+    if other is not None:
+        judged = judge(judged.withColumnRenamed("verdict", "first"), other)
+        judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
+    verdict = F.col("verdict")
+    short = verdict["outcome"] != "accepted"
+    keys: dict[str, Column] = {
+        "partition": F.col("partition"),
+        "hour": F.floor(F.unix_micros("timestamp") / _HOUR_MICROS),
+        "outcome": verdict["outcome"],
+        "policy": verdict["policy"],
+        "code": verdict["code"],
+        "message": verdict["message"],
+        "header_keys": F.when(short, _header_keys(df)),
+        "key_prefix": F.when(short, _key_prefix()),
+    }
+    if other is not None:
+        second = F.col("second")
+        keys |= {f"other_{name}": second[name] for name in Reason._fields}
+    return judged.groupBy(*(column.alias(name) for name, column in keys.items())).agg(
+        F.count(F.lit(1)).alias("count"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+    )
+
+
+def _header_keys(df: DataFrame) -> Column:
+    if "headers" not in df.columns:
+        return F.lit("")
+    keys = F.transform(F.col("headers"), lambda one: one["key"])
+    return F.coalesce(F.substring(F.concat_ws(", ", keys), 1, 100), F.lit(""))
+
+
+def _key_prefix() -> Column:
+    """The letters a key begins with: enough to tell producers apart, too little to tell people."""
+    key = F.col("key")
+    text = F.regexp_extract(F.decode(F.substring(key, 1, 16), "ISO-8859-1"), _PREFIX, 0)
+    return F.when(key.isNull(), F.lit("(no key)")).otherwise(
+        F.when(text == "", F.lit("(other)")).otherwise(text)
+    )
+
+
+def _bounded(groups: DataFrame) -> DataFrame:
+    """Merge what a driver should not hold: texts of rare reasons, rare header keys and prefixes."""
+    if groups.count() <= _GROUPS_MAX:
+        return groups
+    reasons = ["outcome", "policy", "code", "message"]
+    kept = (
+        groups.where("outcome != 'accepted'")
+        .groupBy(*reasons)
+        .agg(F.sum("count").alias("total"))
+        .orderBy(F.desc("total"))
+        .limit(REASONS_MAX)
+        .select(*reasons, F.lit(True).alias("kept"))
+    )
+    same = [groups[name].eqNullSafe(kept[name]) for name in reasons]
+    known = groups.join(F.broadcast(kept), on=same, how="left").select(
+        groups["*"], F.coalesce(kept["kept"], F.lit(False)).alias("kept")
+    )
+    hints = {"header_keys", "key_prefix", "other_message"} & set(groups.columns)
+    others = [name for name in groups.columns if name not in {"message", "count", "first", "last"}]
+    return (
+        known.withColumn("message", F.when(F.col("kept"), F.col("message")))
+        .withColumns({name: F.lit(None).cast("string") for name in hints})
+        .groupBy(*others, "message")
+        .agg(
+            F.sum("count").alias("count"),
+            F.min("first").alias("first"),
+            F.max("last").alias("last"),
+        )
+    )
+
+
+def _add(result: Audit, row: Row, *, compared: bool) -> None:
+    count = row["count"]
+    outcome = row["outcome"]
+    result.outcomes[outcome] += count
+    result.hours[row["hour"]][outcome] += count
+    partition = result.partitions[row["partition"]]
+    partition.outcomes[outcome] += count
+    reason = _reason(row, "")
+    if outcome != "accepted":
+        result.reasons[reason] += count
+        result.policies[row["policy"] or ""] += count
+        if row["header_keys"] is not None:
+            result.header_keys[row["header_keys"]] += count
+            result.key_prefixes[row["key_prefix"]] += count
+        _keep_sample(result.samples[reason], Sample(row["partition"], row["first"]))
+    if outcome in {"refused", "failed"}:
+        firsts = [row["first"], *_given(partition.first_refused)]
+        lasts = [row["last"], *_given(partition.last_refused)]
+        partition.first_refused, partition.last_refused = min(firsts), max(lasts)
+    if compared:
+        other = _reason(row, "other_")
+        result.compared[outcome, other.outcome] += count
+        if outcome == "accepted" and other.outcome != "accepted":
+            result.newly_refused[other] += count
+        if outcome != "accepted" and other.outcome == "accepted":
+            result.newly_accepted[reason] += count
+
+
+def _reason(row: Row, prefix: str) -> Reason:
+    return Reason(*(row[prefix + name] for name in Reason._fields))
+
+
+def _keep_sample(samples: list[Sample], sample: Sample) -> None:
+    samples.append(sample)
+    samples.sort(key=lambda one: (one.offset, one.partition))
+    del samples[SAMPLES_MAX:]
+
+
+def _given(value: int | None) -> Iterable[int]:
+    return () if value is None else (value,)
+
+
+def with_payloads(df: DataFrame, result: Audit, most: int = 256) -> None:
+    """Read the contents of the samples; at most `most` bytes of each key and value."""
+    wanted = sorted({(s.partition, s.offset) for some in result.samples.values() for s in some})
+    if not wanted:
+        return
+    place = F.struct(F.col("partition"), F.col("offset"))
+    some = df.where(place.isin(*(F.struct(F.lit(p), F.lit(o).cast("bigint")) for p, o in wanted)))
+    contents: dict[tuple[int, int], Any] = {
+        (row["partition"], row["offset"]): row
+        for row in some.select(
+            "partition",
+            "offset",
+            F.substring("key", 1, most).alias("key"),
+            F.substring("value", 1, most).alias("value"),
+        ).collect()
+    }
+    for samples in result.samples.values():
+        for index, (partition, offset, *_) in enumerate(samples):
+            row = contents.get((partition, offset))
+            if row is not None:
+                samples[index] = Sample(partition, offset, _bytes(row["key"]), _bytes(row["value"]))
+
+
+def _bytes(given: bytearray | None) -> bytes | None:
+    return None if given is None else bytes(given)
+
+
+def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
+    """Give the most frequent ones, and all others together."""
+    common = counts.most_common(_HINTS_MAX)
+    rest = counts.total() - sum(count for _, count in common)
+    return [*common, ("(others)", rest)] if rest else common

@@ -1,0 +1,99 @@
+"""The headers of dead letters: added when a record is set aside, read when it comes back.
+
+Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
+begin with `__penstock.`. All values are texts in UTF-8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+TOPIC, PARTITION, OFFSET, MESSAGE = (
+    "__dlq.errors.topic",
+    "__dlq.errors.partition",
+    "__dlq.errors.offset",
+    "__dlq.errors.message",
+)
+POLICY, CODE, REASON, OUTCOME, TIMESTAMP, REPLAYS = (
+    "__penstock.policy",
+    "__penstock.code",
+    "__penstock.message",
+    "__penstock.outcome",
+    "__penstock.timestamp",
+    "__penstock.replays",
+)
+PREFIXES: Final = ("__dlq.errors.", "__penstock.")
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+
+def dead_letter(
+    verdict: Column,
+    *,
+    topic: Column,
+    partition: Column,
+    offset: Column,
+    timestamp: Column,
+    replays: Column,
+) -> Column:
+    """Give a record's headers as a dead letter: its own, then where it was and why.
+
+    Args:
+        verdict: As from `judge`.
+        topic: Where the record was.
+        partition: Its partition there.
+        offset: Its offset there.
+        timestamp: Its timestamp, in ms.
+        replays: How often it has come back, or null.
+    """
+    return F.concat(
+        own_headers(),
+        F.array(
+            _header(TOPIC, topic),
+            _header(PARTITION, partition),
+            _header(OFFSET, offset),
+            _header(MESSAGE, F.coalesce(verdict["message"], F.lit(""))),
+            _header(OUTCOME, verdict["outcome"]),
+            _header(POLICY, verdict["policy"]),
+            _header(CODE, verdict["code"]),
+            _header(REASON, F.coalesce(verdict["message"], F.lit(""))),
+            _header(TIMESTAMP, timestamp),
+            _header(REPLAYS, F.coalesce(replays, F.lit(0))),
+        ),
+    )
+
+
+def with_header(headers: Column, name: str, value: Column) -> Column:
+    """Add one of our headers."""
+    return F.concat(headers, F.array(_header(name, value)))
+
+
+def own_headers() -> Column:
+    """Give the record's headers without those of a dead letter; an empty array for none."""
+    headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
+    return F.filter(
+        headers,
+        lambda one: ~(one["key"].startswith(PREFIXES[0]) | one["key"].startswith(PREFIXES[1])),
+    )
+
+
+def header(name: str) -> Column:
+    """Give the text of the last header of a name, or null."""
+    headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
+    found = F.filter(headers, lambda one: one["key"] == F.lit(name))
+    return F.when(F.size(found) > 0, F.element_at(found, -1)["value"].cast("string"))
+
+
+def in_ms(timestamp: Column) -> Column:
+    """Give a timestamp in ms since the epoch."""
+    return F.floor(F.unix_micros(timestamp) / 1000).cast("bigint")
+
+
+def _header(name: str, value: Column) -> Column:
+    return F.struct(
+        F.lit(name).alias("key"), F.encode(value.cast("string"), "UTF-8").alias("value")
+    )

@@ -1,0 +1,166 @@
+"""What runs in Spark's Python workers: Arrow batches in, verdicts out.
+
+A worker process serves one task after another. Policies are loaded and configured when the
+first of them comes, and closed by `close_policies`, or when a task ends in a worker that is not
+used again. Spark ends its workers without a chance to do anything more, so a session that
+just stops closes nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Iterator  # noqa: TC003 - Spark reads the annotations
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.chain import Chain, unusable
+from penstock.engine.plan import Plan, TopicPlan
+from penstock.engine.policies import Policies
+from penstock.engine.verdict import failed
+from penstock.spark.rows import Rows, runs, verdict_array
+from penstock.wire.topics import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.engine.chain import Replaced
+    from penstock.engine.verdict import Verdict
+    from penstock.spark.plan import RecordPlan
+
+Arrays = tuple[pa.Array, ...]
+
+_CHAINS_KEPT: Final = 10_000
+
+
+class Evaluator:
+    """The policies of one plan in one process."""
+
+    def __init__(self, plan: RecordPlan) -> None:
+        configuration = plan.configuration
+        self._plan = plan
+        self._topics = Plan(configuration)
+        self._policies = Policies(configuration, self._topics.names)
+        self._chains: dict[str, Chain | Verdict] = {}
+
+    def judge(self, arrays: Arrays, names: Sequence[str]) -> pa.StructArray:
+        """Give the verdicts about a batch."""
+        return verdict_array(len(arrays[0]), self._decide(arrays, names)[0])
+
+    def apply(self, arrays: Arrays, names: Sequence[str]) -> pa.StructArray:
+        """Give the verdicts about a batch, and what became of key and value."""
+        columns = dict(zip(names, arrays, strict=True))
+        verdicts, replaced = self._decide(arrays, names)
+        keys, values = columns["key"], columns["value"]
+        if replaced:
+            new_keys, new_values = keys.to_pylist(), values.to_pylist()
+            for start, (some_keys, some_values) in replaced:
+                new_keys[start : start + len(some_keys)] = some_keys
+                new_values[start : start + len(some_values)] = some_values
+            keys, values = pa.array(new_keys, pa.binary()), pa.array(new_values, pa.binary())
+        verdict = verdict_array(len(arrays[0]), verdicts)
+        return pa.StructArray.from_arrays([verdict, keys, values], ["verdict", "key", "value"])
+
+    def close(self) -> None:
+        """Close the policies."""
+        for complaint in self._policies.close():
+            sys.stderr.write(f"close() failed: {complaint}\n")
+
+    def _decide(
+        self, arrays: Arrays, names: Sequence[str]
+    ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, Replaced]]]:
+        columns = dict(zip(names, arrays, strict=True))
+        rows = Rows(columns)
+        verdicts: list[tuple[int, Verdict]] = []
+        replaced = []
+        for start, end, topic, partition in runs(columns["topic"], columns["partition"]):
+            chain = self._chain(topic)
+            if not isinstance(chain, Chain):
+                verdicts += ((row, chain) for row in range(start, end))
+                continue
+            if chain.is_empty:
+                continue
+            decided = chain.decide(
+                partition,
+                self._plan.topic_ids.get(topic or "", NO_ID),
+                rows.columns(start, end),
+                records_policy_batch=self._plan.records_policy_batch,
+            )
+            verdicts += ((start + index, verdict) for index, verdict in decided.verdicts)
+            if decided.replaced is not None:
+                replaced.append((start, decided.replaced))
+        return verdicts, replaced
+
+    def _chain(self, topic: str | None) -> Chain | Verdict:
+        """Give a topic's chain, or the verdict about all its records where there is none."""
+        if topic is None:
+            return failed("of this topic", "cannot be known: the record has no topic")
+        found = self._chains.get(topic)
+        if found is None:
+            if len(self._chains) >= _CHAINS_KEPT:
+                self._chains.clear()
+            plan = self._topics.for_topic(topic) or TopicPlan(topic=topic)
+            try:
+                found = Chain(plan, self._policies)
+            except ConfigurationError as error:
+                found = unusable(plan, error)
+            self._chains[topic] = found
+        return found
+
+
+def verdicts(
+    plan: RecordPlan, names: Sequence[str], *, replacing: bool
+) -> Callable[[Iterator[Arrays]], Iterator[pa.Array]]:
+    """Make the function that Spark calls once in each task.
+
+    Args:
+        plan: The policies.
+        names: The columns that come, in their order; `topic` and `partition` among them.
+        replacing: Whether keys and values are asked for besides the verdicts.
+    """
+
+    def evaluate(batches: Iterator[Arrays]) -> Iterator[pa.Array]:
+        return _evaluated(batches, plan, names, replacing)
+
+    return evaluate
+
+
+def _evaluated(
+    batches: Iterator[Arrays], plan: RecordPlan, names: Sequence[str], replacing: bool
+) -> Iterator[pa.Array]:
+    evaluator = _of_this_process(plan)
+    judge = evaluator.apply if replacing else evaluator.judge
+    for arrays in batches:
+        yield judge(arrays, names)
+    if not os.environ.get("SPARK_REUSE_WORKER"):
+        _close_all()
+
+
+def close_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Close this process's policies; for `DataFrame.mapInArrow`."""
+    for batch in batches:
+        _close_all()
+        time.sleep(_HELD_S)  # so that the other tasks come to other workers
+        yield batch
+
+
+_HELD_S: Final = 0.3
+_evaluators: Final[dict[str, Evaluator]] = {}
+
+
+def _of_this_process(plan: RecordPlan) -> Evaluator:
+    found = _evaluators.get(plan.fingerprint)
+    if found is None:
+        if not _evaluators:
+            atexit.register(_close_all)
+        found = _evaluators[plan.fingerprint] = Evaluator(plan)
+    return found
+
+
+def _close_all() -> None:
+    while _evaluators:
+        _evaluators.popitem()[1].close()

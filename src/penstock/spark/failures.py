@@ -1,0 +1,86 @@
+"""What went wrong in Spark, in one line for a person."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+_TROUBLES: Final = (
+    (
+        re.compile(
+            r"UnknownTopicOrPartition|TopicAuthorizationException|This server does not host"
+        ),
+        "the topic is not there, or may not be used",
+    ),
+    (
+        re.compile(r"OffsetOutOfRange|Some data may have been lost|missing offset", re.IGNORECASE),
+        (
+            "records of the range are no longer there (retention, or the topic was made anew); "
+            "run again with a later --from"
+        ),
+    ),
+    (
+        re.compile(r"(?i)idle.?timeout|Timed out while waiting for the Python worker"),
+        (
+            "a policy hangs: a Python worker did nothing for "
+            "spark.sql.execution.pyspark.udf.idleTimeoutSeconds and was ended"
+        ),
+    ),
+    (
+        re.compile(r"Python worker exited unexpectedly|Python worker failed to connect"),
+        "a policy ended its process (a crash, os._exit or too little memory)",
+    ),
+    (re.compile(r"No space left on device"), "no space left on the device that is written to"),
+    (
+        re.compile(r"RecordTooLargeException"),
+        "a record with its headers is too large for the topic",
+    ),
+    (
+        re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
+        "a line of the files is not JSON with Kafka's columns (key, value: base 64)",
+    ),
+    (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
+    (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
+    (
+        re.compile(r"ConfigurationError: (.*)"),
+        "the policies cannot be loaded on the executors",
+    ),
+    (
+        re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
+        "a Python module is missing on the executors",
+    ),
+)
+_WRONG_USE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "CANNOT_READ_FILE_FOOTER")
+
+
+class SparkError(Exception):
+    """Spark could not be started, or a job failed. The text is for a user."""
+
+
+def reason_of(error: Exception) -> tuple[str | None, int]:
+    """Say in one line why a job failed, and with which exit code a command ends.
+
+    Returns:
+        The text, or None where the error is not Spark's; 2 for wrong use, 3 otherwise.
+    """
+    if not isinstance(error, (PySparkException, Py4JError)):
+        return None, 3
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        text += str(error.java_exception.toString())
+    code = 2 if any(name in text for name in _WRONG_USE) else 3
+    for pattern, meaning in _TROUBLES:
+        match = pattern.search(text)
+        if match:
+            detail = f": {match[1].strip()}" if match.groups() else ""
+            return f"{meaning}{detail}", code
+    return f"Spark's job failed: {first_line(text)}", code
+
+
+def first_line(text: str) -> str:
+    """Give the first line of an error's text, which is the part for people."""
+    lines = text.strip().splitlines()
+    return lines[0][:500] if lines else "no reason given"

@@ -1,0 +1,159 @@
+"""A configuration's policies, in a form that Spark carries to its Python workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration import (
+    ConfigurationError,
+    load_configuration,
+    read_configuration,
+)
+from penstock.engine.plan import Plan
+from penstock.engine.policies import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, Policies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from uuid import UUID
+
+    from penstock.configuration import Configuration
+
+_WHOLE: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class RecordPlan:
+    """What judges which topics, and which columns of a record that takes.
+
+    Attributes:
+        path: The configuration file, as an absolute path.
+        properties: Its text by key.
+        topic_ids: Ids that `RecordValidationPolicy` is told, by topic; others are zero.
+        records_policy_batch: How many consecutive records of a partition a `RecordsPolicy`
+            sees at most at a time.
+        columns: Kafka's columns that the policies look at, and for `key` and `value` how
+            many bytes of it at most.
+    """
+
+    path: Path
+    properties: Mapping[str, str]
+    topic_ids: Mapping[str, UUID]
+    records_policy_batch: int
+    columns: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration, read."""
+        return read_configuration(self.path, self.properties)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that a verdict can depend on, but for the policies' code."""
+        content = [
+            str(self.path),
+            sorted(self.properties.items()),
+            sorted((topic, str(topic_id)) for topic, topic_id in self.topic_ids.items()),
+            self.records_policy_batch,
+        ]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @property
+    def has_interceptors(self) -> bool:
+        """Whether records can be changed or dropped."""
+        return bool(Plan(self.configuration).names[INTERCEPTORS])
+
+    def interceptors_only(self) -> RecordPlan:
+        """Give the plan without policies that refuse.
+
+        Raises:
+            ConfigurationError: It has no interceptor.
+        """
+        if not self.has_interceptors:
+            raise ConfigurationError(
+                f"{self.path}: produce.request.interceptors is missing: the classes that rewrite"
+            )
+        judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
+        kept = {
+            key: value
+            for key, value in self.properties.items()
+            if key not in judging and not key.startswith("topics.")
+        }
+        return _plan(read_configuration(self.path, kept), self.topic_ids, 1)
+
+    def with_interceptor(self, name: str) -> RecordPlan:
+        """Give the plan with one interceptor more, which runs first.
+
+        Raises:
+            ConfigurationError: It cannot be loaded.
+        """
+        names = [name, *Plan(self.configuration).names[INTERCEPTORS]]
+        properties = {**self.properties, INTERCEPTORS: ",".join(names)}
+        return _plan(
+            read_configuration(self.path, properties), self.topic_ids, self.records_policy_batch
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        state = dict(self.__dict__)
+        for name in ("properties", "topic_ids", "columns"):
+            state[name] = dict(state[name])
+        return state
+
+
+def load_plan(
+    file: str | Path,
+    *,
+    topic_ids: Mapping[str, UUID] = MappingProxyType({}),
+    records_policy_batch: int = 1,
+) -> RecordPlan:
+    """Read a configuration file and load its policies once, to see that they can be.
+
+    Args:
+        file: The file that the gateway is started with.
+        topic_ids: The ids of topics, for policies that look at them (KIP-940).
+        records_policy_batch: How many consecutive records of one partition a
+            `RecordsPolicy` (KIP-686) sees at most at a time; its verdict holds for all of
+            them. Stored records have lost the borders of their producers' batches.
+
+    Returns:
+        The plan for `judge` and `apply`.
+
+    Raises:
+        ConfigurationError: The file or a policy is not usable.
+        ValueError: `records_policy_batch` is less than 1.
+    """
+    if records_policy_batch < 1:
+        raise ValueError("records_policy_batch must be 1 or more")
+    return _plan(load_configuration(file), topic_ids, records_policy_batch)
+
+
+def _plan(
+    configuration: Configuration, topic_ids: Mapping[str, UUID], records_policy_batch: int
+) -> RecordPlan:
+    names = Plan(configuration).names
+    policies = Policies(configuration, names)
+    hints = policies.hints
+    policies.close()
+    columns: dict[str, int] = {}
+    if names[INTERCEPTORS] or names[VALIDATORS] or names[RECORDS]:
+        columns = {"key": _WHOLE, "value": _WHOLE, "headers": _WHOLE}
+    if names[RECORDS]:
+        columns["timestamp"] = _WHOLE
+    if names[VALIDATION]:
+        if hints.access_headers:
+            columns["headers"] = _WHOLE
+        for name, most in (("key", hints.access_key_bytes), ("value", hints.access_value_bytes)):
+            if most:
+                columns[name] = max(columns.get(name, 0), min(most, _WHOLE))
+    return RecordPlan(
+        configuration.path,
+        configuration.properties,
+        topic_ids,
+        records_policy_batch,
+        MappingProxyType(columns),
+    )

@@ -1,0 +1,51 @@
+"""Stored records rewritten by the interceptor chain (KIP-905) of a plan, into another place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.spark.audit import OUTCOMES
+from penstock.spark.counting import counted
+from penstock.spark.dead_letters import TIMESTAMP, in_ms, own_headers, with_header
+from penstock.spark.sources import COLUMNS
+from penstock.spark.verdicts import apply
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.sinks import Doors
+
+REWRITTEN = "rewritten"
+
+
+def redact(df: DataFrame, plan: RecordPlan, doors: Doors, *, to_topic: bool) -> Mapping[str, int]:
+    """Run the interceptors over records and write what they leave.
+
+    Policies of other proposals are not asked. Dropped records are left out, and so are those
+    on which an interceptor fails: they are counted, never passed on as they were.
+
+    Args:
+        df: Kafka's columns.
+        plan: From `RecordPlan.interceptors_only`.
+        doors: With the door `REWRITTEN`.
+        to_topic: Keep the original timestamp in a header, because Spark's sink stamps
+            records anew.
+
+    Returns:
+        How many records had each outcome.
+    """
+    df = df.select(*(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
+                     for n, t in COLUMNS.items()))  # fmt: skip
+    frame, counts = counted(apply(df, plan), F.col("verdict.outcome"), OUTCOMES)
+    columns = {"door": F.lit(REWRITTEN)}
+    if to_topic:
+        columns["headers"] = with_header(own_headers(), TIMESTAMP, in_ms(F.col("timestamp")))
+    doors.write(
+        frame.where(F.col("verdict.outcome") == "accepted").withColumns(columns).drop("verdict")
+    )
+    return counts.get

@@ -1,0 +1,115 @@
+"""Dead letters judged again: what passes now returns, the rest waits for the next repair.
+
+How far a dead letter topic has been worked through is a consumer group's committed offsets,
+one group for each target. What fails again is appended to the topic again, with its number
+of attempts, so it stands behind the committed offsets; what failed too often is parked. The
+offsets are committed when everything has been written: a crash before that loses nothing, and
+the next run returns again what the crashed one had returned already.
+
+A folder of dead letters is replaced as a whole by what is left of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.spark import dead_letters
+from penstock.spark.counting import counted
+from penstock.spark.dead_letters import header, in_ms, own_headers, with_header
+from penstock.spark.sources import COLUMNS
+from penstock.spark.verdicts import apply
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.sinks import Doors
+
+RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
+_ORIGINALS = ("original_key", "original_value")
+
+
+def redrive(
+    df: DataFrame, plan: RecordPlan, doors: Doors | None, *, target: str | None, replays_max: int
+) -> Mapping[str, int]:
+    """Judge dead letters and write each where it belongs now.
+
+    Args:
+        df: Dead letters, with Kafka's columns.
+        plan: The policies; with the repairing interceptor, if there is one.
+        doors: With the doors `RETURNED`, `AGAIN` and `PARKED`; None to count only.
+        target: The topic that what passes returns to, whose policies judge; None where each
+            record is judged by the policies of the topic that it came from.
+        replays_max: A record that has failed so often is parked.
+
+    Returns:
+        How many records went through each door, and how many an interceptor dropped.
+    """
+    came_from = F.coalesce(header(dead_letters.TOPIC), F.col("topic"))
+    df = df.select(
+        *(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
+          for n, t in COLUMNS.items()),
+    ).select(
+        "key", "value", "offset", "timestamp", "timestampType",
+        (F.lit(target) if target else came_from).alias("topic"),
+        came_from.alias("from_topic"),
+        F.col("partition").alias("letter_partition"),
+        F.coalesce(header(dead_letters.PARTITION).try_cast("int"), F.col("partition"))
+        .alias("partition"),
+        F.coalesce(header(dead_letters.OFFSET).try_cast("bigint"), F.col("offset"))
+        .alias("from_offset"),
+        F.coalesce(header(dead_letters.TIMESTAMP).try_cast("bigint"), in_ms(F.col("timestamp")))
+        .alias("from_timestamp"),
+        F.coalesce(header(dead_letters.REPLAYS).try_cast("int"), F.lit(0)).alias("replays"),
+        own_headers().alias("headers"),
+        F.col("key").alias(_ORIGINALS[0]),
+        F.col("value").alias(_ORIGINALS[1]),
+    )  # fmt: skip
+    judged = apply(df, plan)
+    outcome = F.col("verdict.outcome")
+    # A target that is dead-lettered again and again carries its count along.
+    tried = F.col("replays") + 1
+    door = (
+        F.when((outcome == "accepted") & (F.col("replays") < replays_max), RETURNED)
+        .when(outcome == "dropped", DROPPED)
+        .when(tried >= replays_max, PARKED)
+        .otherwise(AGAIN)
+    )
+    judged, counts = counted(
+        judged.withColumn("door", door), F.col("door"), (RETURNED, AGAIN, PARKED, DROPPED)
+    )
+    if doors is None:
+        judged.write.format("noop").mode("overwrite").save()
+        return counts.get
+    returned = F.col("door") == RETURNED
+    letter = dead_letters.dead_letter(
+        F.col("verdict"),
+        topic=F.col("from_topic"),
+        partition=F.col("partition"),
+        offset=F.col("from_offset"),
+        timestamp=F.col("from_timestamp"),
+        replays=tried,
+    )
+    back = with_header(
+        with_header(F.col("headers"), dead_letters.REPLAYS, tried),
+        dead_letters.TIMESTAMP,
+        F.col("from_timestamp"),
+    )
+    doors.write(
+        judged.where(F.col("door") != DROPPED).withColumns(
+            {
+                "headers": F.when(returned, back).otherwise(letter),
+                "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),
+                "value": F.when(returned, F.col("value")).otherwise(F.col(_ORIGINALS[1])),
+                "partition": F.when(returned, F.col("partition")).otherwise(
+                    F.col("letter_partition")
+                ),
+                "timestamp": F.timestamp_millis(F.col("from_timestamp")),
+            }
+        )
+    )
+    return counts.get

@@ -1,0 +1,118 @@
+"""Arrow columns of stored records become the engine's records; verdicts become a column."""
+
+from __future__ import annotations
+
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.engine.verdict import Outcome
+from penstock.engine.views import Columns
+from penstock.policy import Header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.engine.verdict import Verdict
+
+VERDICT_TYPE: Final = "struct<outcome: string, policy: string, code: int, message: string>"
+"""Spark's type of a verdict."""
+_VERDICT: Final = pa.struct(
+    [
+        ("outcome", pa.string()),
+        ("policy", pa.string()),
+        ("code", pa.int32()),
+        ("message", pa.string()),
+    ]
+)
+_ACCEPTED: Final = {"outcome": Outcome.ACCEPTED.value, "policy": None, "code": 0, "message": None}
+
+
+class Run(NamedTuple):
+    """Consecutive rows of one partition: from `start`, up to but without `end`."""
+
+    start: int
+    end: int
+    topic: str | None
+    partition: int
+
+
+def runs(topics: pa.Array, partitions: pa.Array) -> Iterator[Run]:
+    """Cut rows where topic or partition changes."""
+    if not len(topics):
+        return
+    topic_runs = pc.run_end_encode(topics)
+    partition_runs = pc.run_end_encode(pc.fill_null(partitions, -1))
+    ends = sorted({*topic_runs.run_ends.to_pylist(), *partition_runs.run_ends.to_pylist()})
+    for start, end in pairwise([0, *ends]):
+        partition = partitions[start].as_py()
+        yield Run(start, end, topics[start].as_py(), -1 if partition is None else partition)
+
+
+class Rows:
+    """A batch of Spark's rows, of which only the columns that a plan needs were brought."""
+
+    def __init__(self, arrays: dict[str, pa.Array]) -> None:
+        self._arrays = arrays
+
+    def columns(self, start: int, end: int) -> Columns:
+        """Give the engine's view of some rows; what was not brought is None, -1 or ()."""
+        count = end - start
+        return Columns(
+            count,
+            self._timestamps(start, count),
+            self._bytes("key", start, count),
+            self._bytes("value", start, count),
+            self._headers(start, count),
+        )
+
+    def _slice(self, name: str, start: int, count: int) -> pa.Array | None:
+        array = self._arrays.get(name)
+        if array is None or (start == 0 and count == len(array)):
+            return array
+        return array.slice(start, count)
+
+    def _bytes(self, name: str, start: int, count: int) -> Any:
+        array = self._slice(name, start, count)
+        return repeat(None, count) if array is None else array.to_pylist()
+
+    def _timestamps(self, start: int, count: int) -> Any:
+        array = self._slice("timestamp", start, count)
+        if array is None:
+            return repeat(-1, count)
+        in_ms = pc.floor(pc.divide(array.cast(pa.int64()).cast(pa.float64()), 1000.0))
+        return pc.fill_null(in_ms.cast(pa.int64()), -1).to_pylist()
+
+    def _headers(self, start: int, count: int) -> Any:
+        array = self._slice("headers", start, count)
+        if array is None or array.null_count == count:
+            return repeat((), count)
+        offsets = array.offsets.to_pylist()
+        first, last = offsets[0], offsets[-1]
+        if first == last:
+            return repeat((), count)
+        entries = array.values.slice(first, last - first)
+        # A struct array's fields do not follow its slices in every version: flatten() does.
+        keys, values = (field.to_pylist() for field in entries.flatten())
+        flat = list(map(Header, keys, values))
+        return [
+            tuple(flat[begin - first : end - first]) if begin < end else ()
+            for begin, end in pairwise(offsets)
+        ]
+
+
+def verdict_array(count: int, verdicts: Sequence[tuple[int, Verdict]]) -> pa.StructArray:
+    """Make the verdict column of a batch from the verdicts that are not `accepted`."""
+    distinct: dict[tuple[str, str, int, str | None], int] = {}
+    kinds = [_ACCEPTED]
+    places = [0] * count
+    for row, verdict in verdicts:
+        kind = (verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+        place = distinct.get(kind)
+        if place is None:
+            place = distinct[kind] = len(kinds)
+            kinds.append(dict(zip(("outcome", "policy", "code", "message"), kind, strict=True)))
+        places[row] = place
+    return pa.array(kinds, _VERDICT).take(pa.array(places, pa.int32()))

@@ -1,0 +1,102 @@
+"""Spark sessions for the commands, and what Spark's Kafka connector needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock import artifacts
+from penstock.spark.failures import SparkError, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONNECTOR: Final = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+    "+org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
+)
+"""Spark's Kafka connector by Maven coordinates."""
+
+SETTINGS: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # With it, some frames bring Spark's task threads into an endless loop.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+    # A policy that hangs: its Python worker is ended, the task is tried again, the job fails.
+    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "120",
+    "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    # Kafka's sink of the newer kind: only its jobs report what is observed while they run.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What Penstock sets unless told otherwise; worth setting in sessions of one's own."""
+_LOCAL: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.driver.memory": "1g",
+}
+
+
+def connector_jars() -> list[str]:
+    """Give the paths of the connector's jars, fetched the first time, without Spark's own.
+
+    Raises:
+        ArtifactError: They cannot be fetched.
+    """
+    own = {_artifact(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
+    jars = map(Path, artifacts.class_path(CONNECTOR).split(os.pathsep))
+    return [str(jar) for jar in jars if _artifact(jar) not in own]
+
+
+def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+    """Start a session with what Penstock needs.
+
+    Args:
+        name: What Spark's own pages call it.
+        master: Spark's master URL.
+        conf: Spark's own keys; they win over ours. With `spark.jars` or
+            `spark.jars.packages` among them, the connector is looked for there.
+
+    Raises:
+        ArtifactError: Java is missing, or the connector cannot be fetched.
+        SparkError: Spark does not start.
+    """
+    artifacts.java()
+    settings = {**SETTINGS}
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= _LOCAL
+    settings["spark.pyspark.python"] = sys.executable
+    if not {"spark.jars", "spark.jars.packages"} & set(conf):
+        settings["spark.jars"] = ",".join(connector_jars())
+    settings |= conf
+    # Nothing of Spark's log belongs on a command's terminal; errors are told by us.
+    quiet = Path(__file__).with_name("log4j2.properties")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
+    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise SparkError(f"Spark does not start at {master}: {first_line(str(error))}") from None
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _artifact(jar: Path) -> str:
+    """Give a jar's name without its version: the part before the first dash and digit."""
+    parts = jar.name.removesuffix(".jar").split("-")
+    version = next((i for i, part in enumerate(parts) if i and part[:1].isdigit()), len(parts))
+    # spark-sql-kafka-0-10_2.13-4.2.0 has digits in its name: the last part is the version.
+    return "-".join(parts[:version]) if version < len(parts) - 1 else "-".join(parts[:-1])

@@ -1,0 +1,192 @@
+"""Where records go: each to one of several doors, in one pass over the data.
+
+A frame to be written has Kafka's columns, with `headers` as they are to be stored, and a
+column `door` with the name of one of the places.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.configuration import ConfigurationError
+from penstock.spark.sources import COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.spark.places import Place
+
+_ROW: Final = tuple(COLUMNS)
+_BEFORE: Final = ".replaced"
+"""What a folder is called while another takes its place."""
+
+
+class Doors:
+    """The places that a command writes to, by name."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        places: Mapping[str, Place],
+        options: Mapping[str, str],
+        partitions: Mapping[str, int],
+        *,
+        appended: Collection[str] = (),
+    ) -> None:
+        """Prepare; nothing is written.
+
+        Args:
+            spark: The session.
+            places: Topics and folders by door.
+            options: Options of Spark's Kafka connector.
+            partitions: How many partitions each topic among the places has: a record keeps
+                its partition's number, modulo that.
+            appended: Doors whose folders keep what they hold; others are replaced.
+        """
+        self._spark = spark
+        self._places = places
+        self._options = options
+        self._partitions = partitions
+        self._appended = appended
+        self._folders = {d: place.name for d, place in places.items() if place.is_folder}
+        self._topics = {d: place.name for d, place in places.items() if not place.is_folder}
+
+    def check_new(self) -> None:
+        """See that folders do not hold anything yet.
+
+        Raises:
+            ConfigurationError: One does.
+        """
+        for folder in self._folders.values():
+            path, files = self._hadoop(folder)
+            if files.exists(path) and files.listStatus(path):
+                raise ConfigurationError(
+                    f"{folder} holds files already; name a new folder, or remove it"
+                )
+
+    def write(self, frame: DataFrame) -> None:
+        """Write each record through its door, once; folders appear when they are complete."""
+        if self._folders and self._topics:
+            frame = frame.persist()
+        try:
+            if self._topics:
+                self._write_topics(frame)
+            if self._folders:
+                self._write_folders(frame, "")
+        finally:
+            frame.unpersist()
+
+    def write_batch(self, frame: DataFrame, number: int) -> None:
+        """Write one micro-batch of a stream: in folders it replaces what it wrote before."""
+        if self._folders and self._topics:
+            frame = frame.persist()
+        try:
+            if self._topics:
+                self._write_topics(frame)
+            if self._folders:
+                self._write_folders(frame, f"/batch={number}")
+        finally:
+            frame.unpersist()
+
+    def _write_topics(self, frame: DataFrame) -> None:
+        some = frame.where(F.col("door").isin(*self._topics)) if self._folders else frame
+        doors = F.col("door")
+        (
+            some.select(
+                "key",
+                "value",
+                "headers",
+                _by_door(doors, {d: F.lit(topic) for d, topic in self._topics.items()}).alias(
+                    "topic"
+                ),
+                _by_door(
+                    doors,
+                    {d: F.col("partition") % self._partitions[t] for d, t in self._topics.items()},
+                ).alias("partition"),
+            )
+            .write.format("kafka")
+            .options(**self._options)
+            .mode("append")
+            .save()
+        )
+
+    def _write_folders(self, frame: DataFrame, below: str) -> None:
+        """Write to a folder of its own first, then give each door's part its name."""
+        some = frame.where(F.col("door").isin(*self._folders)) if self._topics else frame
+        staging = f"{next(iter(self._folders.values())).rstrip('/')}.{uuid.uuid4().hex}.incomplete"
+        staged, files = self._hadoop(staging)
+        try:
+            some.select(*_ROW, "door").write.partitionBy("door").parquet(staging)
+            for door, folder in self._folders.items():
+                written = self._complete(files, f"{staging}/door={door}")
+                if door in self._appended:
+                    self._append(files, written, folder)
+                else:
+                    self._replace(files, written, folder + below)
+        finally:
+            files.delete(staged, True)
+
+    def recover(self) -> None:
+        """Give folders their names back that a crash left without one."""
+        for folder in self._folders.values():
+            path, files = self._hadoop(folder)
+            before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
+            if files.exists(before):
+                if files.exists(path):
+                    files.delete(before, True)
+                else:
+                    files.rename(before, path)
+
+    def _complete(self, files: Any, written: str) -> Any:
+        """Finish what was written for a door, which is nothing where no record went through."""
+        path, _ = self._hadoop(written)
+        if not files.exists(path):
+            schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+            empty = self._spark.createDataFrame([], schema)
+            empty.coalesce(1).write.parquet(written)
+        files.create(self._hadoop(f"{written}/_SUCCESS")[0]).close()
+        return path
+
+    def _replace(self, files: Any, written: Any, folder: str) -> None:
+        """Put a folder in the place of another; a crash leaves the one or the other."""
+        target, _ = self._hadoop(folder)
+        before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
+        files.mkdirs(target.getParent())
+        files.delete(before, True)
+        if files.exists(target):
+            self._rename(files, target, before)
+        self._rename(files, written, target)
+        files.delete(before, True)
+
+    def _append(self, files: Any, written: Any, folder: str) -> None:
+        """Move files into a folder; their names are unique."""
+        target, _ = self._hadoop(folder)
+        files.mkdirs(target)
+        for status in files.listStatus(written):
+            path = status.getPath()
+            moved, _ = self._hadoop(f"{folder.rstrip('/')}/{path.getName()}")
+            if not (path.getName().startswith("_") and files.exists(moved)):
+                self._rename(files, path, moved)
+
+    @staticmethod
+    def _rename(files: Any, source: Any, target: Any) -> None:
+        if not files.rename(source, target):
+            raise OSError(f"{target} cannot be written: its file system does not move files there")
+
+    def _hadoop(self, path: str) -> tuple[Any, Any]:
+        """Give Hadoop's path and file system of a path."""
+        jvm: Any = self._spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
+        java: Any = self._spark.sparkContext._jsc  # noqa: SLF001
+        there = jvm.org.apache.hadoop.fs.Path(path)
+        return there, there.getFileSystem(java.hadoopConfiguration())
+
+
+def _by_door(door: Column, values: Mapping[str, Column]) -> Column:
+    (_, last), *others = reversed(list(values.items()))
+    return reduce(lambda rest, one: F.when(door == one[0], one[1]).otherwise(rest), others, last)

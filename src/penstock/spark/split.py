@@ -1,0 +1,109 @@
+"""Records that a plan accepts to one place, the others to another, as dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+
+from penstock.spark.audit import OUTCOMES
+from penstock.spark.counting import counted
+from penstock.spark.dead_letters import REPLAYS, dead_letter, header, in_ms
+from penstock.spark.sources import COLUMNS
+from penstock.spark.verdicts import apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.sinks import Doors
+
+ACCEPTED, REJECTED = "accepted", "rejected"
+_ORIGINALS: Final = ("original_key", "original_value")
+
+
+def split(df: DataFrame, plan: RecordPlan, doors: Doors) -> Mapping[str, int]:
+    """Judge records and write each through its door, in one pass.
+
+    Accepted records are written as interceptors left them, dead letters as they were, with
+    headers that say where they were and why. What an interceptor dropped is not written.
+
+    Returns:
+        How many records had each outcome.
+    """
+    frame, counts = counted(_judged(df, plan), F.col("verdict.outcome"), OUTCOMES)
+    doors.write(_with_doors(frame))
+    return counts.get
+
+
+def split_stream(
+    df: DataFrame,
+    plan: RecordPlan,
+    doors: Doors,
+    checkpoint: str,
+    *,
+    available_now: bool,
+    on_batch: Callable[[int, Mapping[str, int]], None],
+) -> StreamingQuery:
+    """Start to split a stream: each micro-batch as `split` does.
+
+    A folder gets a folder `batch=N` for each micro-batch, which replaces what an interrupted
+    attempt at the same one left: every reader sees every record once. A topic may get records
+    of an interrupted micro-batch twice.
+
+    Args:
+        df: A streaming frame.
+        plan: The policies.
+        doors: Where records go.
+        checkpoint: The folder that remembers how far the stream has come.
+        available_now: Stop at what is there now.
+        on_batch: Told each finished micro-batch's number and counts.
+    """
+
+    def write(frame: DataFrame, number: int) -> None:
+        judged, counts = counted(_judged(frame, plan), F.col("verdict.outcome"), OUTCOMES)
+        doors.write_batch(_with_doors(judged), number)
+        on_batch(number, counts.get)
+
+    writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    return writer.start()
+
+
+def _judged(df: DataFrame, plan: RecordPlan) -> DataFrame:
+    df = df.select(*(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
+                     for n, t in COLUMNS.items()))  # fmt: skip
+    if not plan.has_interceptors:
+        return apply(df, plan)
+    keeping = {kept: F.col(name) for kept, name in zip(_ORIGINALS, ("key", "value"), strict=True)}
+    return apply(df.withColumns(keeping), plan)
+
+
+def _with_doors(judged: DataFrame) -> DataFrame:
+    """Say through which door each record goes, and what it looks like there."""
+    verdict = F.col("verdict")
+    accepted = verdict["outcome"] == "accepted"
+    headers = dead_letter(
+        verdict,
+        topic=F.col("topic"),
+        partition=F.col("partition"),
+        offset=F.col("offset"),
+        timestamp=in_ms(F.col("timestamp")),
+        replays=header(REPLAYS).try_cast("int"),
+    )
+    columns = {
+        "door": F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
+        "headers": F.when(accepted, F.col("headers")).otherwise(headers),
+    }
+    for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):
+        if original in judged.columns:
+            columns[name] = F.when(accepted, F.col(name)).otherwise(F.col(original))
+    return (
+        judged.where(verdict["outcome"] != "dropped")
+        .withColumns(columns)
+        .drop("verdict", *_ORIGINALS)
+    )

@@ -1,0 +1,109 @@
+"""`judge` and `apply`: from DataFrame to DataFrame, over the columns of Kafka's records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
+from pyspark.sql.pandas.functions import arrow_udf
+
+from penstock.configuration import ConfigurationError
+from penstock.spark import evaluation
+from penstock.spark.rows import VERDICT_TYPE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.spark.plan import RecordPlan
+
+_ALWAYS: Final = ("topic", "partition")
+_APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
+_WHOLE: Final = 2**31 - 1
+
+
+def judge(df: DataFrame, plan: RecordPlan) -> DataFrame:
+    """Add the verdict on each record.
+
+    Every record is judged once in a job, by the chain that the gateway would run. Works on
+    batch and streaming frames, with classic sessions and Spark Connect.
+
+    Args:
+        df: Kafka's columns, as Spark's Kafka source gives them: `topic` (string) and
+            `partition` (int), and what the policies look at of `key`, `value` (binary),
+            `timestamp`, and `headers` (read with `includeHeaders`).
+        plan: From `load_plan`.
+
+    Returns:
+        The frame with one more column, `verdict`: a struct of `outcome` (`accepted`,
+        `refused`, `dropped`, `failed`), `policy`, `code` (Kafka's error code, 0 when
+        accepted) and `message`.
+
+    Raises:
+        ConfigurationError: A column that the policies need is missing.
+    """
+    return df.withColumn("verdict", _evaluated(df, plan, replacing=False))
+
+
+def apply(df: DataFrame, plan: RecordPlan) -> DataFrame:
+    """Add the verdict on each record, and put what interceptors made of it in its place.
+
+    Args:
+        df: As for `judge`, with `key` and `value` in any case.
+        plan: From `load_plan`.
+
+    Returns:
+        The frame with `key` and `value` as the interceptors (KIP-905) left them (null where
+        a record was dropped or failed) and `verdict` as from `judge`.
+
+    Raises:
+        ConfigurationError: A column that the policies need is missing.
+    """
+    if not plan.has_interceptors:
+        return judge(df, plan)
+    result = df.withColumn("verdict", _evaluated(df, plan, replacing=True))
+    return result.withColumns(
+        {
+            "key": F.col("verdict.key"),
+            "value": F.col("verdict.value"),
+            "verdict": F.col("verdict.verdict"),
+        }
+    )
+
+
+def close_policies(spark: SparkSession, *, workers: int) -> None:
+    """Close the policies in Spark's Python workers, before a session is stopped.
+
+    Spark ends its workers without telling them. This runs one short task on each.
+
+    Args:
+        spark: The session.
+        workers: How many tasks run at the same time.
+    """
+    tasks = spark.range(0, workers, 1, workers)
+    tasks.mapInArrow(evaluation.close_in_worker, "id long").count()
+
+
+def _evaluated(df: DataFrame, plan: RecordPlan, *, replacing: bool) -> Column:
+    wanted = dict(plan.columns)
+    if replacing:
+        wanted |= {"key": _WHOLE, "value": _WHOLE}
+    missing = [name for name in (*_ALWAYS, *wanted) if name not in df.columns]
+    if missing:
+        raise ConfigurationError(
+            f"{plan.path}: the records have no column {', '.join(missing)}, which the policies "
+            f"look at; there are {', '.join(df.columns)}"
+            + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
+        )
+    arguments = [F.col(name) for name in _ALWAYS]
+    for name, most in wanted.items():
+        column = F.col(name)
+        # Policies that look at the first bytes only are brought no more of them.
+        arguments.append(F.substring(column, 1, most) if most < _WHOLE else column)
+    evaluate = evaluation.verdicts(plan, (*_ALWAYS, *wanted), replacing=replacing)
+    function: Any = arrow_udf(
+        evaluate,  # type: ignore[call-overload]
+        _APPLIED_TYPE if replacing else VERDICT_TYPE,
+    )
+    # Spark evaluates a deterministic function again wherever its result is used.
+    verdict: Column = function.asNondeterministic()(*arguments)
+    return verdict
