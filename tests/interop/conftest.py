@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local import class_path
 from penstock.artifacts import cache_folder, java
+from penstock.local import class_path
 
 POLICIES = """
 from penstock.policy import *

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
@@ -90,9 +91,13 @@ def _stream(options: argparse.Namespace, running: Job) -> int:
         available_now=options.available_now,
         on_batch=_report,
     )
+    ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: query.stop())
-    query.awaitTermination()
+        signal.signal(number, lambda *_: ended.set())
+    while not query.awaitTermination(1):
+        if ended.is_set():
+            query.stop()
+            break
     return 0
 
 

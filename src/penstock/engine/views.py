@@ -125,8 +125,6 @@ def _starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable
 
 
 def _pick(column: Iterable[T], positions: Sequence[int]) -> Sequence[T]:
-    if isinstance(column, repeat):
-        return [next(iter(column))] * len(positions)
     items = column if isinstance(column, (list, tuple)) else list(column)
     if len(positions) == 1:
         return [items[positions[0]]]

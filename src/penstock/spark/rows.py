@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -76,23 +76,23 @@ class Rows:
 
     def _bytes(self, name: str, start: int, count: int) -> Any:
         array = self._slice(name, start, count)
-        return repeat(None, count) if array is None else array.to_pylist()
+        return (None,) * count if array is None else array.to_pylist()
 
     def _timestamps(self, start: int, count: int) -> Any:
         array = self._slice("timestamp", start, count)
         if array is None:
-            return repeat(-1, count)
+            return (-1,) * count
         in_ms = pc.floor(pc.divide(array.cast(pa.int64()).cast(pa.float64()), 1000.0))
         return pc.fill_null(in_ms.cast(pa.int64()), -1).to_pylist()
 
     def _headers(self, start: int, count: int) -> Any:
         array = self._slice("headers", start, count)
         if array is None or array.null_count == count:
-            return repeat((), count)
+            return ((),) * count
         offsets = array.offsets.to_pylist()
         first, last = offsets[0], offsets[-1]
         if first == last:
-            return repeat((), count)
+            return ((),) * count
         entries = array.values.slice(first, last - first)
         # A struct array's fields do not follow its slices in every version: flatten() does.
         keys, values = (field.to_pylist() for field in entries.flatten())

@@ -1,0 +1,162 @@
+"""One Spark session for all tests, commands run in this process, topics filled with known records."""
+
+import contextlib
+import io
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+
+import penstock.spark.session
+from penstock import cli
+from penstock.spark import load_plan
+
+POLICIES = """
+import os, sys, time
+from pathlib import Path
+from penstock.policy import *
+
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value is None: return
+        if record.value.startswith(b"bad"):
+            raise InvalidRecordException("bad is not good")
+        if record.value.startswith(b"odd"):
+            raise InvalidRecordException(record.value.decode())
+        if record.value == b"raise": 1 / 0
+        if record.value == b"sys.exit": sys.exit(3)
+        if record.value == b"os._exit": os._exit(3)
+        if record.value == b"hang": time.sleep(600)
+
+class Repair(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return ""
+    def process_record(self, key, value, topic, partition, headers):
+        if value == b"drop": raise ProduceRequestInterceptorSkipRecordException()
+        if value == b"fail": raise ValueError("secret contents")
+        if value and value.startswith(b"bad") and not value.endswith(b"7"):
+            value = b"good" + value[3:]
+        return ProduceRequestInterceptorResult(key, value)
+
+class RepairAll(Repair):
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value.replace(b"bad", b"good"))
+"""
+NO_BAD = {
+    "record.validation.policy.class.name": "policies.NoBad",
+    "topics.*.record.validation.policy": "any",
+}
+
+
+class Done(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Unstoppable:
+    """A session that a command cannot stop."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def stop(self) -> None:
+        """Do not."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A classic session."""
+    session = penstock.spark.session.start_session(
+        "tests", "local[2]", {"spark.sql.shuffle.partitions": "2"}
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def command(spark, monkeypatch) -> Callable[..., Done]:
+    """Runs `penstock` in this process and on this session."""
+    monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_: Unstoppable(spark))
+
+    def run(*arguments: object) -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = cli.main([str(one) for one in arguments])
+            except SystemExit as error:
+                code = int(error.code or 0)
+        assert "Traceback" not in err.getvalue()
+        return Done(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def configured(tmp_path, kafka) -> Callable[..., Path]:
+    """Writes a configuration file."""
+
+    def write(properties=NO_BAD, policies: str = POLICIES, name: str = "plan") -> Path:
+        folder = tmp_path / f"{name}-{uuid.uuid4().hex[:6]}"
+        folder.mkdir()
+        # A module of its own for each file: this process keeps what it has imported.
+        module = f"policies_{uuid.uuid4().hex}"
+        (folder / f"{module}.py").write_text(policies)
+        lines = {"upstream.bootstrap.servers": kafka.bootstrap_servers, **properties}
+        file = folder / "penstock.properties"
+        file.write_text(
+            "".join(f"{k}={v}\n".replace("policies.", f"{module}.") for k, v in lines.items())
+        )
+        return file
+
+    return write
+
+
+@pytest.fixture
+def plan(configured) -> Callable[..., Any]:
+    """Loads a plan."""
+    return lambda *args, **options: load_plan(configured(*args), **options)
+
+
+@pytest.fixture
+def produce(kafka) -> Callable[..., None]:
+    """Produces past every policy, straight to the broker."""
+
+    def send(topic: str, records: Sequence[dict], **settings: Any) -> None:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
+        for record in records:
+            producer.produce(topic, **record)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    return send
+
+
+ROW = ("topic string, partition int, offset bigint, timestamp timestamp, key binary, "
+       "value binary, headers array<struct<key:string,value:binary>>")  # fmt: skip
+
+
+@pytest.fixture
+def rows(spark) -> Callable[..., Any]:
+    """Makes a frame with Kafka's columns from values or mappings."""
+    import datetime as dt
+
+    def make(*records: Any, partitions: int = 1) -> Any:
+        data = []
+        for number, given in enumerate(records):
+            one = given if isinstance(given, dict) else {"value": given}
+            data.append((
+                one.get("topic", "t"), one.get("partition", 0), number,
+                dt.datetime.fromtimestamp(1_700_000_000 + number, dt.UTC),
+                one.get("key"), one.get("value"), one.get("headers"),
+            ))  # fmt: skip
+        return spark.createDataFrame(data, ROW).coalesce(partitions)
+
+    return make

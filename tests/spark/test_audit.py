@@ -1,0 +1,149 @@
+"""`penstock audit`: what is stored in a real Kafka, judged and counted."""
+
+import json
+import time
+from collections import Counter
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.spark.conftest import NO_BAD
+
+
+def records(count, bad_every, start_ms):
+    """Records whose truth is known; two hours of them."""
+    made = []
+    for number in range(count):
+        bad = bad_every and number % bad_every == 0
+        made.append({
+            "value": b"%s-%d" % (b"bad" if bad else b"good", number),
+            "key": b"shop-%d" % (number % 10) if number % 3 else None,
+            "headers": [("source", b"pos")] if number % 2 else None,
+            "partition": number % 3,
+            "timestamp": start_ms + (3_600_000 if number >= count // 2 else 0),
+        })  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize(("bad_every", "share"), [(0, 0), (20, 0.05), (1, 1)])
+def test_counts_are_the_truth(command, configured, produce, topic, tmp_path, bad_every, share):
+    name = topic("audit", 3)
+    hour = (int(time.time() * 1000) // 3_600_000 - 3) * 3_600_000
+    made = records(3000, bad_every, hour)
+    produce(name, made)
+    bad = [r for r in made if r["value"].startswith(b"bad")]
+
+    done = command("audit", configured(), "--topic", name, "--report", tmp_path / "r",
+                   "--fail-over", "0.05")  # fmt: skip
+
+    assert done.code == (1 if share > 0.05 else 0), done
+    report = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert (report["judged"], report["refused"]) == (3000, len(bad))
+    assert report["accepted"] == 3000 - len(bad)
+    assert (report["dropped"], report["failed"]) == (0, 0)
+    assert report["share"] == pytest.approx(share)
+    assert [(r["code"], r["message"], r["count"]) for r in report["reasons"]] == (
+        [(87, "bad is not good", len(bad))] if bad else []
+    )
+    by_partition = Counter(r["partition"] for r in bad)
+    assert {p["partition"]: p["refused"] for p in report["partitions"]} == {
+        p: by_partition[p] for p in range(3)
+    }
+    for partition in report["partitions"]:
+        offsets = [r["value"] for r in made if r["partition"] == partition["partition"]]
+        refused = [i for i, v in enumerate(offsets) if v.startswith(b"bad")]
+        assert partition["first_refused_offset"] == (refused[0] if refused else None)
+        assert partition["last_refused_offset"] == (refused[-1] if refused else None)
+    assert sum(h["refused"] for h in report["hours"]) == len(bad)
+    assert [h["accepted"] + h["refused"] for h in report["hours"]] == [1500, 1500]
+    hints = {h["hint"]: h["count"] for h in report["header_keys"]}
+    assert hints == dict(Counter("source" if r["headers"] else "" for r in bad))
+    prefixes = {h["hint"]: h["count"] for h in report["key_prefixes"]}
+    assert prefixes == dict(Counter("shop" if r["key"] else "(no key)" for r in bad))
+
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert ("bad is not good" in page) == bool(bad)
+    assert "good-" not in page
+    assert "bad-" not in page
+    suite = ElementTree.parse(tmp_path / "r" / "junit.xml").getroot()
+    assert suite.get("failures") == ("1" if share > 0.05 else "0")
+
+
+def test_payloads_are_shown_when_asked_for(command, configured, produce, topic, tmp_path):
+    name = topic("audit")
+    produce(name, [{"value": b"bad \xff secret", "key": b"k"}, {"value": b"good"}])
+    command("audit", configured(), "--topic", name, "--report", tmp_path, "--show-payloads")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["reasons"][0]["samples"] == [
+        {"partition": 0, "offset": 0, "key": "k", "value": "bad \\xff secret"}
+    ]
+
+
+def test_two_plans_in_one_pass(command, configured, produce, topic, tmp_path):
+    name = topic("audit")
+    produce(name, [{"value": v} for v in [b"bad", b"odd"] * 10 + [b"good"] * 5])
+    other = """
+from penstock.policy import *
+class NoGood(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value in (b"odd", b"good"): raise InvalidRecordException("not odd, not good")
+"""
+    second = configured({**NO_BAD, "record.validation.policy.class.name": "policies.NoGood"}, other)
+    done = command("audit", configured(), "--topic", name, "--compare", second,
+                   "--report", tmp_path)  # fmt: skip
+    assert "5 newly refused, 10 newly accepted" in done.out
+    compared = json.loads((tmp_path / "report.json").read_text())["compared"]
+    assert (compared["newly_refused"], compared["newly_accepted"]) == (5, 10)
+    assert compared["newly_refused_reasons"][0]["message"] == "not odd, not good"
+    assert {(o["this"], o["other"]): o["count"] for o in compared["outcomes"]} == {
+        ("refused", "accepted"): 10,
+        ("refused", "refused"): 10,
+        ("accepted", "refused"): 5,
+    }
+
+
+def test_ranges(command, configured, produce, topic):
+    name = topic("audit", 2)
+    now = int(time.time() * 1000)
+    produce(name, [
+        {"value": b"bad", "partition": i % 2, "timestamp": now - 3_600_000 * (10 - i)}
+        for i in range(10)
+    ])  # fmt: skip
+    file = configured()
+
+    def judged(*arguments):
+        done = command("audit", file, "--topic", name, *arguments)
+        assert done.code == 0, done
+        return int(done.out.split(" records judged")[0].split(": ")[-1])
+
+    iso = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now / 1000 - 3600 * 4.5))
+    assert judged() == 10
+    assert judged("--from", "0:3") == 7
+    assert judged("--from", "0:3,1:4", "--to", "1:5") == 3
+    assert judged("--from", iso) == 4
+    assert judged("--to", iso) == 6
+    assert judged("--from", "latest") == 0
+
+
+def test_many_reasons_are_bounded_and_add_up(spark, rows, plan, monkeypatch):
+    from penstock.spark import audit as module
+
+    monkeypatch.setattr(module, "_GROUPS_MAX", 20)
+    monkeypatch.setattr(module, "REASONS_MAX", 5)
+    values = [b"odd %d" % (i % 50) for i in range(500)] + [b"bad"] * 100 + [b"good"] * 10
+    result = module.audit(rows(*values), plan())
+    assert result.judged == 610
+    assert result.outcomes["refused"] == 600
+    assert sum(result.reasons.values()) == 600
+    assert len(result.reasons) <= 6
+    assert result.reasons.most_common(2)[1][1] == 100
+
+
+def test_files(command, configured, rows, tmp_path):
+    rows(b"good", b"bad").write.parquet(str(tmp_path / "parquet"))
+    rows(b"good", b"bad", b"bad").coalesce(1).write.json(str(tmp_path / "json"))
+    [lines] = (tmp_path / "json").glob("*.json")
+    for path, refused in ((tmp_path / "parquet", 1), (lines, 2)):
+        done = command("audit", configured(), "--input", path)
+        assert f"{refused} refused" in done.out, done

@@ -1,0 +1,175 @@
+"""`penstock redrive` and `penstock redact`."""
+
+import time
+
+import pytest
+
+from tests.integration.reading import read_topic, values_of
+from tests.spark.conftest import NO_BAD
+
+
+@pytest.fixture
+def split(command, configured, produce, topic):
+    """A topic that was split: its file, its good topic, its dead letters."""
+    source, good, dead = topic("in", 2), topic("good", 2), topic("dead", 2)
+    produce(source, [
+        {"value": b"bad%d" % i, "key": b"k%d" % i, "headers": [("own", b"1")], "partition": i % 2}
+        for i in range(20)
+    ])  # fmt: skip
+    file = configured()
+    assert (
+        command("split", file, "--topic", source, "--accepted", good, "--rejected", dead).code == 0
+    )
+    return file, good, dead
+
+
+def repair(file, name="Repair"):
+    [module] = file.parent.glob("policies_*.py")
+    return f"{module.stem}.{name}"
+
+
+def test_what_passes_returns_once_and_the_rest_waits_for_a_better_repair(command, split, kafka):
+    file, good, dead = split
+    first = ("redrive", file, "--from", dead, "--to", good, "--with", repair(file))
+
+    dry = command(*first, "--dry-run")
+    assert "18 returned, 2 again, 0 parked" in dry.out
+    assert read_topic(kafka.bootstrap_servers, good) == []
+
+    assert "18 returned, 2 again, 0 parked" in command(*first).out
+    stored = read_topic(kafka.bootstrap_servers, good)
+    assert len(stored) == 18
+    for partition, key, value, headers in stored:
+        number = int(key[1:])
+        assert value == b"good%d" % number
+        assert partition == number % 2
+        names = [name for name, _ in headers]
+        assert names == ["own", "__penstock.replays", "__penstock.timestamp"]
+        assert dict(headers)["__penstock.replays"] == b"1"
+        assert int(dict(headers)["__penstock.timestamp"]) <= time.time() * 1000
+
+    again = command(*first)
+    assert "0 returned, 2 again, 0 parked" in again.out
+    assert len(read_topic(kafka.bootstrap_servers, good)) == 18
+
+    better = command("redrive", file, "--from", dead, "--to", good, "--with",
+                     repair(file, "RepairAll"))  # fmt: skip
+    assert "2 returned, 0 again, 0 parked" in better.out
+    stored = read_topic(kafka.bootstrap_servers, good)
+    assert sorted(values_of(stored)) == sorted(b"good%d" % i for i in range(20))
+    assert {dict(h)["__penstock.replays"] for _, k, _, h in stored if k in {b"k7", b"k17"}} == {
+        b"3"
+    }
+    assert "0 returned, 0 again" in command(*first).out
+
+
+def test_a_letter_keeps_where_it_came_from(command, split, kafka):
+    file, good, dead = split
+    before = {k: h for _, k, _, h in read_topic(kafka.bootstrap_servers, dead)}
+    command("redrive", file, "--from", dead, "--to", good)
+    appended = read_topic(kafka.bootstrap_servers, dead, full=True)[-1]
+    assert appended.offset() >= 10
+    was, now = dict(before[appended.key()]), dict(appended.headers())
+    for name in ("topic", "partition", "offset"):
+        assert now[f"__dlq.errors.{name}"] == was[f"__dlq.errors.{name}"]
+    assert now["__penstock.timestamp"] == was["__penstock.timestamp"]
+    assert (was["__penstock.replays"], now["__penstock.replays"]) == (b"0", b"1")
+    assert len(appended.headers()) == len(before[appended.key()])
+
+
+def test_what_fails_too_often_is_parked(command, split, kafka):
+    file, good, dead = split
+    arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
+    assert "0 returned, 20 again, 0 parked" in command(*arguments).out
+    assert "0 returned, 0 again, 20 parked" in command(*arguments).out
+    assert "0 returned, 0 again, 0 parked" in command(*arguments).out
+    assert len(read_topic(kafka.bootstrap_servers, f"{dead}.parked")) == 20
+
+
+def test_a_record_that_goes_round_in_circles_is_parked(command, configured, split, topic, kafka):
+    """Returned, dead-lettered again by another policy, returned: the count goes with it."""
+    file, good, dead = split
+    no_good = configured(
+        policies="""
+from penstock.policy import *
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record): raise InvalidRecordException("nothing is good")
+"""
+    )
+    parked = None
+    for _ in range(4):
+        told = command("redrive", file, "--from", dead, "--to", good, "--with",
+                       repair(file, "RepairAll"), "--max-replays", "3").out  # fmt: skip
+        if " 20 parked" in told:
+            parked = True
+            break
+        none = topic("none")
+        assert command("split", no_good, "--topic", good, "--accepted", none, "--rejected", dead,
+                       "--from", _end_before(kafka, good, 20)).code == 0  # fmt: skip
+    assert parked
+
+
+def _end_before(kafka, name, count):
+    records = read_topic(kafka.bootstrap_servers, name, full=True)[-count:]
+    firsts = {}
+    for record in records:
+        firsts.setdefault(record.partition(), record.offset())
+    return ",".join(f"{p}:{o}" for p, o in firsts.items())
+
+
+def test_a_crash_before_the_end_loses_nothing_and_may_double(command, split, kafka, monkeypatch):
+    from penstock.cluster import Cluster
+
+    file, good, dead = split
+    arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
+                 repair(file, "RepairAll"))  # fmt: skip
+
+    def crash(*_):
+        raise OSError("crashed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cluster, "commit", crash)
+        assert command(*arguments).code == 3
+    assert command(*arguments).code == 0
+    stored = values_of(read_topic(kafka.bootstrap_servers, good))
+    assert set(stored) == {b"good%d" % i for i in range(20)}
+    assert len(stored) == 40
+    assert "0 returned" in command(*arguments).out
+
+
+def test_folders(command, configured, produce, topic, spark, tmp_path):
+    source = topic("in", 2)
+    produce(source, [{"value": b"bad%d" % i} for i in range(20)] + [{"value": b"good"}])
+    file = configured()
+    good, dead = tmp_path / "good", tmp_path / "dead"
+    command("split", file, "--topic", source, "--accepted", f"path:{good}", "--rejected",
+            f"path:{dead}")  # fmt: skip
+    arguments = ("redrive", file, "--from", f"path:{dead}", "--to", f"path:{good}", "--with",
+                 repair(file))  # fmt: skip
+    assert "18 returned, 2 again" in command(*arguments).out
+    assert "0 returned, 2 again" in command(*arguments).out
+    assert spark.read.parquet(str(good)).count() == 19
+    assert spark.read.parquet(str(dead)).count() == 2
+    values = {bytes(r.value) for r in spark.read.parquet(str(good)).collect()}
+    assert b"good18" in values
+
+
+def test_redact(command, configured, produce, topic, kafka, tmp_path, spark):
+    source, target = topic("in", 2), topic("redacted", 2)
+    moment = int(time.time() * 1000) - 5000
+    produce(source, [
+        {"value": v, "key": b"k", "headers": [("own", b"1")], "timestamp": moment, "partition": 1}
+        for v in (b"bad1", b"drop", b"good", b"fail")
+    ])  # fmt: skip
+    file = configured({**NO_BAD, "produce.request.interceptors": "policies.Repair"})
+    done = command("redact", file, "--topic", source, "--to", target)
+    assert done.code == 1
+    assert "2 accepted, 0 refused, 1 dropped, 1 failed" in done.out
+    assert read_topic(kafka.bootstrap_servers, target) == [
+        (1, b"k", value, [("own", b"1"), ("__penstock.timestamp", b"%d" % moment)])
+        for value in (b"good1", b"good")
+    ]
+    done = command("redact", file, "--topic", source, "--to", f"path:{tmp_path / 'r'}")
+    [first, _] = spark.read.parquet(str(tmp_path / "r")).orderBy("offset").collect()
+    assert (bytes(first.value), first.offset, first.headers[0].key) == (b"good1", 0, "own")
+    assert int(first.timestamp.timestamp() * 1000) == moment

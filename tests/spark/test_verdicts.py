@@ -1,0 +1,204 @@
+"""`judge` and `apply` as a notebook uses them."""
+
+import os
+
+import pytest
+from pyspark.sql import functions as F
+
+from penstock.configuration import ConfigurationError
+from penstock.spark import apply, close_policies, judge
+from tests.spark.conftest import NO_BAD
+
+ACCEPTED = ("accepted", None, 0, None)
+
+
+def verdicts(df, name="NoBad"):
+    rows = df.orderBy("offset").select("verdict.*").collect()
+    return [(o, p and p.rpartition(".")[2], c, m) for o, p, c, m in rows]
+
+
+def test_each_record_gets_the_verdict_it_would_get_alone(rows, plan):
+    df = judge(rows(b"good", b"bad", None, b"", b"raise", b"sys.exit", b"odd \xc3\xa4"), plan())
+    assert verdicts(df) == [
+        ACCEPTED,
+        ("refused", "NoBad", 87, "bad is not good"),
+        ACCEPTED,
+        ACCEPTED,
+        ("failed", "NoBad", -1, _failed(plan, "ZeroDivisionError", df)),
+        ("failed", "NoBad", -1, _failed(plan, "SystemExit", df)),
+        ("refused", "NoBad", 87, "odd \xe4"),
+    ]
+
+
+def _failed(plan, kind, df):
+    name = df.where("verdict.outcome = 'failed'").select("verdict.policy").first()[0]
+    return f"The policy {name} failed: {kind}"
+
+
+def test_topics_without_a_policy_and_records_without_a_topic(rows, plan):
+    only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
+    del only_t["topics.*.record.validation.policy"]
+    df = rows({"value": b"bad"}, {"value": b"bad", "topic": "u"}, {"value": b"bad", "topic": None})
+    assert [v[0] for v in verdicts(judge(df, plan(only_t)))] == ["refused", "accepted", "failed"]
+
+
+def test_partitions_headers_and_ids_reach_the_policy(rows, plan):
+    import uuid
+
+    policies = """
+from penstock.policy import *
+class Tell(RecordValidationPolicy):
+    def validate(self, topic, record):
+        raise InvalidRecordException(repr((
+            str(topic.topic_id_partition.topic_id), topic.topic_id_partition.partition,
+            topic.validation_policy, record.key, [tuple(h) for h in record.headers])))
+"""
+    properties = {
+        "record.validation.policy.class.name": "policies.Tell",
+        "topics.*.record.validation.policy": "x=1",
+    }
+    topic_id = uuid.uuid4()
+    df = rows(
+        {"value": b"", "partition": 3, "key": b"\x00\xff", "headers": [("a", b"1"), ("a", None)]},
+        {"value": b"", "partition": 4, "headers": []},
+        {"value": b"", "partition": 4, "headers": None, "key": b""},
+    )
+    told = [
+        m for *_, m in verdicts(judge(df, plan(properties, policies, topic_ids={"t": topic_id})))
+    ]
+    assert [eval(one) for one in told] == [
+        (str(topic_id), 3, "x=1", b"\x00\xff", [("a", b"1"), ("a", None)]),
+        (str(topic_id), 4, "x=1", None, []),
+        (str(topic_id), 4, "x=1", b"", []),
+    ]
+
+
+def test_only_what_the_hints_name_is_brought(rows, plan):
+    policies = """
+from penstock.policy import *
+class FirstBytes(RecordValidationPolicy):
+    def get_hints(self): return RecordIntrospectionHints(False, 0, 5)
+    def validate(self, topic, record):
+        raise InvalidRecordException(repr((record.key, record.value, len(record.headers))))
+"""
+    properties = {
+        "record.validation.policy.class.name": "policies.FirstBytes",
+        "topics.*.record.validation.policy": "",
+    }
+    loaded = plan(properties, policies)
+    assert dict(loaded.columns) == {"value": 5}
+    df = rows({"value": b"0123456789", "key": b"k", "headers": [("a", b"1")]}).drop("headers")
+    assert verdicts(judge(df, loaded))[0][3] == "(None, b'01234', 0)"
+
+
+def test_a_column_that_a_policy_needs_and_is_missing_is_told(rows, plan):
+    with pytest.raises(ConfigurationError, match=r"no column headers.*includeHeaders"):
+        judge(rows(b"x").drop("headers"), plan())
+
+
+def test_batch_policies_see_consecutive_records_of_one_partition(rows, plan):
+    policies = """
+from penstock.policy import *
+class Tell(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        raise PolicyViolationException(f"{partition}: {[r.value for r in records]} {records[0].timestamp}")
+"""
+    properties = {
+        "topics.*.records.policy.class.name": "policies.Tell",
+        "topics.*.records.policy.enabled": "true",
+    }
+    records = [{"value": b"%d" % i, "partition": i // 5} for i in range(10)]
+    told = [v[2:] for v in verdicts(judge(rows(*records), plan(properties, policies)))]
+    assert told[0] == (44, "0: [b'0'] 1700000000000")
+    batched = plan(properties, policies, records_policy_batch=3)
+    told = [m for *_, m in verdicts(judge(rows(*records), batched))]
+    assert (
+        told[:5]
+        == ["0: [b'0', b'1', b'2'] 1700000000000"] * 3 + ["0: [b'3', b'4'] 1700000003000"] * 2
+    )
+    assert told[5].startswith("1: [b'5', b'6', b'7']")
+
+
+def test_interceptors_run_first_and_drop_replace_or_fail(rows, plan):
+    properties = {**NO_BAD, "produce.request.interceptors": "policies.Repair"}
+    loaded = plan(properties)
+    df = apply(rows(b"good", b"bad1", b"bad7", b"drop", b"fail", None), loaded)
+    got = df.orderBy("offset").select("value", "verdict.*").collect()
+    assert [(r.value and bytes(r.value), r.outcome, r.code) for r in got] == [
+        (b"good", "accepted", 0),
+        (b"good1", "accepted", 0),
+        (b"bad7", "refused", 87),
+        (None, "dropped", 0),
+        (None, "failed", -1),
+        (None, "accepted", 0),
+    ]
+    assert "secret" not in str(got)
+    assert [v[0] for v in verdicts(judge(rows(b"bad1", b"drop"), loaded))] == [
+        "accepted",
+        "dropped",
+    ]
+
+
+def test_a_record_is_judged_once_however_its_verdict_is_used(rows, plan, tmp_path):
+    calls = tmp_path / "calls"
+    policies = f"""
+from penstock.policy import *
+class Count(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        with open({str(calls)!r}, "a") as file: file.write("x")
+"""
+    df = judge(rows(*[b"x"] * 50), plan({"record.validator.classes": "policies.Count"}, policies))
+    used = (
+        df.where(F.col("verdict.outcome") == "accepted")
+        .withColumn("again", F.col("verdict.code"))
+        .groupBy("verdict.outcome", "again")
+        .count()
+    )
+    assert used.collect()[0]["count"] == 50
+    assert len(calls.read_text()) == 50
+
+
+def test_policies_are_configured_once_a_worker_and_closed(spark, rows, plan, tmp_path):
+    trace = tmp_path / "trace"
+    policies = f"""
+import os
+from penstock.policy import *
+def note(what):
+    with open({str(trace)!r}, "a") as file: file.write(f"{{what}} {{os.getpid()}}\\n")
+class Traced(RecordValidationPolicy):
+    def configure(self, configs): note("configured")
+    def validate(self, topic, record): note("asked")
+    def close(self): note("closed")
+"""
+    properties = {
+        "record.validation.policy.class.name": "policies.Traced",
+        "topics.*.record.validation.policy": "x",
+    }
+    loaded = plan(properties, policies)
+    for _ in range(3):
+        judge(rows(*[b"x"] * 20).repartition(4), loaded).count()
+        judge(rows(*[b"x"] * 20).repartition(4), loaded).collect()
+    close_policies(spark, workers=2)
+    lines = [line.split() for line in trace.read_text().splitlines()]
+    workers = {pid for what, pid in lines if what == "asked"}
+    assert str(os.getpid()) not in workers
+    for pid in workers:
+        assert [what for what, who in lines if who == pid and what != "asked"] == [
+            "configured",
+            "closed",
+        ]
+
+
+def test_on_a_stream(spark, rows, plan, tmp_path):
+    rows(b"good", b"bad", b"good").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows(b"x").schema).parquet(str(tmp_path / "in"))
+    query = (
+        judge(stream, plan())
+        .writeStream.format("memory")
+        .queryName("judged")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    found = spark.table("judged").groupBy("verdict.outcome").count().collect()
+    assert {row[0]: row[1] for row in found} == {"accepted": 2, "refused": 1}
