@@ -1,9 +1,11 @@
 """A real Kafka for the session, gateways in front of it, fresh topics."""
 
 import itertools
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -14,6 +16,11 @@ from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic
 
 _counter = itertools.count()
+
+
+def pytest_configure() -> None:
+    """Take SIGTERM as Ctrl-C: fixtures end what they started."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +85,16 @@ def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., Running
     for one in running:
         if one.process.poll() is None:
             one.stop()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A classic Spark session."""
+    from penstock.spark.session import start_session
+
+    session = start_session("tests", "local[2]", {"spark.sql.shuffle.partitions": "2"})
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -50,7 +50,11 @@ def compress(codec: int, data: bytes, *, xerial: bool = True) -> bytes:
         if not xerial:
             return raw
         return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(raw)) + raw
-    modules = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
+    if codec == 3:  # Kafka reads no frames whose blocks depend on each other
+        compressor = cramjam.lz4.Compressor(block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
+    modules = {1: cramjam.gzip, 4: cramjam.zstd}
     return bytes(modules[codec].compress(data)) if codec else data
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import io
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,16 +69,6 @@ class Unstoppable:
 
     def stop(self) -> None:
         """Do not."""
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A classic session."""
-    session = penstock.spark.session.start_session(
-        "tests", "local[2]", {"spark.sql.shuffle.partitions": "2"}
-    )
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -1,0 +1,194 @@
+"""One corpus, both doors: the gateway and Spark give the same verdict, reason and message.
+
+Each record goes through the gateway as a batch of its own, and past it to the broker, from
+where Spark reads it. The policies repeat what they were shown (as a digest), so a difference in
+what they see is a difference in what they say.
+"""
+
+import itertools
+import json
+import math
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.cluster import Cluster
+from penstock.policy import Header, Record
+from penstock.spark import judge, load_plan
+from penstock.spark.sources import client_options, read_range
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import CODECS, encode_batch
+
+# What the engine adds to a failure is a class's name, never the text of the exception.
+POLICIES = """
+import hashlib, json
+from penstock.policy import *
+
+def digest(*seen):
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+class Batch(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        for r in records:
+            if r.value is not None and r.value.startswith(b"\\x00"):
+                raise PolicyViolationException(
+                    "batch " + digest(r.timestamp, r.key, r.value, [tuple(h) for h in r.headers]))
+
+class Keyed(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if key == b"":
+            return InvalidRecordException(
+                f"{topic_partition.partition} {digest(key, value, [tuple(h) for h in headers])}")
+        if key == b"fail":
+            raise KeyError(value)
+
+class Json(RecordValidationPolicy):
+    def validate(self, topic, record):
+        seen = digest(record.key, record.value, [tuple(h) for h in record.headers])
+        if record.value is None:
+            if record.headers:
+                raise InvalidRecordException("tombstone " + seen)
+            return
+        document = json.loads(record.value)  # what it raises, it raises at both doors
+        if not isinstance(document, dict):
+            raise InvalidRecordException(f"{type(document).__name__} {seen}")
+        if document.get("refuse") is not None:
+            raise InvalidRecordException(str(document["refuse"]))
+"""
+PROPERTIES = {
+    "topics.parity-*.records.policy.class.name": "policies.Batch",
+    "topics.parity-*.records.policy.enabled": "true",
+    "record.validator.classes": "policies.Keyed",
+    "record.validation.policy.class.name": "policies.Json",
+    "topics.parity-*.record.validation.policy": "json",
+    "policy.workers": "1",
+}
+deep = b"[" * 500 + b"]" * 500
+VALUES = [
+    None, b"", b"{}", b"[]", b"null", b"NaN", b'{"a": NaN}', b'{"a": 1e999}', b"\xff\xfe", b"\x00",
+    b"\x00\x00\x00\x00\x01{}", b'{"a": "\xc3\xa4"}', b'{"a": "\xed\xa0\x80"}', b"\xef\xbb\xbf{}",
+    b'{"a": 1, "a": 2}', b"{" * 20, deep, b"[" * 100_000,
+    json.dumps({"big": "x" * 200_000}).encode(), b'{"n": ' + b"9" * 4000 + b"}",
+    b'{"n": ' + b"9" * 5000 + b"}", b'{"refuse": "plain"}',
+    '{"refuse": "Umlaut \u00e4, emoji \U0001f600, \u0000 and \u2028"}'.encode(),
+    json.dumps({"refuse": "long " * 1000}).encode(), json.dumps({"refuse": "\ud800"}).encode(),
+    json.dumps({"refuse": ""}).encode(), b"1", b'"text"', b"true",
+]  # fmt: skip
+HEADERS = [
+    (),
+    (Header("a", b"1"), Header("a", b"2")),
+    (Header("a", None), Header("", b"")),
+    (Header("\u00e4\U0001f600", b"\xff\x00"), Header("b" * 3000, b"c" * 3000)),
+]
+KEYS = [None, b"", b"k", b"fail", b"\xff" * 50]
+
+
+class Doors:
+    """Both doors with the same file."""
+
+    def __init__(self, spark, kafka, running, topic, admin):
+        self.spark, self.kafka, self.running, self._topic = spark, kafka, running, topic
+        self._through = topic("parity-through")
+        self.plan = load_plan(running.file)
+
+    def gateway(self, records, codecs):
+        """What the gateway answers for each record, alone in its batch."""
+        answers = []
+        with RawClient(self.running.broker_address()) as client:
+            for record, codec in zip(records, codecs, strict=True):
+                batch = encode_batch([record], codec=codec)
+                request = produce_request([(self._through, [(0, batch)])], version=9)
+                [answer] = produced(client.call(request)).values()
+                code = int(answer.error_code)
+                if code == 0:
+                    answers.append(("accepted", 0, None))
+                    continue
+                message = answer.error_message
+                if answer.record_errors:
+                    [error] = answer.record_errors
+                    message = error.batch_index_error_message
+                answers.append(("failed" if code == -1 else "refused", code, message))
+        return answers
+
+    def stored(self, records, codecs):
+        """What Spark's verdicts are on the same bytes, stored past the gateway."""
+        name = self._topic("parity-stored")
+        with RawClient(self.kafka.bootstrap_servers) as client:
+            for record, codec in zip(records, codecs, strict=True):
+                batch = encode_batch([record], codec=codec)
+                [answer] = produced(
+                    client.call(produce_request([(name, [(0, batch)])], version=9))
+                ).values()
+                assert int(answer.error_code) == 0, (codec, record)
+        properties = self.plan.configuration.upstream_properties
+        cluster = Cluster(properties, self.plan.path.parent)
+        bounds = cluster.bounds(cluster.topic(name))
+        options = client_options(properties, self.plan.path.parent)
+        df = read_range(
+            self.spark, options, name, {p: a for p, (a, _) in bounds.items()},
+            {p: b for p, (_, b) in bounds.items()},
+        )  # fmt: skip
+        rows = judge(df, self.plan).orderBy("offset").select("verdict.*").collect()
+        return [(row.outcome, row.code, row.message) for row in rows]
+
+
+@pytest.fixture
+def doors(spark, kafka, gateway, topic, admin):
+    return Doors(spark, kafka, gateway(PROPERTIES, POLICIES), topic, admin)
+
+
+def check(doors, records, codecs):
+    through, stored = doors.gateway(records, codecs), doors.stored(records, codecs)
+    for record, codec, one, other in zip(records, codecs, through, stored, strict=True):
+        assert one == other, (record, record.value and record.value[:40], codec)
+    return through
+
+
+def test_the_corpus(doors):
+    # Times that retention keeps; headers and keys go round with the values.
+    now = int(time.time() * 1000)
+    records, codecs = [], []
+    extras = itertools.cycle(itertools.product(HEADERS, KEYS))
+    for codec in CODECS:
+        for value in VALUES:
+            headers, key = next(extras)
+            records.append(Record(now + len(records), key, value, headers))
+            codecs.append(codec)
+        next(extras)
+    outcomes = {outcome for outcome, _, _ in check(doors, records, codecs)}
+    assert outcomes == {"accepted", "refused", "failed"}
+
+
+texts = st.text(max_size=8).filter(lambda text: "\x00" not in text)
+content = (
+    st.none() | st.binary(max_size=12) | st.sampled_from([v for v in VALUES if v and len(v) < 99])
+)
+generated = st.builds(
+    Record,
+    st.integers(0, 1000),
+    st.sampled_from(KEYS) | st.binary(max_size=4),
+    content
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(texts | st.just("refuse"), inner)
+        ),
+    ).map(lambda one: json.dumps(one).encode()),
+    st.lists(st.builds(Header, texts, st.none() | st.binary(max_size=4)), max_size=3).map(tuple),
+)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(generated, min_size=20, max_size=60), st.randoms(use_true_random=False))
+def test_whatever_is_produced(doors, records, random):
+    now = int(time.time() * 1000)
+    records = [record._replace(timestamp=now + record.timestamp) for record in records]
+    check(doors, records, [random.choice(list(CODECS)) for _ in records])
+
+
+def test_the_corpus_is_awkward():
+    assert math.isnan(json.loads("NaN"))
+    assert None in VALUES
+    assert max(len(v or b"") for v in VALUES) > 100_000

@@ -1,0 +1,121 @@
+"""What goes wrong is told in one line, with the right exit code, and leaves nothing behind."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from tests.spark.conftest import NO_BAD
+
+
+def filled(produce, topic, *values):
+    name = topic("in")
+    produce(name, [{"value": value} for value in values])
+    return name
+
+
+def test_a_policy_that_raises_or_exits_fails_its_record_only(command, configured, produce, topic):
+    name = filled(produce, topic, b"good", b"raise", b"sys.exit", b"good")
+    done = command("audit", configured(), "--topic", name, "--fail-over", "0.4")
+    assert done.code == 1
+    assert "2 accepted, 0 refused, 0 dropped, 2 failed" in done.out
+    assert "failed: ZeroDivisionError" in done.out
+
+
+@pytest.mark.parametrize("does", [b"os._exit", b"hang"])
+def test_a_policy_that_takes_the_process_along_ends_the_job(
+    spark, command, configured, produce, topic, tmp_path, does
+):
+    name = filled(produce, topic, b"good", does, b"good")
+    key = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
+    before = spark.conf.get(key)
+    spark.conf.set(key, "3")
+    try:
+        done = command("split", configured(), "--topic", name, "--accepted",
+                       f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip
+    finally:
+        spark.conf.set(key, before)
+    assert done.code == 3, done
+    expected = "a policy hangs" if does == b"hang" else "a policy ended its process"
+    assert expected in done.err, done.err
+    assert done.err.count("\n") == 1, done.err
+    assert not list(tmp_path.glob("a*")) + list(tmp_path.glob("d*"))
+
+
+def test_topics_that_are_not_there(command, configured):
+    done = command("audit", configured(), "--topic", "nowhere")
+    assert (done.code, "there is no topic nowhere" in done.err) == (2, True)
+
+
+def test_a_cluster_that_is_not_there(command, configured):
+    done = command("audit", configured(), "--topic", "t", "--bootstrap-server", "127.0.0.1:1")
+    assert (done.code, "cannot be reached" in done.err) == (3, True), done
+
+
+def test_records_that_are_gone_meanwhile(command, configured, produce, topic, admin, monkeypatch):
+    """Offsets are looked up, then retention takes the records away."""
+    from confluent_kafka import TopicPartition
+
+    from penstock.cluster import Cluster
+
+    name = filled(produce, topic, *[b"good"] * 10)
+    bounds = Cluster.bounds
+
+    def then_delete(self, described):
+        found = bounds(self, described)
+        for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
+            future.result(10)
+        return found
+
+    monkeypatch.setattr(Cluster, "bounds", then_delete)
+    done = command("audit", configured(), "--topic", name)
+    assert done.code == 3, done
+    assert "no longer there" in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "told"),
+    [
+        (lambda folder, rows: "none", 2, "no files of that name"),
+        (lambda folder, rows: rows(b"x").drop("value", "offset"), 2, "no column value, offset"),
+        (lambda folder, rows: rows(b"x").withColumn("key", F.col("topic")), 2, "column key is string"),
+        (lambda folder, rows: "text.parquet", 2, "not Parquet"),
+        (lambda folder, rows: "text.json", 3, "not JSON with Kafka's columns"),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_records(command, configured, rows, tmp_path, make, code, told):
+    made = make(tmp_path, rows)
+    path = tmp_path / (made if isinstance(made, str) else "in")
+    if not isinstance(made, str):
+        made.write.parquet(str(path))
+    elif made != "none":
+        path.write_text("no JSON at all")
+    done = command("audit", configured(), "--input", path)
+    assert (done.code, told in done.err) == (code, True), done
+
+
+def test_a_plan_that_does_not_load(command, configured, topic):
+    file = configured({**NO_BAD, "record.validation.policy.class.name": "policies.Missing"})
+    done = command("audit", file, "--topic", topic())
+    assert (done.code, "has no class Missing" in done.err) == (2, True), done
+
+
+def test_a_plan_that_loads_here_and_not_on_the_executors(command, configured, produce, topic):
+    policies = """
+import os
+from penstock.policy import *
+class NoBad(RecordValidationPolicy):
+    def configure(self, configs):
+        if "SPARK_REUSE_WORKER" in os.environ: raise OSError("no such registry")
+    def validate(self, topic, record): pass
+"""
+    done = command("audit", configured(NO_BAD, policies), "--topic",
+                   filled(produce, topic, b"x"))  # fmt: skip
+    assert done.code == 3, done
+    assert "cannot be loaded on the executors" in done.err
+    assert "no such registry" in done.err
+
+
+def test_a_dead_letter_that_is_too_large(command, configured, produce, topic):
+    name, good = filled(produce, topic, b"bad" + b"x" * 900_000), topic()
+    dead = topic("dead", **{"max.message.bytes": "10000"})
+    done = command("split", configured(), "--topic", name, "--accepted", good, "--rejected", dead)
+    assert (done.code, "too large" in done.err) == (3, True), done
