@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
+from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
@@ -122,10 +123,10 @@ def main() -> None:
         (Path(folder) / "json_schema.py").write_bytes(
             (ROOT / "examples" / "policies" / "json_schema.py").read_bytes()
         )
-        run(kafka, admin, file, count, options.rounds)
+        run(admin, file, count, options.rounds)
 
 
-def run(kafka: LocalKafka, admin: AdminClient, file: Path, count: int, rounds: int) -> None:
+def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
     """Measure."""
     spark = start_session("bench", "local[2]", {})
     memory = Memory()
@@ -151,8 +152,6 @@ def run(kafka: LocalKafka, admin: AdminClient, file: Path, count: int, rounds: i
     def identity_copy() -> None:
         [name] = targets("copy")
         doors = {"all": Place(name, is_folder=False)}
-        from pyspark.sql import functions as F
-
         copied = read().withColumn("door", F.lit("all"))
         Doors(spark, doors, options, {name: PARTITIONS}).write(copied)
         admin.delete_topics([name])[name].result(30)

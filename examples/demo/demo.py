@@ -1,16 +1,20 @@
 """The main job, end to end: `make demo`.
 
 Starts a Kafka and the gateway in front of it, produces orders through the gateway with
-confluent-kafka, shows what was refused and why, then asks the broker itself what is stored.
+confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. Then
+the second door, on Spark: see history.py.
 """
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import history
 import structlog
 import uvloop
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -31,7 +35,7 @@ upstream.bootstrap.servers={kafka}
 listeners=PLAINTEXT://127.0.0.1:{port}
 record.validator.classes=key_required.KeyRequired
 record.validation.policy.class.name=json_schema.JsonSchema
-topics.orders.record.validation.policy=order.schema.json
+topics.orders*.record.validation.policy=order.schema.json
 json.schema.folder={here}
 """
 say = Console(highlight=False, width=100).print
@@ -186,11 +190,18 @@ def main() -> int:
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    # Ended from outside, everything that was started ends in order too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report = Path(os.environ.get("PENSTOCK_CACHE", ".cache")) / "demo-report"
     say("starting Kafka ...")
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         proved = uvloop.run(run(kafka.bootstrap_servers, Path(folder)))
-    say("everything is stopped.")
-    return 0 if proved else 1
+        file = Path(folder) / "penstock.properties"
+        checks = history.run(kafka.bootstrap_servers, file, report)
+        for what, holds in checks.items():
+            say("[green]yes[/]" if holds else "[red]NO [/]", what)
+    say(f"the audit's report stays in {report / 'report.html'}; everything is stopped.")
+    return 0 if proved and all(checks.values()) else 1
 
 
 if __name__ == "__main__":

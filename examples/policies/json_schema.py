@@ -33,8 +33,8 @@ class JsonSchema(RecordValidationPolicy):
             document = loads(value)
         except JSONDecodeError:
             raise InvalidRecordException("the value is not JSON") from None
-        validator = self._validators[topic.validation_policy]
-        if not validator.is_valid(document):
+        fits, validator = self._validators[topic.validation_policy]
+        if not fits(document):
             error = next(validator.iter_errors(document))
             # Which rule, and where; not error.message, which quotes the value.
             place = "".join(f"/{step}" for step in error.instance_path) or "the value"
@@ -43,7 +43,7 @@ class JsonSchema(RecordValidationPolicy):
 
 
 class _Validators(dict):
-    """A validator for each schema file, loaded when it is first asked for."""
+    """For each schema file its `is_valid` and its validator, loaded when first asked for."""
 
     def __init__(self, folder):
         super().__init__()
@@ -51,5 +51,6 @@ class _Validators(dict):
 
     def __missing__(self, name):
         schema = loads((self._folder / name).read_bytes())
-        self[name] = validator = jsonschema_rs.validator_for(schema)
-        return validator
+        validator = jsonschema_rs.validator_for(schema)
+        self[name] = found = (validator.is_valid, validator)
+        return found

@@ -3,11 +3,15 @@
 import json
 import time
 from collections import Counter
+from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema_rs
 import pytest
 
 from tests.spark.conftest import NO_BAD
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
 
 
 def records(count, bad_every, start_ms):
@@ -38,6 +42,7 @@ def test_counts_are_the_truth(command, configured, produce, topic, tmp_path, bad
 
     assert done.code == (1 if share > 0.05 else 0), done
     report = json.loads((tmp_path / "r" / "report.json").read_text())
+    jsonschema_rs.validator_for(json.loads(SCHEMA.read_text())).validate(report)
     assert (report["judged"], report["refused"]) == (3000, len(bad))
     assert report["accepted"] == 3000 - len(bad)
     assert (report["dropped"], report["failed"]) == (0, 0)

@@ -111,11 +111,13 @@ def audit(df: DataFrame, plan: RecordPlan, *, other: RecordPlan | None = None) -
         The counts. Exact, but that reasons beyond the `REASONS_MAX` most frequent ones are
         counted together.
     """
-    groups = _grouped(df, plan, other)
-    groups.persist()
+    groups = _grouped(df, plan, other).persist()
     try:
         result = Audit()
-        for row in _bounded(groups).toLocalIterator():
+        rows = groups.limit(_GROUPS_MAX + 1).collect()
+        if len(rows) > _GROUPS_MAX:
+            rows = _bounded(groups).collect()
+        for row in rows:
             _add(result, row, compared=other is not None)
     finally:
         groups.unpersist()
@@ -167,8 +169,6 @@ def _key_prefix() -> Column:
 
 def _bounded(groups: DataFrame) -> DataFrame:
     """Merge what a driver should not hold: texts of rare reasons, rare header keys and prefixes."""
-    if groups.count() <= _GROUPS_MAX:
-        return groups
     reasons = ["outcome", "policy", "code", "message"]
     kept = (
         groups.where("outcome != 'accepted'")

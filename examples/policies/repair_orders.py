@@ -1,0 +1,33 @@
+"""KIP-905: orders repaired on their way back: `penstock redrive --with repair_orders.RepairOrders`.
+
+An amount that was sent as text becomes a number, and a record without a key gets its customer
+as key. What cannot be repaired without guessing is left as it is.
+"""
+
+import orjson
+
+from penstock.policy import ProduceRequestInterceptor, ProduceRequestInterceptorResult
+
+
+class RepairOrders(ProduceRequestInterceptor):
+    """Repairs what can be repaired without guessing."""
+
+    def interceptor_topic_pattern(self):
+        return "^orders"
+
+    def process_record(self, key, value, topic, partition, headers):
+        try:
+            order = orjson.loads(value or b"")
+        except orjson.JSONDecodeError:
+            return ProduceRequestInterceptorResult(key, value)
+        if not isinstance(order, dict):
+            return ProduceRequestInterceptorResult(key, value)
+        if isinstance(order.get("amount"), str):
+            try:
+                order["amount"] = float(order["amount"])
+            except ValueError:
+                return ProduceRequestInterceptorResult(key, value)
+            value = orjson.dumps(order)
+        if key is None and "customer" in order:
+            key = str(order["customer"]).encode()
+        return ProduceRequestInterceptorResult(key, value)
