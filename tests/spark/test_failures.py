@@ -1,5 +1,10 @@
 """What goes wrong is told in one line, with the right exit code, and leaves nothing behind."""
 
+import os
+import resource
+import subprocess
+import sys
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -119,3 +124,35 @@ def test_a_dead_letter_that_is_too_large(command, configured, produce, topic):
     dead = topic("dead", **{"max.message.bytes": "10000"})
     done = command("split", configured(), "--topic", name, "--accepted", good, "--rejected", dead)
     assert (done.code, "too large" in done.err) == (3, True), done
+
+
+def test_no_space_left(configured, produce, topic, tmp_path):
+    """A limit on the size of files stands in for a full disk."""
+    name = topic("in")
+    produce(name, [{"value": os.urandom(500_000)} for _ in range(80)])
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "split", str(configured()), "--topic", name,
+         "--accepted", f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}",
+         "--master", "local[2]"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 2**20, 20 * 2**20)),
+        capture_output=True, text=True, check=False, timeout=150,
+    )  # fmt: skip
+    assert done.returncode == 3, done
+    assert "no space left" in done.stderr, done.stderr
+    assert not list(tmp_path.glob("a*")) + list(tmp_path.glob("d*"))
+
+
+@pytest.mark.parametrize("to", ["topics", "folders"])
+def test_nothing_to_do_is_no_failure(command, configured, topic, spark, tmp_path, to):
+    name, good, dead = topic("in", 3), topic("good"), topic("dead")
+    places = (
+        (good, dead) if to == "topics" else (f"path:{tmp_path / 'a'}", f"path:{tmp_path / 'd'}")
+    )
+    done = command("split", configured(), "--topic", name, "--accepted", places[0],
+                   "--rejected", places[1])  # fmt: skip
+    assert done.code == 0, done
+    assert "0 accepted, 0 refused" in done.out
+    if to == "folders":
+        assert spark.read.parquet(str(tmp_path / "d")).count() == 0
+        done = command("audit", configured(), "--input", tmp_path / "a", "--fail-over", "0")
+        assert (done.code, "0 records judged" in done.out) == (0, True)

@@ -109,11 +109,16 @@ class Job:
         """Load a plan that knows the ids of some topics."""
         from penstock.spark.plan import load_plan  # noqa: PLC0415
 
-        return load_plan(
+        plan = load_plan(
             file or self._options.file,
             topic_ids={topic.name: topic.topic_id for topic in topics},
             records_policy_batch=self._options.records_policy_batch,
         )
+        for topic in topics:
+            if not plan.judges(topic.name):
+                print(f"warning: no policy of {plan.path} judges topic {topic.name}",
+                      file=sys.stderr)  # fmt: skip
+        return plan
 
     def check_source(self) -> None:
         """See that there is one source."""

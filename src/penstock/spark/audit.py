@@ -159,7 +159,7 @@ def _header_keys(df: DataFrame) -> Column:
 
 
 def _key_prefix() -> Column:
-    """The letters a key begins with: enough to tell producers apart, too little to tell people."""
+    """The letters that a key begins with: what producers often tell their records apart by."""
     key = F.col("key")
     text = F.regexp_extract(F.decode(F.substring(key, 1, 16), "ISO-8859-1"), _PREFIX, 0)
     return F.when(key.isNull(), F.lit("(no key)")).otherwise(

@@ -33,7 +33,10 @@ _TROUBLES: Final = (
         re.compile(r"Python worker exited unexpectedly|Python worker failed to connect"),
         "a policy ended its process (a crash, os._exit or too little memory)",
     ),
-    (re.compile(r"No space left on device"), "no space left on the device that is written to"),
+    (
+        re.compile(r"No space left on device|File too large|Disk quota exceeded"),
+        "no space left on the device that is written to, or a quota is used up",
+    ),
     (
         re.compile(r"RecordTooLargeException"),
         "a record with its headers is too large for the topic",

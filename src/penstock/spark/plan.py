@@ -68,6 +68,10 @@ class RecordPlan:
         """Whether records can be changed or dropped."""
         return bool(Plan(self.configuration).names[INTERCEPTORS])
 
+    def judges(self, topic: str) -> bool:
+        """Tell whether a topic can have a policy or an interceptor."""
+        return self.has_interceptors or Plan(self.configuration).for_topic(topic) is not None
+
     def interceptors_only(self) -> RecordPlan:
         """Give the plan without policies that refuse.
 
