@@ -157,14 +157,14 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
         admin.delete_topics([name])[name].result(30)
 
     def run_audit() -> None:
-        result = audit(read(), plan)
+        result = audit(read(), plan, topic="orders")
         assert (result.judged, result.outcomes["refused"]) == (count, count // 20), result.outcomes
 
     def run_split() -> None:
         good, dead = targets("good", "dead")
         places = {ACCEPTED: Place(good, is_folder=False), REJECTED: Place(dead, is_folder=False)}
         doors = Doors(spark, places, options, {good: PARTITIONS, dead: PARTITIONS})
-        counts = split(read(), plan, doors)
+        counts = split(read(), plan, doors, topic="orders")
         assert counts["refused"] == count // 20
         for name in (good, dead):
             admin.delete_topics([name])[name].result(30)

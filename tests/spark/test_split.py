@@ -102,6 +102,7 @@ def test_one_door_a_topic_the_other_a_folder(command, configured, produce, topic
     done = command("split", configured(), "--topic", source, "--accepted", good,
                    "--rejected", f"path:{tmp_path / 'dead'}")  # fmt: skip
     assert done.code == 0, done
+    assert "270 accepted, 30 refused" in done.out
     assert len(read_topic(kafka.bootstrap_servers, good)) == 270
     assert spark.read.parquet(str(tmp_path / "dead")).count() == 30
 

@@ -42,6 +42,14 @@ def test_topics_without_a_policy_and_records_without_a_topic(rows, plan):
     assert [v[0] for v in verdicts(judge(df, plan(only_t)))] == ["refused", "accepted", "failed"]
 
 
+def test_the_one_topic_of_all_records_needs_no_column(rows, plan):
+    only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
+    del only_t["topics.*.record.validation.policy"]
+    df = rows(b"bad", {"value": b"bad", "partition": 1}).drop("topic")
+    assert [v[0] for v in verdicts(judge(df, plan(only_t), topic="t"))] == ["refused"] * 2
+    assert [v[0] for v in verdicts(apply(df, plan(only_t), topic="u"))] == ["accepted"] * 2
+
+
 def test_partitions_headers_and_ids_reach_the_policy(rows, plan):
     import uuid
 

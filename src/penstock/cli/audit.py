@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         between = running.range(topic) if topic else {}
         df = running.read(topic, between)
         with JobProgress(running.spark, f"judging {options.topic or options.input}"):
-            result = audit(df, plan, other=other)
+            result = audit(df, plan, other=other, topic=options.topic)
             if options.show_payloads:
                 with_payloads(df, result)
         about = About(

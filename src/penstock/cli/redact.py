@@ -41,6 +41,6 @@ def run(options: argparse.Namespace) -> int:
         doors.check_new()
         df = running.read(topic, between)
         with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
-            counts = redact(df, plan, doors, to_topic=not target.is_folder)
+            counts = redact(df, plan, doors, to_topic=not target.is_folder, topic=options.topic)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return 1 if counts["failed"] else 0

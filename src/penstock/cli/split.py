@@ -67,7 +67,7 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     doors.check_new()
     df = running.read(topic, between)
     with JobProgress(running.spark, f"splitting {options.topic or options.input}"):
-        counts = split(df, plan, doors)
+        counts = split(df, plan, doors, topic=options.topic)
     print(f"{options.topic or options.input}: {show_counts(counts)}")
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
     if not (options.accepted.is_folder and options.rejected.is_folder):
@@ -88,6 +88,7 @@ def _stream(options: argparse.Namespace, running: Job) -> int:
         plan,
         doors,
         options.checkpoint,
+        topic=topic.name,
         available_now=options.available_now,
         on_batch=_report,
     )

@@ -99,19 +99,26 @@ class Audit:
         return short / self.judged if self.judged else 0.0
 
 
-def audit(df: DataFrame, plan: RecordPlan, *, other: RecordPlan | None = None) -> Audit:
+def audit(
+    df: DataFrame,
+    plan: RecordPlan,
+    *,
+    other: RecordPlan | None = None,
+    topic: str | None = None,
+) -> Audit:
     """Judge records and count what came of them, in one pass.
 
     Args:
         df: Kafka's columns.
         plan: The plan whose verdicts are counted.
         other: A plan to compare it with.
+        topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:
         The counts. Exact, but that reasons beyond the `REASONS_MAX` most frequent ones are
         counted together.
     """
-    groups = _grouped(df, plan, other).persist()
+    groups = _grouped(df, plan, other, topic).persist()
     try:
         result = Audit()
         rows = groups.limit(_GROUPS_MAX + 1).collect()
@@ -124,10 +131,12 @@ def audit(df: DataFrame, plan: RecordPlan, *, other: RecordPlan | None = None) -
     return result
 
 
-def _grouped(df: DataFrame, plan: RecordPlan, other: RecordPlan | None) -> DataFrame:
-    judged = judge(df, plan)
+def _grouped(
+    df: DataFrame, plan: RecordPlan, other: RecordPlan | None, topic: str | None
+) -> DataFrame:
+    judged = judge(df, plan, topic=topic)
     if other is not None:
-        judged = judge(judged.withColumnRenamed("verdict", "first"), other)
+        judged = judge(judged.withColumnRenamed("verdict", "first"), other, topic=topic)
         judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
     verdict = F.col("verdict")
     short = verdict["outcome"] != "accepted"

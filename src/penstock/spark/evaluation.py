@@ -47,14 +47,13 @@ class Evaluator:
         self._policies = Policies(configuration, self._topics.names)
         self._chains: dict[str, Chain | Verdict] = {}
 
-    def judge(self, arrays: Arrays, names: Sequence[str]) -> pa.StructArray:
-        """Give the verdicts about a batch."""
-        return verdict_array(len(arrays[0]), self._decide(arrays, names)[0])
+    def judge(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
+        """Give the verdicts about a batch; `topic` where there is no column of it."""
+        return verdict_array(len(columns["partition"]), self._decide(columns, topic)[0])
 
-    def apply(self, arrays: Arrays, names: Sequence[str]) -> pa.StructArray:
+    def apply(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
         """Give the verdicts about a batch, and what became of key and value."""
-        columns = dict(zip(names, arrays, strict=True))
-        verdicts, replaced = self._decide(arrays, names)
+        verdicts, replaced = self._decide(columns, topic)
         keys, values = columns["key"], columns["value"]
         if replaced:
             new_keys, new_values = keys.to_pylist(), values.to_pylist()
@@ -62,7 +61,7 @@ class Evaluator:
                 new_keys[start : start + len(some_keys)] = some_keys
                 new_values[start : start + len(some_values)] = some_values
             keys, values = pa.array(new_keys, pa.binary()), pa.array(new_values, pa.binary())
-        verdict = verdict_array(len(arrays[0]), verdicts)
+        verdict = verdict_array(len(keys), verdicts)
         return pa.StructArray.from_arrays([verdict, keys, values], ["verdict", "key", "value"])
 
     def close(self) -> None:
@@ -71,13 +70,13 @@ class Evaluator:
             sys.stderr.write(f"close() failed: {complaint}\n")
 
     def _decide(
-        self, arrays: Arrays, names: Sequence[str]
+        self, columns: dict[str, pa.Array], one_topic: str | None
     ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, Replaced]]]:
-        columns = dict(zip(names, arrays, strict=True))
         rows = Rows(columns)
         verdicts: list[tuple[int, Verdict]] = []
         replaced = []
-        for start, end, topic, partition in runs(columns["topic"], columns["partition"]):
+        topics = columns["topic"] if one_topic is None else one_topic
+        for start, end, topic, partition in runs(topics, columns["partition"]):
             chain = self._chain(topic)
             if not isinstance(chain, Chain):
                 verdicts += ((row, chain) for row in range(start, end))
@@ -113,29 +112,35 @@ class Evaluator:
 
 
 def verdicts(
-    plan: RecordPlan, names: Sequence[str], *, replacing: bool
+    plan: RecordPlan, names: Sequence[str], *, replacing: bool, topic: str | None
 ) -> Callable[[Iterator[Arrays]], Iterator[pa.Array]]:
     """Make the function that Spark calls once in each task.
 
     Args:
         plan: The policies.
-        names: The columns that come, in their order; `topic` and `partition` among them.
+        names: The columns that come, in their order; `partition` among them, and `topic`
+            unless `topic` is given.
         replacing: Whether keys and values are asked for besides the verdicts.
+        topic: The one topic of all records.
     """
 
     def evaluate(batches: Iterator[Arrays]) -> Iterator[pa.Array]:
-        return _evaluated(batches, plan, names, replacing)
+        return _evaluated(batches, plan, names, replacing, topic)
 
     return evaluate
 
 
 def _evaluated(
-    batches: Iterator[Arrays], plan: RecordPlan, names: Sequence[str], replacing: bool
+    batches: Iterator[Arrays],
+    plan: RecordPlan,
+    names: Sequence[str],
+    replacing: bool,
+    topic: str | None,
 ) -> Iterator[pa.Array]:
     evaluator = _of_this_process(plan)
     judge = evaluator.apply if replacing else evaluator.judge
     for arrays in batches:
-        yield judge(arrays, names)
+        yield judge(dict(zip(names, arrays, strict=True)), topic)
     if not os.environ.get("SPARK_REUSE_WORKER"):
         _close_all()
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 REWRITTEN = "rewritten"
 
 
-def redact(df: DataFrame, plan: RecordPlan, doors: Doors, *, to_topic: bool) -> Mapping[str, int]:
+def redact(
+    df: DataFrame, plan: RecordPlan, doors: Doors, *, to_topic: bool, topic: str | None = None
+) -> Mapping[str, int]:
     """Run the interceptors over records and write what they leave.
 
     Policies of other proposals are not asked. Dropped records are left out, and so are those
@@ -35,13 +37,14 @@ def redact(df: DataFrame, plan: RecordPlan, doors: Doors, *, to_topic: bool) -> 
         doors: With the door `REWRITTEN`.
         to_topic: Keep the original timestamp in a header, because Spark's sink stamps
             records anew.
+        topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:
         How many records had each outcome.
     """
     df = df.select(*(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
                      for n, t in COLUMNS.items()))  # fmt: skip
-    frame, counts = counted(apply(df, plan), F.col("verdict.outcome"), OUTCOMES)
+    frame, counts = counted(apply(df, plan, topic=topic), F.col("verdict.outcome"), OUTCOMES)
     columns = {"door": F.lit(REWRITTEN)}
     if to_topic:
         columns["headers"] = with_header(own_headers(), TIMESTAMP, in_ms(F.col("timestamp")))

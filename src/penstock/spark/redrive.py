@@ -69,7 +69,7 @@ def redrive(
         F.col("key").alias(_ORIGINALS[0]),
         F.col("value").alias(_ORIGINALS[1]),
     )  # fmt: skip
-    judged = apply(df, plan)
+    judged = apply(df, plan, topic=target)
     outcome = F.col("verdict.outcome")
     # A target that is dead-lettered again and again carries its count along.
     tried = F.col("replays") + 1

@@ -39,16 +39,22 @@ class Run(NamedTuple):
     partition: int
 
 
-def runs(topics: pa.Array, partitions: pa.Array) -> Iterator[Run]:
-    """Cut rows where topic or partition changes."""
-    if not len(topics):
+def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[Run]:
+    """Cut rows where topic or partition changes.
+
+    Args:
+        topics: Of each row, or the one of all of them.
+        partitions: Of each row.
+    """
+    if not len(partitions):
         return
-    topic_runs = pc.run_end_encode(topics)
-    partition_runs = pc.run_end_encode(pc.fill_null(partitions, -1))
-    ends = sorted({*topic_runs.run_ends.to_pylist(), *partition_runs.run_ends.to_pylist()})
-    for start, end in pairwise([0, *ends]):
+    ends = set(pc.run_end_encode(pc.fill_null(partitions, -1)).run_ends.to_pylist())
+    if not isinstance(topics, str):
+        ends.update(pc.run_end_encode(topics).run_ends.to_pylist())
+    for start, end in pairwise([0, *sorted(ends)]):
+        topic = topics if isinstance(topics, str) else topics[start].as_py()
         partition = partitions[start].as_py()
-        yield Run(start, end, topics[start].as_py(), -1 if partition is None else partition)
+        yield Run(start, end, topic, -1 if partition is None else partition)
 
 
 class Rows:

@@ -6,7 +6,6 @@ column `door` with the name of one of the places.
 
 from __future__ import annotations
 
-import uuid
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,27 +69,21 @@ class Doors:
                     f"{folder} holds files already; name a new folder, or remove it"
                 )
 
-    def write(self, frame: DataFrame) -> None:
-        """Write each record through its door, once; folders appear when they are complete."""
-        if self._folders and self._topics:
-            frame = frame.persist()
-        try:
-            if self._topics:
-                self._write_topics(frame)
-            if self._folders:
-                self._write_folders(frame, "")
-        finally:
-            frame.unpersist()
+    def write(self, frame: DataFrame, *, batch: int | None = None) -> None:
+        """Write each record through its door, once; folders appear when they are complete.
 
-    def write_batch(self, frame: DataFrame, number: int) -> None:
-        """Write one micro-batch of a stream: in folders it replaces what it wrote before."""
+        Args:
+            frame: The records.
+            batch: The number of a stream's micro-batch. In a folder it gets a folder of its
+                own, which replaces what an interrupted attempt left.
+        """
         if self._folders and self._topics:
             frame = frame.persist()
         try:
             if self._topics:
                 self._write_topics(frame)
             if self._folders:
-                self._write_folders(frame, f"/batch={number}")
+                self._write_folders(frame, "" if batch is None else f"/batch={batch}")
         finally:
             frame.unpersist()
 
@@ -119,10 +112,10 @@ class Doors:
     def _write_folders(self, frame: DataFrame, below: str) -> None:
         """Write to a folder of its own first, then give each door's part its name."""
         some = frame.where(F.col("door").isin(*self._folders)) if self._topics else frame
-        staging = f"{next(iter(self._folders.values())).rstrip('/')}.{uuid.uuid4().hex}.incomplete"
+        staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
         staged, files = self._hadoop(staging)
         try:
-            some.select(*_ROW, "door").write.partitionBy("door").parquet(staging)
+            some.select(*_ROW, "door").write.partitionBy("door").mode("overwrite").parquet(staging)
             for door, folder in self._folders.items():
                 written = self._complete(files, f"{staging}/door={door}")
                 if door in self._appended:

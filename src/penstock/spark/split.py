@@ -25,16 +25,24 @@ ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")
 
 
-def split(df: DataFrame, plan: RecordPlan, doors: Doors) -> Mapping[str, int]:
+def split(
+    df: DataFrame, plan: RecordPlan, doors: Doors, *, topic: str | None = None
+) -> Mapping[str, int]:
     """Judge records and write each through its door, in one pass.
 
     Accepted records are written as interceptors left them, dead letters as they were, with
     headers that say where they were and why. What an interceptor dropped is not written.
 
+    Args:
+        df: Kafka's columns.
+        plan: The policies.
+        doors: With the doors `ACCEPTED` and `REJECTED`.
+        topic: The one topic of all records, where it is known; see `judge`.
+
     Returns:
         How many records had each outcome.
     """
-    frame, counts = counted(_judged(df, plan), F.col("verdict.outcome"), OUTCOMES)
+    frame, counts = counted(_judged(df, plan, topic), F.col("verdict.outcome"), OUTCOMES)
     doors.write(_with_doors(frame))
     return counts.get
 
@@ -45,6 +53,7 @@ def split_stream(
     doors: Doors,
     checkpoint: str,
     *,
+    topic: str,
     available_now: bool,
     on_batch: Callable[[int, Mapping[str, int]], None],
 ) -> StreamingQuery:
@@ -59,13 +68,14 @@ def split_stream(
         plan: The policies.
         doors: Where records go.
         checkpoint: The folder that remembers how far the stream has come.
+        topic: The topic that is read.
         available_now: Stop at what is there now.
         on_batch: Told each finished micro-batch's number and counts.
     """
 
     def write(frame: DataFrame, number: int) -> None:
-        judged, counts = counted(_judged(frame, plan), F.col("verdict.outcome"), OUTCOMES)
-        doors.write_batch(_with_doors(judged), number)
+        judged, counts = counted(_judged(frame, plan, topic), F.col("verdict.outcome"), OUTCOMES)
+        doors.write(_with_doors(judged), batch=number)
         on_batch(number, counts.get)
 
     writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
@@ -74,13 +84,13 @@ def split_stream(
     return writer.start()
 
 
-def _judged(df: DataFrame, plan: RecordPlan) -> DataFrame:
+def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
     df = df.select(*(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
                      for n, t in COLUMNS.items()))  # fmt: skip
     if not plan.has_interceptors:
-        return apply(df, plan)
+        return apply(df, plan, topic=topic)
     keeping = {kept: F.col(name) for kept, name in zip(_ORIGINALS, ("key", "value"), strict=True)}
-    return apply(df.withColumns(keeping), plan)
+    return apply(df.withColumns(keeping), plan, topic=topic)
 
 
 def _with_doors(judged: DataFrame) -> DataFrame:

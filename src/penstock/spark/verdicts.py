@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
     from penstock.spark.plan import RecordPlan
 
-_ALWAYS: Final = ("topic", "partition")
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
 _WHOLE: Final = 2**31 - 1
 
 
-def judge(df: DataFrame, plan: RecordPlan) -> DataFrame:
+def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
     """Add the verdict on each record.
 
     Every record is judged once in a job, by the chain that the gateway would run. Works on
@@ -32,6 +31,8 @@ def judge(df: DataFrame, plan: RecordPlan) -> DataFrame:
             `partition` (int), and what the policies look at of `key`, `value` (binary),
             `timestamp`, and `headers` (read with `includeHeaders`).
         plan: From `load_plan`.
+        topic: The one topic of all records, where it is known: its column is not brought to
+            Python then, which is a tenth faster.
 
     Returns:
         The frame with one more column, `verdict`: a struct of `outcome` (`accepted`,
@@ -41,15 +42,16 @@ def judge(df: DataFrame, plan: RecordPlan) -> DataFrame:
     Raises:
         ConfigurationError: A column that the policies need is missing.
     """
-    return df.withColumn("verdict", _evaluated(df, plan, replacing=False))
+    return df.withColumn("verdict", _evaluated(df, plan, topic, replacing=False))
 
 
-def apply(df: DataFrame, plan: RecordPlan) -> DataFrame:
+def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
     """Add the verdict on each record, and put what interceptors made of it in its place.
 
     Args:
         df: As for `judge`, with `key` and `value` in any case.
         plan: From `load_plan`.
+        topic: As for `judge`.
 
     Returns:
         The frame with `key` and `value` as the interceptors (KIP-905) left them (null where
@@ -59,8 +61,8 @@ def apply(df: DataFrame, plan: RecordPlan) -> DataFrame:
         ConfigurationError: A column that the policies need is missing.
     """
     if not plan.has_interceptors:
-        return judge(df, plan)
-    result = df.withColumn("verdict", _evaluated(df, plan, replacing=True))
+        return judge(df, plan, topic=topic)
+    result = df.withColumn("verdict", _evaluated(df, plan, topic, replacing=True))
     return result.withColumns(
         {
             "key": F.col("verdict.key"),
@@ -83,23 +85,24 @@ def close_policies(spark: SparkSession, *, workers: int) -> None:
     tasks.mapInArrow(evaluation.close_in_worker, "id long").count()
 
 
-def _evaluated(df: DataFrame, plan: RecordPlan, *, replacing: bool) -> Column:
+def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:
+    always = ("topic", "partition") if topic is None else ("partition",)
     wanted = dict(plan.columns)
     if replacing:
         wanted |= {"key": _WHOLE, "value": _WHOLE}
-    missing = [name for name in (*_ALWAYS, *wanted) if name not in df.columns]
+    missing = [name for name in (*always, *wanted) if name not in df.columns]
     if missing:
         raise ConfigurationError(
             f"{plan.path}: the records have no column {', '.join(missing)}, which the policies "
             f"look at; there are {', '.join(df.columns)}"
             + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
         )
-    arguments = [F.col(name) for name in _ALWAYS]
+    arguments = [F.col(name) for name in always]
     for name, most in wanted.items():
         column = F.col(name)
         # Policies that look at the first bytes only are brought no more of them.
         arguments.append(F.substring(column, 1, most) if most < _WHOLE else column)
-    evaluate = evaluation.verdicts(plan, (*_ALWAYS, *wanted), replacing=replacing)
+    evaluate = evaluation.verdicts(plan, (*always, *wanted), replacing=replacing, topic=topic)
     function: Any = arrow_udf(
         evaluate,  # type: ignore[call-overload]
         _APPLIED_TYPE if replacing else VERDICT_TYPE,
