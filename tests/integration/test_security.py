@@ -65,8 +65,7 @@ def files(tmp_path_factory):
     return Files(tmp_path_factory.mktemp("certificates"))
 
 
-@pytest.fixture(scope="module")
-def secured(files):
+def secure_kafka(files: Files) -> LocalKafka:
     """A Kafka with SASL_SSL and ACLs: `admin` may do everything, others what they are told."""
     plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
     scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -84,7 +83,12 @@ def secured(files):
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
     }
-    with LocalKafka(protocol="SASL_SSL", properties=properties) as running:
+    return LocalKafka(protocol="SASL_SSL", properties=properties)
+
+
+@pytest.fixture(scope="module")
+def secured(files):
+    with secure_kafka(files) as running:
         yield running
 
 

@@ -1,0 +1,43 @@
+"""The Spark commands against a cluster that demands TLS and SASL, by the keys of the file."""
+
+import pytest
+
+from tests.conftest import create_topic
+from tests.integration.test_security import Files, as_client, produce, secure_kafka
+from tests.spark.conftest import NO_BAD
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+def test_audit_and_split(command, configured, files, tmp_path):
+    from confluent_kafka.admin import AdminClient
+
+    with secure_kafka(files) as kafka:
+        settings = as_client(kafka.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+        for name in ("in", "good", "dead"):
+            create_topic(AdminClient(settings), name)
+        for value in (b"good", b"bad"):
+            assert produce(settings, "in", value) == ""
+        file = configured(
+            {
+                **NO_BAD,
+                "upstream.bootstrap.servers": kafka.bootstrap_servers,
+                "upstream.security.protocol": "SASL_SSL",
+                "upstream.ssl.truststore.location": files.trust,
+                "upstream.sasl.mechanism": "PLAIN",
+                "upstream.sasl.jaas.config": (
+                    f'{PLAIN} required username="admin" password="a-secret";'
+                ),
+            }
+        )
+        done = command("audit", file, "--topic", "in")
+        assert "1 accepted, 1 refused" in done.out, done
+        done = command("split", file, "--topic", "in", "--accepted", "good", "--rejected", "dead")
+        assert "1 accepted, 1 refused" in done.out, done
+        done = command("redrive", file, "--from", "dead", "--to", "good")
+        assert "0 returned, 1 again" in done.out, done
