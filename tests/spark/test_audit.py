@@ -152,3 +152,21 @@ def test_files(command, configured, rows, tmp_path):
     for path, refused in ((tmp_path / "parquet", 1), (lines, 2)):
         done = command("audit", configured(), "--input", path)
         assert f"{refused} refused" in done.out, done
+
+
+def test_json_lines_written_by_hand(command, configured, spark, tmp_path):
+    from penstock.spark.sources import read_files
+
+    path = tmp_path / "records.jsonl"
+    lines = [
+        {"key": None, "value": "bad \u00e4", "topic": "t", "partition": 0, "offset": 0,
+         "timestamp": "2026-11-21T10:00:00Z", "headers": [{"key": "a", "value": "{}"}]},
+        {"value": "good", "key": "k", "topic": "t", "partition": 0, "offset": 1},
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first, second = read_files(spark, str(path)).orderBy("offset").collect()
+    assert (first.key, bytes(first.value)) == (None, "bad \u00e4".encode())
+    assert [(h.key, bytes(h.value)) for h in first.headers] == [("a", b"{}")]
+    assert (bytes(second.key), second.headers) == (b"k", None)
+    done = command("audit", configured(), "--input", path)
+    assert "1 accepted, 1 refused" in done.out, done

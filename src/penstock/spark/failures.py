@@ -43,7 +43,11 @@ _TROUBLES: Final = (
     ),
     (
         re.compile(r"MALFORMED_RECORD_IN_PARSING|Malformed records are detected"),
-        "a line of the files is not JSON with Kafka's columns (key, value: base 64)",
+        "a line of the files is not JSON with Kafka's columns",
+    ),
+    (
+        re.compile(r"CONVERSION_INVALID_INPUT"),
+        "the first lines of the files hold base 64, a later one does not",
     ),
     (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients import java_properties
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 COLUMNS: Final = {
     "key": "binary",
@@ -28,6 +31,9 @@ COLUMNS: Final = {
 """The columns of Spark's Kafka source, and their types."""
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _JSON: Final = {".json", ".jsonl", ".ndjson"}
+_SEEN: Final = 1000
+"""Texts of a JSON file that are looked at to tell base 64 from text."""
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 def client_options(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -72,14 +78,16 @@ def read_stream(
 
 
 def read_files(spark: SparkSession, path: str) -> DataFrame:
-    """Read Parquet, or JSON lines with binary columns in base 64, with Kafka's columns.
+    """Read Parquet or JSON lines with Kafka's columns.
+
+    JSON has no bytes: keys, values and header values are taken for base 64, which is what
+    Spark writes, if those of the first lines all are; otherwise for text, stored as UTF-8.
 
     Raises:
         ConfigurationError: Columns are missing, or have other types.
     """
     if PurePath(path).suffix.lower() in _JSON:
-        schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-        return spark.read.schema(schema).option("mode", "FAILFAST").json(path)
+        return _read_json(spark, path)
     files = spark.read.parquet(path)
     types = dict(files.dtypes)
     missing = [name for name in _NEEDED if name not in types]
@@ -93,6 +101,30 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
         if found is not None and found != kind:
             raise ConfigurationError(f"--input {path}: column {name} is {found}, not {kind}")
     return files
+
+
+def _read_json(spark: SparkSession, path: str) -> DataFrame:
+    schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    lines = (
+        spark.read.schema(schema.replace("binary", "string")).option("mode", "FAILFAST").json(path)
+    )
+    contents = F.concat(
+        F.array("key", "value"),
+        F.coalesce(F.transform("headers", lambda one: one["value"]), F.array()),
+    )
+    first = lines.select(F.explode(contents).alias("text")).where("text IS NOT NULL").limit(_SEEN)
+    encoded = all(_BASE64.fullmatch(row["text"]) for row in first.collect())
+
+    def as_bytes(column: Column) -> Column:
+        form = F.lit("base64" if encoded else "utf-8")
+        return F.to_binary(column, form)
+
+    def header(one: Column) -> Column:
+        return F.struct(one["key"].alias("key"), as_bytes(one["value"]).alias("value"))
+
+    return lines.withColumn("headers", F.transform("headers", header)).withColumns(
+        {"key": as_bytes(F.col("key")), "value": as_bytes(F.col("value"))}
+    )
 
 
 def _offsets(topic: str, offsets: Mapping[int, int]) -> str:
