@@ -42,12 +42,10 @@ def run(options: argparse.Namespace) -> int:
         from penstock.spark.progress import JobProgress  # noqa: PLC0415
         from penstock.spark.report import About, write_report  # noqa: PLC0415
 
-        running.check_source()
-        topic = running.cluster.topic(options.topic) if options.topic else None
-        topics = [topic] if topic else []
-        plan = running.plan(*topics)
-        other = running.plan(*topics, file=options.compare) if options.compare else None
-        between = running.range(topic) if topic else {}
+        topic = running.source()
+        plan = running.plan(topic)
+        other = running.plan(topic, file=options.compare) if options.compare else None
+        between = running.range(topic)
         df = running.read(topic, between)
         with JobProgress(running.spark, f"judging {options.topic or options.input}"):
             result = audit(df, plan, other=other, topic=options.topic)

@@ -56,11 +56,12 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     if (options.key is not None or options.header) and options.value is None:
         raise ConfigurationError("--key and --header belong to --value")
-    policies = Policies(configuration, Plan(configuration).names)
+    plan = Plan(configuration)
+    policies = Policies(configuration, plan.names)
     short = False
     try:
         for place, given in _records(options, configuration):
-            explained = explain(Plan(configuration), policies, options.topic, given)
+            explained = explain(plan, policies, options.topic, given)
             print(f"{place}: {explained.verdict.outcome.value}")
             for step in explained.steps:
                 print(f"  {step.number}. {step.kind:<11} {step.name}: {step.decided}")

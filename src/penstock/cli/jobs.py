@@ -105,28 +105,33 @@ class Job:
 
         return client_options(self.properties, self.folder)
 
-    def plan(self, *topics: Topic, file: str | None = None) -> RecordPlan:
-        """Load a plan that knows the ids of some topics."""
+    def plan(self, topic: Topic | None, *, file: str | None = None) -> RecordPlan:
+        """Load a plan that knows the id of the topic, if there is one."""
         from penstock.spark.plan import load_plan  # noqa: PLC0415
 
         plan = load_plan(
             file or self._options.file,
-            topic_ids={topic.name: topic.topic_id for topic in topics},
+            topic_ids={topic.name: topic.topic_id} if topic else {},
             records_policy_batch=self._options.records_policy_batch,
         )
-        for topic in topics:
-            if not plan.judges(topic.name):
-                print(f"warning: no policy of {plan.path} judges topic {topic.name}",
-                      file=sys.stderr)  # fmt: skip
+        if topic is not None and not plan.judges(topic.name):
+            print(f"warning: no policy of {plan.path} judges topic {topic.name}", file=sys.stderr)
         return plan
 
-    def check_source(self) -> None:
-        """See that there is one source."""
+    def source(self) -> Topic | None:
+        """Give the topic that is read; None for files.
+
+        Raises:
+            ConfigurationError: Not one source is named, or the topic is not there.
+        """
         if bool(self._options.topic) == bool(self._options.input):
             raise ConfigurationError("name one of --topic T and --input PATH")
+        return self.cluster.topic(self._options.topic) if self._options.topic else None
 
-    def range(self, topic: Topic) -> dict[int, tuple[int, int]]:
-        """Give the offsets from and up to which each partition is read."""
+    def range(self, topic: Topic | None) -> dict[int, tuple[int, int]]:
+        """Give the offsets from and up to which each partition is read; none for files."""
+        if topic is None:
+            return {}
         options = self._options
         start = self.cluster.offsets(topic, options.start, key="--from")
         end = self.cluster.offsets(topic, getattr(options, "end", "latest"), key="--to")

@@ -30,13 +30,12 @@ def run(options: argparse.Namespace) -> int:
         from penstock.spark.progress import JobProgress  # noqa: PLC0415
         from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
 
-        running.check_source()
         target = options.target
         if options.topic == target.name and not target.is_folder:
             raise ConfigurationError(f"--to {target}: a topic cannot be rewritten into itself")
-        topic = running.cluster.topic(options.topic) if options.topic else None
-        plan = running.plan(*([topic] if topic else [])).interceptors_only()
-        between = running.range(topic) if topic else {}
+        topic = running.source()
+        plan = running.plan(topic).interceptors_only()
+        between = running.range(topic)
         doors = running.doors({REWRITTEN: target})
         doors.check_new()
         df = running.read(topic, between)

@@ -55,8 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
         letters, target = options.letters, options.target
         parked = Place(f"{letters.name.rstrip('/')}.parked", letters.is_folder)
-        topics = [running.cluster.topic(p.name) for p in (target,) if not p.is_folder]
-        plan = running.plan(*topics)
+        plan = running.plan(None if target.is_folder else running.cluster.topic(target.name))
         if options.repair:
             plan = plan.with_interceptor(options.repair)
         work = None

@@ -59,10 +59,9 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     from penstock.spark.progress import JobProgress  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split  # noqa: PLC0415
 
-    running.check_source()
-    topic = running.cluster.topic(options.topic) if options.topic else None
-    plan = running.plan(*([topic] if topic else []))
-    between = running.range(topic) if topic else {}
+    topic = running.source()
+    plan = running.plan(topic)
+    between = running.range(topic)
     doors = running.doors({ACCEPTED: options.accepted, REJECTED: options.rejected})
     doors.check_new()
     df = running.read(topic, between)

@@ -69,8 +69,8 @@ class Audit:
         header_keys: Records not accepted, by the keys of their headers.
         key_prefixes: Records not accepted, by the letters that their keys begin with.
         compared: Records by their outcome under this plan and under the other one.
-        newly: Reasons of the other plan for records that this one accepts, and the other
-            way round.
+        newly_refused: Records that only the other plan does not accept, by its reason.
+        newly_accepted: Records that only this plan does not accept, by its reason.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)

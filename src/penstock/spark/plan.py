@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -39,13 +39,15 @@ class RecordPlan:
             sees at most at a time.
         columns: Kafka's columns that the policies look at, and for `key` and `value` how
             many bytes of it at most.
+        has_interceptors: Whether records can be changed or dropped.
     """
 
     path: Path
     properties: Mapping[str, str]
     topic_ids: Mapping[str, UUID]
     records_policy_batch: int
-    columns: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, int]
+    has_interceptors: bool
 
     @property
     def configuration(self) -> Configuration:
@@ -62,11 +64,6 @@ class RecordPlan:
             self.records_policy_batch,
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-    @property
-    def has_interceptors(self) -> bool:
-        """Whether records can be changed or dropped."""
-        return bool(Plan(self.configuration).names[INTERCEPTORS])
 
     def judges(self, topic: str) -> bool:
         """Tell whether a topic can have a policy or an interceptor."""
@@ -160,4 +157,5 @@ def _plan(
         topic_ids,
         records_policy_batch,
         MappingProxyType(columns),
+        bool(names[INTERCEPTORS]),
     )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import TIMESTAMP, in_ms, own_headers, with_header
-from penstock.spark.sources import COLUMNS
+from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ def redact(
     Returns:
         How many records had each outcome.
     """
-    df = df.select(*(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
-                     for n, t in COLUMNS.items()))  # fmt: skip
+    df = with_all_columns(df)
     frame, counts = counted(apply(df, plan, topic=topic), F.col("verdict.outcome"), OUTCOMES)
     columns = {"door": F.lit(REWRITTEN)}
     if to_topic:

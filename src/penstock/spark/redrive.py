@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.spark import dead_letters
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import header, in_ms, own_headers, with_header
-from penstock.spark.sources import COLUMNS
+from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ def redrive(
         How many records went through each door, and how many an interceptor dropped.
     """
     came_from = F.coalesce(header(dead_letters.TOPIC), F.col("topic"))
-    df = df.select(
-        *(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
-          for n, t in COLUMNS.items()),
-    ).select(
+    df = with_all_columns(df).select(
         "key", "value", "offset", "timestamp", "timestampType",
         (F.lit(target) if target else came_from).alias("topic"),
         came_from.alias("from_topic"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.spark.sources import COLUMNS
+from penstock.spark.sources import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from penstock.spark.places import Place
 
-_ROW: Final = tuple(COLUMNS)
 _BEFORE: Final = ".replaced"
 """What a folder is called while another takes its place."""
 
@@ -49,7 +48,6 @@ class Doors:
             appended: Doors whose folders keep what they hold; others are replaced.
         """
         self._spark = spark
-        self._places = places
         self._options = options
         self._partitions = partitions
         self._appended = appended
@@ -115,7 +113,9 @@ class Doors:
         staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
         staged, files = self._hadoop(staging)
         try:
-            some.select(*_ROW, "door").write.partitionBy("door").mode("overwrite").parquet(staging)
+            some.select(*COLUMNS, "door").write.partitionBy("door").mode("overwrite").parquet(
+                staging
+            )
             for door, folder in self._folders.items():
                 written = self._complete(files, f"{staging}/door={door}")
                 if door in self._appended:
@@ -140,8 +140,7 @@ class Doors:
         """Finish what was written for a door, which is nothing where no record went through."""
         path, _ = self._hadoop(written)
         if not files.exists(path):
-            schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-            empty = self._spark.createDataFrame([], schema)
+            empty = self._spark.createDataFrame([], SCHEMA)
             empty.coalesce(1).write.parquet(written)
         files.create(self._hadoop(f"{written}/_SUCCESS")[0]).close()
         return path

@@ -29,6 +29,7 @@ COLUMNS: Final = {
     "headers": "array<struct<key:string,value:binary>>",
 }
 """The columns of Spark's Kafka source, and their types."""
+SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _JSON: Final = {".json", ".jsonl", ".ndjson"}
 _SEEN: Final = 1000
@@ -103,11 +104,19 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     return files
 
 
-def _read_json(spark: SparkSession, path: str) -> DataFrame:
-    schema = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    lines = (
-        spark.read.schema(schema.replace("binary", "string")).option("mode", "FAILFAST").json(path)
+def with_all_columns(df: DataFrame) -> DataFrame:
+    """Give Kafka's columns and no others; those that are missing are null."""
+    return df.select(
+        *(
+            F.col(name) if name in df.columns else F.lit(None).cast(kind).alias(name)
+            for name, kind in COLUMNS.items()
+        )
     )
+
+
+def _read_json(spark: SparkSession, path: str) -> DataFrame:
+    schema = SCHEMA.replace("binary", "string")
+    lines = spark.read.schema(schema).option("mode", "FAILFAST").json(path)
     contents = F.concat(
         F.array("key", "value"),
         F.coalesce(F.transform("headers", lambda one: one["value"]), F.array()),

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import REPLAYS, dead_letter, header, in_ms
-from penstock.spark.sources import COLUMNS
+from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def split_stream(
 
 
 def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
-    df = df.select(*(F.col(n) if n in df.columns else F.lit(None).cast(t).alias(n)
-                     for n, t in COLUMNS.items()))  # fmt: skip
+    df = with_all_columns(df)
     if not plan.has_interceptors:
         return apply(df, plan, topic=topic)
     keeping = {kept: F.col(name) for kept, name in zip(_ORIGINALS, ("key", "value"), strict=True)}
