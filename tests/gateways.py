@@ -95,9 +95,12 @@ class RunningGateway:
         self._reader.join(5)
         self._close()
 
-    def restart(self) -> None:
-        """Stop, and start on the same ports."""
-        self.stop()
+    def restart(self, *, kill: bool = False) -> None:
+        """Stop, or kill, and start on the same ports."""
+        if kill:
+            self.kill()
+        else:
+            self.stop()
         self._start()
 
     def _close(self) -> None:

@@ -97,7 +97,12 @@ Topics = Sequence[tuple[str | UUID, Sequence[tuple[int, bytes | None]]]]
 
 
 def produce_request(
-    topics: Topics, *, version: int = 9, acks: int = -1, transactional_id: str | None = None
+    topics: Topics,
+    *,
+    version: int = 9,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    timeout_ms: int = 10_000,
 ) -> Any:
     """A Produce request."""
     schema = load_request_schema(0, version)
@@ -106,7 +111,7 @@ def produce_request(
     return schema(
         transactional_id=transactional_id,
         acks=i16(acks),
-        timeout=i32Timedelta.parse(datetime.timedelta(seconds=10)),
+        timeout=i32Timedelta.parse(datetime.timedelta(milliseconds=timeout_ms)),
         topic_data=tuple(
             module.TopicProduceData(
                 **{key: topic},

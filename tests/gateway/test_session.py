@@ -1,5 +1,6 @@
 """One conversation without sockets: what is sent where, in which order."""
 
+import time
 from dataclasses import dataclass, field
 
 import pytest
@@ -8,7 +9,10 @@ from kio.index import load_request_schema
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.handlers.produce import Policies
+from penstock.gateway.message_sizes import MessageSizes
+from penstock.gateway.sequences import Sequences
 from penstock.gateway.session import Session
+from penstock.gateway.transactions import EmptyTransactions
 from penstock.wire.errors import WireError
 from tests.raw import parse_response, produce_request, produced, request_frame
 
@@ -39,6 +43,9 @@ class Talk:
     refusals: list = field(default_factory=list)
     done: bool = False
     addresses = None
+    sequences = Sequences(now=time.time)
+    transactions = EmptyTransactions()
+    sizes = MessageSizes()
 
     def __post_init__(self):
         self.client, self.broker = Recording(), Recording()
@@ -62,7 +69,7 @@ class Talk:
     def refused(self, what):
         self.refusals.append(what)
 
-    def _submit(self, plan, partition, topic_id, version, data, done):
+    def _submit(self, plan, partition, topic_id, version, data, done, **_):
         self.verdicts.append((plan.topic, partition, bytes(data), done))
 
     def _finished(self):

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.errors import WireError
-from penstock.wire.produce import ProduceRequest, Refusal, read_acks
+from penstock.wire.produce import Answer, ProduceRequest, ProduceResponse, read_acks
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 VERSIONS = range(3, 14)
@@ -53,7 +53,7 @@ def test_a_request_is_read_and_any_part_of_it_taken_out(data):
     ]
     kept = [(topic, partitions) for topic, partitions in kept if partitions]
     expected = produce_request(kept, version=version, acks=acks, transactional_id=transactional_id)
-    rest = b"".join(read.without(refused))
+    rest = b"".join(read.changed(refused, {}))
     assert rest == (request_frame(expected, 7, client_id) if kept else b"")
 
 
@@ -117,12 +117,14 @@ def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
         )
     )
     refusals = {
-        (0, 1): Refusal(87, "why", [(0, "first"), (4, None)]),
-        (2, 0): Refusal(-1, "x" * 300),
+        (0, 1): Answer(87, "why", [(0, "first"), (4, None)]),
+        (2, 0): Answer(-1, "x" * 300),
     }
     broker = broker_response(version, [(first, [3]), (second, [0])])
 
-    merged = parse_response(b"".join(request.answer(refusals, broker)), 0, version)
+    merged = parse_response(
+        b"".join(request.answer(refusals, ProduceResponse(broker, version))), 0, version
+    )
     alone = parse_response(b"".join(request.answer(refusals, None)), 0, version)
 
     answers = produced(merged)
@@ -139,8 +141,7 @@ def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
 
 
 def test_a_response_that_cannot_be_read_is_an_error():
-    request = ProduceRequest(request_frame(produce_request([("a", [(0, b"x"), (1, b"y")])]), 7))
     broker = broker_response(9, [("a", [0])])
     for end in range(9, len(broker)):
         with pytest.raises(WireError):
-            request.answer({(0, 1): Refusal(87)}, broker[:end])
+            ProduceResponse(broker[:end], 9)

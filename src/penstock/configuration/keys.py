@@ -220,30 +220,62 @@ KEYS: Final[tuple[Key, ...]] = (
         read=values.class_names,
         default="",
         meaning=(
-            "KIP-905: a chain of `ProduceRequestInterceptor` classes. The Spark commands run it; "
-            "the gateway of this version refuses a file that has one."
+            "KIP-905: a chain of `ProduceRequestInterceptor` classes, in order; they come before "
+            "all other policies."
         ),
     ),
     Key(
         name="produce.request.interceptors.timeout.ms",
-        section=LATER,
+        section=POLICIES,
         read=values.whole_number(1, 2**31 - 1),
         default="5000",
-        meaning="KIP-905: deadline for one attempt at one partition.",
+        meaning=(
+            "KIP-905: deadline for one attempt at one partition's batch. At the latest, a batch "
+            "is answered when three quarters of its client's own request timeout have passed."
+        ),
     ),
     Key(
         name="produce.request.interceptors.max.timeout.retries",
-        section=LATER,
+        section=POLICIES,
         read=values.whole_number(0, 2**31 - 1),
         default="0",
-        meaning="KIP-905: further attempts after a deadline.",
+        meaning=(
+            "KIP-905: further attempts after a deadline; then the batch is answered "
+            "REQUEST_TIMED_OUT (7)."
+        ),
     ),
     Key(
         name="produce.request.interceptors.failed.error.code",
-        section=LATER,
-        read=values.whole_number(-1, 2**15 - 1),
+        section=POLICIES,
+        read=values.error_code,
         default="-1",
-        meaning="KIP-905: the error code for an interceptor that failed.",
+        meaning=(
+            "The error code for a batch that an interceptor failed on. KIP-905 asks for a code "
+            "of its own, but its number has since been given to another error."
+        ),
+    ),
+    Key(
+        name="produce.request.interceptors.idempotence",
+        section=POLICIES,
+        read=values.one_of("translate", "strip", "refuse"),
+        default="translate",
+        meaning=(
+            "What becomes of an idempotent producer whose records are dropped. `translate`: its "
+            "sequence numbers are changed, and nothing is lost or stored twice. `strip`: its "
+            "batches are stored without producer id and sequence number, unless they are "
+            "transactional. `refuse`: a batch that loses a record is refused with 87."
+        ),
+    ),
+    Key(
+        name="produce.request.interceptors.state.dir",
+        section=POLICIES,
+        read=values.optional_text,
+        default="penstock-state",
+        meaning=(
+            "The folder, relative to the file's, in which the sequence numbers of producers "
+            "whose records were dropped outlive a restart. One gateway writes there. Empty: "
+            "nothing is kept, and such producers begin a new epoch after a restart."
+        ),
     ),
     Key(
         name="topic.settings.topic",

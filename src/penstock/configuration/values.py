@@ -53,6 +53,22 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def error_code(value: str) -> int:
+    """One of Kafka's error codes; 0 is none."""
+    try:
+        number = int(value.strip())
+    except ValueError:
+        number = 0
+    if not -1 <= number <= 2**15 - 1 or number == 0:
+        raise ValueError("the number of a Kafka error: -1, or from 1 to 32767")
+    return number
+
+
+def optional_text(value: str) -> str:
+    """Any text, or none."""
+    return value.strip()
+
+
 def one_of(*choices: str) -> Callable[[str], str]:
     """Make the reader of a choice; letter case does not matter."""
     by_lower = {choice.lower(): choice for choice in choices}

@@ -26,7 +26,7 @@ from penstock.engine.verdict import (
     refused_record,
     refused_records,
 )
-from penstock.engine.views import Decoded, proxies, records
+from penstock.engine.views import proxies, records
 from penstock.policy import (
     InvalidRecordException,
     PolicyViolationException,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.engine.interception import Interceptor
     from penstock.engine.plan import TopicPlan
     from penstock.engine.policies import Policies
-    from penstock.engine.views import DecodedRecord, Records
+    from penstock.engine.views import Records
 
 
 Replaced = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
@@ -108,18 +108,20 @@ class Chain:
         """Whether nothing judges the topic."""
         return not (self.interceptors or self.records_policy or self.validators or self.validation)
 
-    def judge(self, partition: int, topic_id: UUID, decoded: Sequence[DecodedRecord]) -> Verdict:
-        """Judge the records of one batch of a producer.
+    def judge(
+        self, partition: int, topic_id: UUID, of: Records, positions: Sequence[int] | None = None
+    ) -> Verdict:
+        """Judge the records of one batch of a producer; interceptors are not run here.
 
         Args:
             partition: The partition's number.
             topic_id: The topic's id.
-            decoded: In the client's order.
+            of: In the client's order.
+            positions: Where each stands in the client's batch; from 0 on unless given.
 
         Returns:
-            The verdict about the batch; positions in it count from 0 in `decoded`.
+            The verdict about the batch, about these positions.
         """
-        of = Decoded(decoded)
         if self.records_policy is not None:
             verdict = self._judge_batch(partition, of)
             if verdict is not ACCEPTED:
@@ -128,7 +130,8 @@ class Chain:
         for index, message, policy, failure in self._objections(partition, topic_id, of):
             if failure is not None:
                 return failure
-            errors.append(RecordError(index, message, policy))
+            position = positions[index] if positions is not None else index
+            errors.append(RecordError(position, message, policy))
         return refused_records(errors) if errors else ACCEPTED
 
     def decide(

@@ -42,7 +42,12 @@ class Interceptor(NamedTuple):
 
 
 def intercept(
-    interceptors: Sequence[Interceptor], topic: str, partition: int, of: Records
+    interceptors: Sequence[Interceptor],
+    topic: str,
+    partition: int,
+    of: Records,
+    *,
+    until_failure: bool = False,
 ) -> tuple[
     Columns,
     list[tuple[int, Verdict]],
@@ -55,6 +60,8 @@ def intercept(
         topic: The topic's name.
         partition: The partition's number.
         of: The records.
+        until_failure: Whether the first failure ends it, since nothing of the batch will be
+            stored; the failure is the last verdict then, and the columns are not complete.
 
     Returns:
         The records with what became of key and value; position and verdict of those that
@@ -78,7 +85,9 @@ def intercept(
             raise
         except BaseException as error:
             key = value = None
-            verdicts.append((index, _failure(current, error)))
+            verdicts.append((index, failure(current.name, current.failed_code, error)))
+            if until_failure:
+                break
         new_keys.append(key)
         new_values.append(value)
     columns = Columns(of.count, list(of.timestamps), new_keys, new_values, headers_of_all)
@@ -96,13 +105,19 @@ def _checked(result: Any) -> tuple[bytes | None, bytes | None]:
     return key, value
 
 
-def _failure(interceptor: Interceptor, error: BaseException) -> Verdict:
+def failure(name: str, code: int, error: BaseException) -> Verdict:
+    """The verdict after an interceptor raised something else than a skip."""
     kind = type(error).__name__
+    return unable(name, code, kind, detail=frames_of(error))
+
+
+def unable(name: str, code: int, why: str, *, detail: str = "") -> Verdict:
+    """The verdict where interceptors came to no result."""
     return Verdict(
         outcome=Outcome.FAILED,
-        code=interceptor.failed_code,
-        message=bounded(f"{FAILED_MESSAGE}: {kind}"),
-        policy=interceptor.name,
-        detail=frames_of(error),
-        error_type=kind,
+        code=code,
+        message=bounded(f"{FAILED_MESSAGE}: {why}"),
+        policy=name,
+        detail=detail,
+        error_type=why,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Configuration, TopicDefault
@@ -32,6 +33,7 @@ class TopicPlan:
 
     Attributes:
         topic: The name.
+        interceptors: The classes of KIP-905 that are for the topic.
         records_policy: The class of KIP-686, or None.
         validators: The classes of KIP-729.
         validation_policy: The class of KIP-940, or None where the topic does not ask for it.
@@ -39,6 +41,7 @@ class TopicPlan:
     """
 
     topic: str
+    interceptors: tuple[str, ...] = ()
     records_policy: str | None = None
     validators: tuple[str, ...] = ()
     validation_policy: str | None = None
@@ -54,7 +57,7 @@ class TopicPlan:
         """All class names, in order."""
         batch = (self.records_policy,) if self.records_policy else ()
         last = (self.validation_policy,) if self.validation_policy else ()
-        return (*batch, *self.validators, *last)
+        return (*self.interceptors, *batch, *self.validators, *last)
 
     def encode(self) -> bytes:
         """Write it for a worker; equal plans give equal bytes."""
@@ -64,6 +67,7 @@ class TopicPlan:
     def decode(cls, data: bytes) -> TopicPlan:
         """Read what `encode` wrote."""
         fields = json.loads(data)
+        fields["interceptors"] = tuple(fields["interceptors"])
         fields["validators"] = tuple(fields["validators"])
         return cls(**fields)
 
@@ -94,12 +98,25 @@ class Plan:
                         f"{configuration.path}: topics.{default.glob}.{default.key} needs "
                         "record.validation.policy.class.name, the class that reads it"
                     )
+        self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._by_topic: dict[str, TopicPlan | None] = {}
+
+    def intercept(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
+        """Learn for which topics interceptors are: only their instances can tell.
+
+        Until then no topic has one.
+
+        Args:
+            patterns: Class name, and what is found anywhere in its topics' names, in the
+                order of the chain.
+        """
+        self._patterns = tuple(patterns)
+        self._by_topic.clear()
 
     @property
     def is_empty(self) -> bool:
         """Whether no topic can have a policy."""
-        return not self._validators and not self._defaults
+        return not (self._interceptors or self._validators or self._defaults)
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -147,6 +164,7 @@ class Plan:
         setting = settings.get("record.validation.policy")
         plan = TopicPlan(
             topic=topic,
+            interceptors=tuple(name for name, pattern in self._patterns if pattern.search(topic)),
             records_policy=settings.get("records.policy.class.name") if enabled else None,
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,

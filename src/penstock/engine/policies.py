@@ -77,6 +77,11 @@ class Policies:
             self._records_classes[name] = self._load(name, RECORDS, "validate")
             self._records_ahead[name] = self._instance(self._records_classes[name], name, RECORDS)
 
+    @property
+    def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
+        """For each interceptor in order, what is found in the names of its topics."""
+        return [(one.name, one.pattern) for one in self._interceptors]
+
     def interceptors_for(self, topic: str) -> list[Interceptor]:
         """Give the interceptors for a topic, in the order of the configuration."""
         return [one for one in self._interceptors if one.pattern.search(topic)]

@@ -11,6 +11,7 @@ from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.plan import TopicPlan
 from penstock.engine.policies import RECORDS, VALIDATION, VALIDATORS, Policies
+from penstock.engine.views import Decoded
 from penstock.policy import BrokerRecordValidator, RecordsPolicy, RecordValidationPolicy
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def judge_by(
             validation_policy=name if key == VALIDATION else None,
             validation_setting=setting,
         )
-        return Chain(plan, policies).judge(partition, topic_id, records)
+        return Chain(plan, policies).judge(partition, topic_id, Decoded(records))
     finally:
         policies.close()
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 UNKNOWN_SERVER_ERROR: Final = -1
+REQUEST_TIMED_OUT: Final = 7
+MESSAGE_TOO_LARGE: Final = 10
 POLICY_VIOLATION: Final = 44
 INVALID_RECORD: Final = 87
 
@@ -48,6 +50,19 @@ class RecordError:
     policy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What interceptors (KIP-905) made of an accepted batch.
+
+    Attributes:
+        data: The new batch; empty where every record was dropped.
+        dropped: The positions of the dropped records in the client's batch, ascending.
+    """
+
+    data: bytes
+    dropped: Sequence[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The decision about one partition's records.
@@ -61,6 +76,8 @@ class Verdict:
             about the batch as a whole.
         detail: For the log only: where a policy failed. Never record contents.
         error_type: The class of the exception with which a policy failed.
+        replacement: What is to be stored in place of accepted records, where interceptors
+            changed or dropped some of them.
     """
 
     outcome: Outcome
@@ -70,9 +87,15 @@ class Verdict:
     record_errors: tuple[RecordError, ...] = ()
     detail: str = ""
     error_type: str = ""
+    replacement: Replacement | None = None
 
 
 ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
+
+
+def replaced(data: bytes, dropped: Sequence[int]) -> Verdict:
+    """Accept a batch in the form that interceptors gave it."""
+    return Verdict(outcome=Outcome.ACCEPTED, replacement=Replacement(data, dropped))
 
 
 def refused(code: int, message: str | None, policy: str) -> Verdict:
@@ -109,6 +132,17 @@ def refused_record(message: str | None, policy: str) -> Verdict:
 def dropped(policy: str) -> Verdict:
     """Leave one record out."""
     return Verdict(outcome=Outcome.DROPPED, policy=policy)
+
+
+def timed_out(policy: str, why: str) -> Verdict:
+    """Interceptors took too long, and all attempts are spent (KIP-905)."""
+    return Verdict(
+        outcome=Outcome.FAILED,
+        code=REQUEST_TIMED_OUT,
+        message=bounded(f"The produce request interceptors {why}"),
+        policy=policy,
+        error_type="Timeout",
+    )
 
 
 def failed(policy: str, why: str, *, detail: str = "", error_type: str = "") -> Verdict:

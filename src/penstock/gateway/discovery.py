@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -21,16 +21,25 @@ class UnreachableError(Exception):
     """The cluster does not answer. The text says which addresses were tried, and why not."""
 
 
-def brokers(properties: Mapping[str, str], folder: Path, timeout_s: float) -> dict[int, Address]:
-    """Ask for the brokers' addresses. Blocks.
+class Cluster(NamedTuple):
+    """What the cluster says of itself.
+
+    Attributes:
+        cluster_id: Its id.
+        brokers: Addresses by node id.
+    """
+
+    cluster_id: str
+    brokers: dict[int, Address]
+
+
+def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> Cluster:
+    """Ask for the cluster's id and the brokers' addresses. Blocks.
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
         folder: Where relative locations in them start.
         timeout_s: When to give up.
-
-    Returns:
-        Addresses by node id.
 
     Raises:
         UnreachableError: No answer came in time, or the cluster refuses us.
@@ -45,7 +54,7 @@ def brokers(properties: Mapping[str, str], folder: Path, timeout_s: float) -> di
     }
     admin = AdminClient(settings)
     try:
-        nodes = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1).nodes
+        told = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as error:
         admin.poll(0)  # hands us the errors of connections, which say more
         said = [one.str() for one in errors if one.code() != _ALL_BROKERS_DOWN]
@@ -54,7 +63,9 @@ def brokers(properties: Mapping[str, str], folder: Path, timeout_s: float) -> di
         raise UnreachableError(
             f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {said[-1]}"
         ) from None
-    return {node.id: Address(node.host, node.port) for node in nodes}
+    return Cluster(
+        told.cluster_id or "", {node.id: Address(node.host, node.port) for node in told.nodes}
+    )
 
 
 def check(properties: Mapping[str, str], file: Path) -> None:

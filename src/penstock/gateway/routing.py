@@ -11,6 +11,7 @@ from typing import Final
 from penstock.wire.addresses import holds_addresses, known_versions
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+END_TXN = 26
 SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 17, 18, 55, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sqlite3
+import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -14,15 +16,21 @@ from penstock.engine.workers.pool import Pool
 from penstock.gateway import discovery
 from penstock.gateway.addresses import Addresses
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
+from penstock.gateway.handlers.interceptions import Idempotence
 from penstock.gateway.handlers.produce import Policies, Refused
+from penstock.gateway.message_sizes import MessageSizes
 from penstock.gateway.refusals import RefusalLog
+from penstock.gateway.sequence_store import SequenceStore, SequenceStoreError
+from penstock.gateway.sequences import Sequences
 from penstock.gateway.tls import client_context, server_context
+from penstock.gateway.transactions import EmptyTransactions
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
     from penstock.configuration import Configuration
+    from penstock.gateway.sequences import Entry, Producer
 
 log = structlog.get_logger()
 
@@ -47,11 +55,6 @@ class Gateway:
         Raises:
             ConfigurationError: Keys do not fit together, or a file they name is not usable.
         """
-        if configuration["produce.request.interceptors"]:
-            raise ConfigurationError(
-                f"{configuration.path}: produce.request.interceptors is not served by the gateway "
-                "of this version; remove it here, because no record would be intercepted"
-            )
         self.configuration = configuration
         self.clients: set[Client] = set()
         self.request_most_bytes: int = configuration["socket.request.max.bytes"]
@@ -70,6 +73,27 @@ class Gateway:
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = False
+        self.transactions = EmptyTransactions()
+        self.sizes = MessageSizes()
+        self.sequences = Sequences(now=time.time)
+        self._store: SequenceStore | None = None
+
+    def _restore_sequences(self, cluster_id: str) -> None:
+        self._store = open_store(self.configuration, cluster_id)
+        if self._store is not None:
+            self.sequences = Sequences(
+                now=time.time, keep=self._keep, entries=self._store.entries()
+            )
+            self.sequences.expire()
+
+    def _keep(self, producer: Producer, entry: Entry | None) -> None:
+        """Write a producer's numbers to the disk; records are not held up when that fails."""
+        if self._store is None:
+            return
+        try:
+            self._store.put(producer, entry)
+        except sqlite3.Error as error:
+            log.error("sequence numbers are not kept over a restart", reason=str(error))
 
     async def start(self) -> Address:
         """Load the policies, find the brokers, accept on every listener.
@@ -87,8 +111,9 @@ class Gateway:
         try:
             self._policies = await self._loaded(self.configuration, plan)
             found = await self._discover(DISCOVERY_TIMEOUT_S)
+            self._restore_sequences(found.cluster_id)
             address = await self._listen()
-            for node, where in sorted(found.items()):
+            for node, where in sorted(found.brokers.items()):
                 self.addresses.learn(node, where)
             await asyncio.gather(*self._broker_servers.values())
         except BaseException:
@@ -132,9 +157,11 @@ class Gateway:
         if not plan.is_empty or any(plan.names.values()):
             pool = Pool(configuration)
             await pool.start()
+            plan.intercept(pool.patterns)
         self._pool = pool
         whole = configuration["produce.rejection.scope"] == "request"
-        return Policies(plan, pool.submit if pool else _nothing_to_judge, whole)
+        idempotence = Idempotence(configuration["produce.request.interceptors.idempotence"])
+        return Policies(plan, pool.submit if pool else _nothing_to_judge, whole, idempotence)
 
     # Listening
 
@@ -220,11 +247,11 @@ class Gateway:
         self._rediscover()
         return None
 
-    async def _discover(self, timeout_s: float) -> dict[int, Address]:
+    async def _discover(self, timeout_s: float) -> discovery.Cluster:
         """Ask where the brokers are."""
         of = self.configuration
         return await asyncio.to_thread(
-            discovery.brokers, of.upstream_properties, of.folder, timeout_s
+            discovery.describe, of.upstream_properties, of.folder, timeout_s
         )
 
     def _rediscover(self) -> None:
@@ -240,7 +267,7 @@ class Gateway:
         except discovery.UnreachableError as error:
             log.warning("cluster cannot be reached", reason=str(error))
             return
-        for node, where in found.items():
+        for node, where in found.brokers.items():
             self.addresses.learn(node, where)
 
     # Ending
@@ -263,11 +290,14 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._store is not None:
+            self._store.close()
 
     async def _close_idle(self) -> None:
         most = self.configuration["connections.max.idle.ms"] / 1000
         while True:
             await asyncio.sleep(min(most / 4, 30.0))
+            self.sequences.expire()
             for client in list(self.clients):
                 if self.loop.time() - client.last_active > most:
                     client.close()
@@ -276,6 +306,29 @@ class Gateway:
         task: asyncio.Task[None] = self.loop.create_task(coroutine)  # type: ignore[arg-type]
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def open_store(configuration: Configuration, cluster_id: str) -> SequenceStore | None:
+    """Open the file that keeps a cluster's sequence numbers over a restart.
+
+    It is there where interceptors may drop records, or where they once did.
+
+    Raises:
+        ConfigurationError: It cannot be used.
+    """
+    key = "produce.request.interceptors.state.dir"
+    if not configuration[key]:
+        return None
+    file = configuration.folder / configuration[key] / f"producers-{cluster_id}.sqlite"
+    if not configuration["produce.request.interceptors"] and not file.exists():
+        return None
+    try:
+        return SequenceStore(file)
+    except SequenceStoreError as error:
+        raise ConfigurationError(
+            f"{configuration.path}: {key}: {error}; name a folder that only this gateway writes, "
+            "or leave the value empty to keep nothing over a restart"
+        ) from None
 
 
 def advertised_host(configuration: Configuration) -> str:

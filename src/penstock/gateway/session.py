@@ -16,16 +16,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.gateway.handlers.end_txn import EndTxnExchange
 from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange
 from penstock.gateway.routing import (
     API_VERSIONS,
+    END_TXN,
     METADATA,
     PRODUCE,
     RANGES,
     in_range,
     may_hold_addresses,
 )
-from penstock.wire import api_versions, produce
+from penstock.wire import api_versions, produce, transactions
 from penstock.wire.addresses import replace_addresses
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
     from penstock.gateway.addresses import Addresses
     from penstock.gateway.handlers.produce import Policies, Refused
+    from penstock.gateway.message_sizes import MessageSizes
+    from penstock.gateway.sequences import Sequences
+    from penstock.gateway.transactions import EmptyTransactions
 
     Buffers = Sequence[bytes | memoryview]
 
@@ -66,6 +71,18 @@ class Host(Protocol):
     def addresses(self) -> Addresses:
         """Where brokers are."""
 
+    @property
+    def sequences(self) -> Sequences:
+        """The numbers of producers whose records were dropped."""
+
+    @property
+    def transactions(self) -> EmptyTransactions:
+        """The transactions of which every record was dropped."""
+
+    @property
+    def sizes(self) -> MessageSizes:
+        """How large batches may be."""
+
     def refused(self, refused: Refused) -> None:
         """Records were refused."""
 
@@ -92,6 +109,10 @@ class Exchange:
     def ready(self) -> bool:
         """Whether it may go to the broker."""
         return True
+
+
+Held = ProduceExchange | EndTxnExchange
+"""Requests that are held until it is decided what becomes of them."""
 
 
 class Question:
@@ -149,9 +170,9 @@ class Session:
             on_piece=self._response_piece,
         )
         self._arriving: Exchange | None = None
-        self._pending: deque[Exchange | ProduceExchange] = deque()
-        self._replies: deque[Exchange | ProduceExchange] = deque()
-        self._expected: deque[Exchange | ProduceExchange | Question] = deque()
+        self._pending: deque[Exchange | Held] = deque()
+        self._replies: deque[Exchange | Held] = deque()
+        self._expected: deque[Exchange | Held | Question] = deque()
         self._waiting_bytes = 0
         self._unconfirmed = False
         self._ending = False
@@ -215,6 +236,8 @@ class Session:
         self._arriving = exchange
         if api_key == PRODUCE:
             return self._produce_head(exchange)
+        if api_key == END_TXN and version == transactions.VERSION and self.host.transactions:
+            return True
         if api_key == API_VERSIONS:
             exchange.transform = lambda frame: api_versions.narrow(frame, version, RANGES)
         elif may_hold_addresses(api_key, version):
@@ -226,7 +249,7 @@ class Session:
         return False
 
     def _produce_head(self, exchange: Exchange) -> bool:
-        judged = not self.host.policies.plan.is_empty
+        judged = not self.host.policies.plan.is_empty or bool(self.host.sequences)
         if exchange.version < produce.FIRST_VERSION:
             if judged:
                 # Kafka 4 serves none of them; an older broker would store them unjudged.
@@ -249,7 +272,11 @@ class Session:
             arriving.answer = [api_versions.unsupported(arriving.correlation_id)]
             self._enqueue(arriving)
             return
-        exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
+        exchange: Held
+        if arriving.api_key == END_TXN:
+            exchange = EndTxnExchange(frame, self.host.transactions, arriving)
+        else:
+            exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
         self._waiting_bytes += len(frame)
         self._pending.append(exchange)
         exchange.begin(self)
@@ -300,9 +327,9 @@ class Session:
         if self._ending:
             self._end_when_idle()
 
-    def _release(self, exchange: Exchange | ProduceExchange) -> None:
-        if isinstance(exchange, ProduceExchange):
-            self._release_judged(exchange)
+    def _release(self, exchange: Exchange | Held) -> None:
+        if not isinstance(exchange, Exchange):
+            self._release_held(exchange)
             return
         if exchange.answer is not None:
             self._replies.append(exchange)
@@ -319,14 +346,14 @@ class Session:
             self._upstream.writelines(exchange.pieces)
             exchange.pieces = []
 
-    def _release_judged(self, exchange: ProduceExchange) -> None:
-        self._waiting_bytes -= len(exchange.request.frame)
+    def _release_held(self, exchange: Held) -> None:
+        self._waiting_bytes -= len(exchange.frame)
         outgoing = exchange.outgoing()
         if outgoing:
             self._upstream.writelines(outgoing)
-        if exchange.request.acks == 0:
+        if exchange.unanswered:
             self._unconfirmed = self._unconfirmed or bool(outgoing)
-            if exchange.refusals:
+            if exchange.breaks_off:
                 self._break_off()
             return
         self._replies.append(exchange)

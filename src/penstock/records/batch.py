@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import crc32c
 
 from penstock.records.compression import NAMES, Scratch, decompress
-from penstock.records.decoder import HEADER, SLACK, decode
+from penstock.records.decoder import SLACK, decode
 from penstock.records.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
@@ -20,14 +20,13 @@ from penstock.records.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UnreadableRecords,
 )
+from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PREFIX_BYTES: Final = 12  # base offset and length
 _MAGIC_AT: Final = 16
-_CRC_FROM: Final = 21
-_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_CODEC, _LOG_APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
 
 
@@ -84,7 +83,7 @@ class RecordBatch(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
 
 def read_batch(
@@ -117,15 +116,15 @@ def read_batch(
         raise UnreadableRecords(CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     if magic != 2:
         raise _invalid(f"{request} are only allowed to contain record batches with magic version 2")
-    if length < HEADER.size - _PREFIX_BYTES:
+    if length < HEADER.size - PREFIX_BYTES:
         raise UnreadableRecords(
             CORRUPT_MESSAGE,
-            f"Record batch is corrupt (the size {length + _PREFIX_BYTES} is smaller than the "
+            f"Record batch is corrupt (the size {length + PREFIX_BYTES} is smaller than the "
             f"minimum allowed overhead {HEADER.size})",
         )
-    if length + _PREFIX_BYTES > len(view):
+    if length + PREFIX_BYTES > len(view):
         raise _invalid(f"{request} must have at least one record batch per partition")
-    if length + _PREFIX_BYTES < len(view):
+    if length + PREFIX_BYTES < len(view):
         raise _invalid(
             f"{request} are only allowed to contain exactly one record batch per partition"
         )
@@ -142,7 +141,7 @@ def _read(view: memoryview, api_version: int, limit: int, in_place: bool) -> Rec
             f"Produce requests with version {api_version} are not allowed to use ZStandard "
             "compression",
         )
-    computed = crc32c.crc32c(view[_CRC_FROM:])
+    computed = crc32c.crc32c(view[CRC_FROM:])
     if computed != crc:
         raise UnreadableRecords(
             CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}, computed crc = {computed})"
@@ -197,7 +196,7 @@ def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
             room[:] = view[size:]
     buffer = _SCRATCH.buffer
     buffer[:size] = view[:size]
-    buffer[_CRC_FROM : _CRC_FROM + 2] = (attributes & ~_CODEC & 0xFFFF).to_bytes(2, "big")
+    buffer[CRC_FROM : CRC_FROM + 2] = (attributes & ~_CODEC & 0xFFFF).to_bytes(2, "big")
     return memoryview(buffer)[: size + length]
 
 

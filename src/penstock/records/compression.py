@@ -1,4 +1,4 @@
-"""Decompression with a limit that holds while decompressing.
+"""Compression, and decompression with a limit that holds while decompressing.
 
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
 would go past it is stopped there, whatever it announces or would still bring.
@@ -31,6 +31,28 @@ _SCRATCH_KEPT: Final = 8 * 2**20
 _FULL: Final = "failed to write whole buffer"  # what cramjam says when the buffer is too small
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+
+
+def compress(codec: int, data: memoryview) -> bytes:
+    """Compress the records of a batch as Kafka's clients do, at the codec's default level.
+
+    Args:
+        codec: Kafka's number: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+        data: The records.
+    """
+    if codec == 2:
+        parts = [_XERIAL_HEADER]
+        for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+            parts += (len(block).to_bytes(4, "big"), block)
+        return b"".join(parts)
+    if codec == 3:  # Kafka reads no frames whose blocks depend on each other (KIP-57)
+        compressor = cramjam.lz4.Compressor(block_linked=False)
+        compressor.compress(bytes(data))
+        return bytes(compressor.finish())
+    return bytes((cramjam.gzip if codec == 1 else cramjam.zstd).compress(data))
 
 
 def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> int:

@@ -22,15 +22,13 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from penstock.records.errors import INVALID_RECORD, UnreadableRecords
+from penstock.records.header import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.records.batch import StoredRecord
 
-HEADER: Final = Struct(">qiibIhiqqqhii")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max
-timestamp, producer id and epoch, base sequence, count (DefaultRecordBatch.java)."""
 SLACK: Final = 64
 """Bytes of the same buffer that must stand behind the records."""
 

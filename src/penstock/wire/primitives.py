@@ -13,7 +13,7 @@ INT32 = Struct(">i")
 INT64 = Struct(">q")
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """Read an unsigned varint of at most 32 bits."""
     byte = data[position]
     position += 1
@@ -43,7 +43,7 @@ def varint(value: int) -> bytes:
     return bytes(result)
 
 
-def read_length(data: bytes, position: int, *, flexible: bool) -> tuple[int, int]:
+def read_length(data: bytes | bytearray, position: int, *, flexible: bool) -> tuple[int, int]:
     """Read the length of a string (-1 for null)."""
     if flexible:
         length, position = read_varint(data, position)
@@ -51,7 +51,7 @@ def read_length(data: bytes, position: int, *, flexible: bool) -> tuple[int, int
     return INT16.unpack_from(data, position)[0], position + 2
 
 
-def read_long_length(data: bytes, position: int, *, flexible: bool) -> tuple[int, int]:
+def read_long_length(data: bytes | bytearray, position: int, *, flexible: bool) -> tuple[int, int]:
     """Read the length of an array or of bytes (-1 for null)."""
     if flexible:
         length, position = read_varint(data, position)
@@ -59,7 +59,7 @@ def read_long_length(data: bytes, position: int, *, flexible: bool) -> tuple[int
     return INT32.unpack_from(data, position)[0], position + 4
 
 
-def skip_tags(data: bytes, position: int) -> int:
+def skip_tags(data: bytes | bytearray, position: int) -> int:
     """Give the position after a section of tagged fields."""
     count, position = read_varint(data, position)
     for _ in range(count):

@@ -31,7 +31,10 @@ _FLEXIBLE_FROM, _TOPIC_IDS_FROM, _ERRORS_FROM, _LOG_START_FROM = 9, 13, 8, 5
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
 _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 256 * 1024
-_REFUSED = Struct(">ihqq")  # index, error code, base offset, log append time
+_ANSWERED = Struct(">ihqq")  # index, error code, base offset, log append time
+_ERROR_CODE = Struct(">h")
+_OFFSET = Struct(">q")
+_CODE_AT, _START_AT = 4, _ANSWERED.size
 
 
 def read_acks(start: bytes) -> int | None:
@@ -83,18 +86,24 @@ class Topic(NamedTuple):
     tail: bytes
 
 
-class Refusal(NamedTuple):
+class Answer(NamedTuple):
     """What the client is told about a partition that does not go to the broker.
 
     Attributes:
-        code: Kafka's error code.
+        code: Kafka's error code; 0 where the client is told that all is well.
         message: The text for the client, or None.
         record_errors: Position in the batch and text of each record to blame, ascending.
+        base_offset: Or -1.
+        log_append_time: Or -1.
+        log_start_offset: Or -1.
     """
 
     code: int
     message: str | None = None
     record_errors: Sequence[tuple[int, str | None]] = ()
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
 
 
 class ProduceRequest:
@@ -105,9 +114,11 @@ class ProduceRequest:
         "client_id",
         "correlation_id",
         "frame",
+        "timeout_ms",
         "topics",
         "topics_end",
         "topics_start",
+        "transactional_id",
         "version",
     )
 
@@ -137,8 +148,11 @@ class ProduceRequest:
         if flexible:
             position = skip_tags(frame, position)
         length, position = read_length(frame, position, flexible=flexible)
-        position += max(0, length)  # transactional id
-        self.acks, _ = _ACKS.unpack_from(frame, position)
+        self.transactional_id: str | None = None
+        if length >= 0:
+            self.transactional_id = frame[position : position + length].decode()
+            position += length
+        self.acks, self.timeout_ms = _ACKS.unpack_from(frame, position)
         position += _ACKS.size
         self.topics_start = position
         count, position = read_long_length(frame, position, flexible=flexible)
@@ -191,11 +205,17 @@ class ProduceRequest:
         """Give the bytes that the request carries for a partition; empty for null."""
         return memoryview(self.frame)[partition.records_start : partition.records_end]
 
-    def without(self, refused: Collection[tuple[int, int]]) -> list[bytes | memoryview]:
-        """Write the request with only the partitions that are not refused.
+    def changed(
+        self,
+        answered: Collection[tuple[int, int]],
+        replaced: Mapping[tuple[int, int], Sequence[bytes | memoryview]],
+    ) -> list[bytes | memoryview]:
+        """Write the request without some partitions, and with other records for some.
 
         Args:
-            refused: Pairs of positions: topic in `topics`, partition in its `partitions`.
+            answered: Those to leave out, as pairs of positions: topic in `topics`,
+                partition in its `partitions`.
+            replaced: The records to send in place of the client's, by the same positions.
 
         Returns:
             Buffers that together are a frame; empty when no partition is left.
@@ -205,11 +225,19 @@ class ProduceRequest:
         body: list[bytes | memoryview] = []
         topics = 0
         for t, topic in enumerate(self.topics):
-            kept = [p for i, p in enumerate(topic.partitions) if (t, i) not in refused]
+            kept = [i for i in range(len(topic.partitions)) if (t, i) not in answered]
             if kept:
                 topics += 1
                 body += (topic.key, array_length(len(kept), flexible=flexible))
-                body += (frame[p.start : p.end] for p in kept)
+                for i in kept:
+                    p = topic.partitions[i]
+                    records = replaced.get((t, i))
+                    if records is None:
+                        body.append(frame[p.start : p.end])
+                    else:
+                        length = array_length(sum(map(len, records)), flexible=flexible)
+                        body += (INT32.pack(p.number), length, *records)
+                        body.append(frame[p.records_end : p.end])
                 body.append(topic.tail)
         if not topics:
             return []
@@ -222,35 +250,31 @@ class ProduceRequest:
         return [INT32.pack(sum(map(len, parts))), *parts]
 
     def answer(
-        self, refusals: Mapping[tuple[int, int], Refusal], broker: bytes | None
+        self, answered: Mapping[tuple[int, int], Answer], broker: ProduceResponse | None
     ) -> list[bytes]:
         """Write the response: the broker's for what it got, ours for what it did not.
 
         Args:
-            refusals: By positions of topic and partition, as for `without`.
-            broker: The broker's response frame, or None when it was not asked.
+            answered: By positions of topic and partition, as for `changed`.
+            broker: The broker's response, or None when it was not asked.
 
         Returns:
             Buffers that together are a frame, partitions in the order of the request, each
             once.
-
-        Raises:
-            WireError: The broker's response cannot be read.
         """
         flexible = self.version >= _FLEXIBLE_FROM
-        answers = ProduceResponse(broker, self.version) if broker is not None else None
         body: list[bytes] = []
         topics = 0
         for t, topic in enumerate(self.topics):
             partitions: dict[int, bytes] = {}
             for i, partition in enumerate(topic.partitions):
-                refusal = refusals.get((t, i))
-                if refusal is not None:
-                    partitions[partition.number] = self._refused(partition.number, refusal)
-                elif answers is not None:
-                    answered = answers.take(topic.key, partition.number)
-                    if answered is not None:
-                        partitions[partition.number] = answered
+                answer = answered.get((t, i))
+                if answer is not None:
+                    partitions[partition.number] = self._answered(partition.number, answer)
+                elif broker is not None:
+                    told = broker.take(topic.key, partition.number)
+                    if told is not None:
+                        partitions[partition.number] = told
             if partitions:
                 topics += 1
                 body += (topic.key, array_length(len(partitions), flexible=flexible))
@@ -258,34 +282,34 @@ class ProduceRequest:
                 if flexible:
                     body.append(b"\x00")
         throttle_and_tags = (
-            answers.tail if answers is not None else b"\0\0\0\0" + (b"\x00" if flexible else b"")
+            broker.tail if broker is not None else b"\0\0\0\0" + (b"\x00" if flexible else b"")
         )
         header = INT32.pack(self.correlation_id) + (b"\x00" if flexible else b"")
         parts = [header, array_length(topics, flexible=flexible), *body, throttle_and_tags]
         return [INT32.pack(sum(map(len, parts))), *parts]
 
-    def _refused(self, index: int, refusal: Refusal) -> bytes:
-        """Write one partition's refusal as a broker shapes it (kafka.server.ReplicaManager)."""
+    def _answered(self, index: int, answer: Answer) -> bytes:
+        """Write one partition's answer as a broker shapes it (kafka.server.ReplicaManager)."""
         version = self.version
         flexible = version >= _FLEXIBLE_FROM
-        parts = [_REFUSED.pack(index, refusal.code, -1, -1)]
+        parts = [_ANSWERED.pack(index, answer.code, answer.base_offset, answer.log_append_time)]
         if version >= _LOG_START_FROM:
-            parts.append(b"\xff" * 8)
+            parts.append(_OFFSET.pack(answer.log_start_offset))
         if version >= _ERRORS_FROM:
             tags = b"\x00" if flexible else b""
-            parts.append(array_length(len(refusal.record_errors), flexible=flexible))
+            parts.append(array_length(len(answer.record_errors), flexible=flexible))
             parts += (
                 INT32.pack(position) + string(text, flexible=flexible) + tags
-                for position, text in refusal.record_errors
+                for position, text in answer.record_errors
             )
-            parts += (string(refusal.message, flexible=flexible), tags)
+            parts += (string(answer.message, flexible=flexible), tags)
         return b"".join(parts)
 
 
 class ProduceResponse:
     """A broker's response, as slices by topic and partition."""
 
-    __slots__ = ("_partitions", "tail")
+    __slots__ = ("_partitions", "_version", "tail")
 
     def __init__(self, frame: bytes, version: int) -> None:
         """Read a frame, length included.
@@ -294,6 +318,7 @@ class ProduceResponse:
             WireError: It is not a whole response of this version.
         """
         self._partitions: dict[tuple[bytes, int], bytes] = {}
+        self._version = version
         try:
             self._read(frame, version)
         except (IndexError, error):
@@ -302,6 +327,50 @@ class ProduceResponse:
     def take(self, topic: bytes, index: int) -> bytes | None:
         """Give a partition's answer, the first time it is asked for."""
         return self._partitions.pop((topic, index), None)
+
+    def told(self, topic: bytes, index: int) -> Answer | None:
+        """Read what a partition is told, but for its texts; None if it is told nothing."""
+        told = self._partitions.get((topic, index))
+        if told is None:
+            return None
+        _, code, base_offset, log_append_time = _ANSWERED.unpack_from(told)
+        start = _OFFSET.unpack_from(told, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
+        return Answer(code, None, (), base_offset, log_append_time, start)
+
+    def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
+        """Tell a partition another error, and where its log starts."""
+        told = bytearray(self._partitions[topic, index])
+        _ERROR_CODE.pack_into(told, _CODE_AT, code)
+        if self._version >= _LOG_START_FROM:
+            _OFFSET.pack_into(told, _START_AT, log_start_offset)
+        self._partitions[topic, index] = bytes(told)
+
+    def move_record_errors(self, topic: bytes, index: int, positions: Sequence[int]) -> None:
+        """Turn positions of blamed records into those of the client's batch.
+
+        Args:
+            topic: As in the request.
+            index: The partition.
+            positions: Where each record that the broker saw stands in the client's batch.
+
+        Raises:
+            WireError: The broker blames a record it was not sent.
+        """
+        if self._version < _ERRORS_FROM:
+            return
+        told = bytearray(self._partitions[topic, index])
+        flexible = self._version >= _FLEXIBLE_FROM
+        count, position = read_long_length(told, _START_AT + _OFFSET.size, flexible=flexible)
+        for _ in range(count):
+            (blamed,) = INT32.unpack_from(told, position)
+            if not 0 <= blamed < len(positions):
+                raise WireError("a Produce response about a record that was not sent")
+            INT32.pack_into(told, position, positions[blamed])
+            length, position = read_length(told, position + INT32.size, flexible=flexible)
+            position += max(0, length)
+            if flexible:
+                position = skip_tags(told, position)
+        self._partitions[topic, index] = bytes(told)
 
     def _read(self, frame: bytes, version: int) -> None:
         flexible = version >= _FLEXIBLE_FROM
@@ -333,7 +402,7 @@ class ProduceResponse:
 
 def _skip_partition(frame: bytes, position: int, version: int) -> int:
     flexible = version >= _FLEXIBLE_FROM
-    position += _REFUSED.size + (8 if version >= _LOG_START_FROM else 0)
+    position += _ANSWERED.size + (8 if version >= _LOG_START_FROM else 0)
     if version < _ERRORS_FROM:
         return position
     errors, position = read_long_length(frame, position, flexible=flexible)

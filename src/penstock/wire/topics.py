@@ -1,31 +1,29 @@
-"""Asks a broker for topic names and ids: Metadata (API key 3) version 12.
+"""Asks a broker about topics, over a client's connection: nothing is created by asking.
 
-Version 12 is the first that answers by id (Kafka 3.1). Nothing is created by asking.
+Metadata version 12 is the first that answers by id (Kafka 3.1); DescribeConfigs version 1 is
+served by every broker since 1.1.
 """
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
+from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse
-from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.types import TopicName
-from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i16, i32
+from kio.static.primitive import i8
 
-from penstock.wire.errors import WireError
-from penstock.wire.primitives import INT32, skip_tags
+from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NO_ID: Final = UUID(int=0)
-_write_header = entity_writer(RequestHeader)
-_write_request = entity_writer(MetadataRequest)
-_read_response = entity_reader(MetadataResponse)
+_TOPIC: Final = 2
+_MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 
 
 class FoundTopic(NamedTuple):
@@ -37,29 +35,17 @@ class FoundTopic(NamedTuple):
 
 
 def request(correlation_id: int, *, names: Iterable[str], ids: Iterable[UUID]) -> bytes:
-    """Write a request for some topics, length included."""
+    """Write a request for the names and ids of some topics, length included."""
     by_name = (MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
     by_id = (MetadataRequestTopic(topic_id=one, name=None) for one in ids)
-    buffer = io.BytesIO()
-    _write_header(
-        buffer,
-        RequestHeader(
-            request_api_key=i16(3),
-            request_api_version=i16(12),
-            correlation_id=i32(correlation_id),
-            client_id="penstock",
-        ),
-    )
-    _write_request(
-        buffer,
+    return write_request(
+        correlation_id,
         MetadataRequest(
             topics=(*by_name, *by_id),
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         ),
     )
-    body = buffer.getvalue()
-    return INT32.pack(len(body)) + body
 
 
 def response(frame: bytes) -> list[FoundTopic]:
@@ -68,11 +54,38 @@ def response(frame: bytes) -> list[FoundTopic]:
     Raises:
         WireError: It cannot be read.
     """
-    try:
-        answer, _ = _read_response(frame, skip_tags(frame, 8))
-    except Exception as error:
-        raise WireError("a response to Metadata that cannot be read") from error
     return [
         FoundTopic(int(topic.error_code), topic.name, topic.topic_id or NO_ID)
-        for topic in answer.topics
+        for topic in read_response(frame, MetadataResponse).topics
     ]
+
+
+def size_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
+    """Write a request for the `max.message.bytes` of some topics, length included."""
+    return write_request(
+        correlation_id,
+        DescribeConfigsRequest(
+            resources=tuple(
+                DescribeConfigsResource(
+                    resource_type=i8(_TOPIC),
+                    resource_name=name,
+                    configuration_keys=(_MAX_MESSAGE_BYTES,),
+                )
+                for name in names
+            )
+        ),
+    )
+
+
+def size_response(frame: bytes) -> dict[str, int]:
+    """Read the response, length included: bytes by topic; without those it does not tell.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    found: dict[str, int] = {}
+    for result in read_response(frame, DescribeConfigsResponse).results:
+        for config in result.configs if not result.error_code else ():
+            if config.name == _MAX_MESSAGE_BYTES and config.value is not None:
+                found[result.resource_name] = int(config.value)
+    return found

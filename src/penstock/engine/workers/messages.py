@@ -2,33 +2,40 @@
 
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
-- to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, the record bytes),
-  CLOSE (empty)
-- from the worker: READY (empty), LOAD_FAILED (text), VERDICT (job, outcome, JSON unless the
-  batch is accepted)
+- to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
+  to be dropped, the record bytes), CLOSE (empty)
+- from the worker: READY (JSON), LOAD_FAILED (text), VERDICT (job, outcome; behind them the
+  new batch where there is one, JSON where the batch is not accepted)
+
+Positions are 32 bit numbers in this machine's byte order.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from array import array
 from dataclasses import asdict
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.verdict import ACCEPTED, Outcome, RecordError, Verdict
+from penstock.engine.verdict import ACCEPTED, Outcome, RecordError, Verdict, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 LOAD, JUDGE, CLOSE = 1, 2, 3
 READY, LOAD_FAILED, VERDICT = 11, 12, 13
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
-JUDGE_HEADER: Final = Struct(">QhI16sI")  # job, Produce version, partition, topic id, plan length
-_JUDGE_PREFIX: Final = Struct(">IBQhI16sI")
-_VERDICT: Final = Struct(">IBQB")  # length, kind, job, whether accepted
-_ACCEPTED, _NOT_ACCEPTED = 1, 0
+JUDGE_HEADER: Final = Struct(">QhI16sII")
+"""Job, Produce version, partition, topic id, lengths of the plan and of the positions."""
+_JUDGE_PREFIX: Final = Struct(">IBQhI16sII")
+_VERDICT: Final = Struct(">IBQB")  # length, kind, job, what follows
+_NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
+_DROPPED: Final = Struct(">I")  # length of the positions
+_POSITION: Final = "I"
 
 
 def message(kind: int, body: bytes = b"") -> bytes:
@@ -42,18 +49,62 @@ def load(path: Path, properties: Mapping[str, str]) -> bytes:
 
 
 def judge_header(
-    job: int, version: int, partition: int, topic_id: bytes, plan_size: int, data_size: int
+    job: int,
+    version: int,
+    partition: int,
+    topic_id: bytes,
+    plan_size: int,
+    dropped_size: int,
+    data_size: int,
 ) -> bytes:
-    """Frame a batch to be judged; the topic's plan and the record bytes follow it."""
-    length = 1 + JUDGE_HEADER.size + plan_size + data_size
-    return _JUDGE_PREFIX.pack(length, JUDGE, job, version, partition, topic_id, plan_size)
+    """Frame a batch to be judged; plan, positions and the record bytes follow it."""
+    length = 1 + JUDGE_HEADER.size + plan_size + dropped_size + data_size
+    return _JUDGE_PREFIX.pack(
+        length, JUDGE, job, version, partition, topic_id, plan_size, dropped_size
+    )
+
+
+def positions(of: Iterable[int]) -> bytes:
+    """Write positions in a batch."""
+    return array(_POSITION, of).tobytes()
+
+
+def read_positions(data: bytes | memoryview) -> Sequence[int]:
+    """Read what `positions` wrote.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    return array(_POSITION, bytes(data))
+
+
+def ready(patterns: Iterable[tuple[str, re.Pattern[str]]]) -> bytes:
+    """Say that the policies are loaded, and for which topics the interceptors are."""
+    told = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
+    return message(READY, json.dumps(told).encode())
+
+
+def read_ready(body: bytes) -> list[tuple[str, re.Pattern[str]]]:
+    """Read the body of a READY.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    return [(name, re.compile(pattern, flags)) for name, pattern, flags in json.loads(body)]
 
 
 def verdict(job: int, decided: Verdict) -> bytes:
     """Frame a verdict."""
     if decided is ACCEPTED:
         return _VERDICT.pack(10, VERDICT, job, _ACCEPTED)
+    if decided.replacement is not None:
+        data = decided.replacement.data
+        dropped = positions(decided.replacement.dropped)
+        length = 10 + _DROPPED.size + len(dropped) + len(data)
+        head = _VERDICT.pack(length, VERDICT, job, _REPLACED)
+        return b"".join((head, _DROPPED.pack(len(dropped)), dropped, data))
     fields = asdict(decided)
+    del fields["replacement"]
     fields["outcome"] = decided.outcome.value
     body = json.dumps(fields).encode()
     return _VERDICT.pack(10 + len(body), VERDICT, job, _NOT_ACCEPTED) + body
@@ -68,6 +119,10 @@ def read_verdict(body: bytes) -> tuple[int, Verdict]:
     job = int.from_bytes(body[:8], "big")
     if body[8] == _ACCEPTED:
         return job, ACCEPTED
+    if body[8] == _REPLACED:
+        start = 9 + _DROPPED.size
+        end = start + _DROPPED.unpack_from(body, 9)[0]
+        return job, replaced(body[end:], read_positions(body[start:end]))
     fields = json.loads(body[9:])
     fields["outcome"] = Outcome(fields["outcome"])
     fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])

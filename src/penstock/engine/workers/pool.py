@@ -12,6 +12,7 @@ a death is charged only to the batch that was being judged.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,25 +21,32 @@ from zlib import crc32
 import structlog
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.verdict import OUT_OF_MEMORY, failed
+from penstock.engine.interception import unable
+from penstock.engine.verdict import OUT_OF_MEMORY, failed, timed_out
 from penstock.engine.workers import messages
+from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 from penstock.engine.workers.worker import State, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from uuid import UUID
 
     from penstock.configuration import Configuration
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.worker import Patterns
 
 log = structlog.get_logger()
 
 HELD_UP_S = 0.1
 """A worker busy with one batch for so long is not given another partition's."""
 _TICK_S = 0.02
+_OVERDUE = "did not decide"
 _LOAD_MIN_S = 30.0
 _EXTRA_IDLE_S = 60.0
+_SHARE_OF_TIMEOUT = 0.75
+"""Interceptors have so much of the time after which the client itself gives up a request; the
+rest is the broker's."""
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.5, 30.0
 
 
@@ -51,9 +59,13 @@ class Job:
     partition: int
     header: bytes
     plan: bytes
+    dropped_before: bytes
     data: bytes | memoryview
     done: Callable[[Verdict], None]
     size: int
+    submitted: float
+    deadline: float
+    attempts: int = 0
     owner: Worker | None = None
     alone: bool = False
     answered: bool = False
@@ -78,6 +90,13 @@ class Pool:
         """
         self._size: int = size or configuration["policy.workers"]
         self._timeout_s: float = configuration["policy.timeout.ms"] / 1000
+        self._interceptors_timeout_s: float = (
+            configuration["produce.request.interceptors.timeout.ms"] / 1000
+        )
+        self._retries: int = configuration["produce.request.interceptors.max.timeout.retries"]
+        self._failed_code: int = configuration["produce.request.interceptors.failed.error.code"]
+        self._timed_out = TimedOutBatches()
+        self.patterns: Patterns = []
         self._load_message = messages.load(configuration.path, configuration.properties)
         self._slots: list[Worker | None] = [None] * self._size
         self._extra: list[Worker] = []
@@ -113,6 +132,7 @@ class Pool:
             for loaded in self._slots:
                 if loaded is None or loaded.state is not State.READY:
                     raise ConfigurationError(self._load_failure or "a policy worker did not start")
+                self.patterns = loaded.patterns
             self._spare = await self._started()
         except BaseException:
             await self.close()
@@ -128,6 +148,9 @@ class Pool:
         version: int,
         data: bytes | memoryview,
         done: Callable[[Verdict], None],
+        *,
+        timeout_ms: int = 2**31 - 1,
+        dropped_before: Sequence[int] = (),
     ) -> None:
         """Have one partition's records judged; `done` is called once, with the verdict.
 
@@ -138,24 +161,44 @@ class Pool:
             version: The version of the Produce request.
             data: What the request carries for the partition; not to be changed meanwhile.
             done: Called from the event loop, perhaps before this returns.
+            timeout_ms: The request's own timeout.
+            dropped_before: Positions of records that interceptors dropped when the same
+                batch came before; they are dropped again.
         """
+        intercepted = bool(topic_plan.interceptors)
+        if intercepted and self._timed_out:
+            batch = batch_of(topic_plan.topic, partition, data)
+            if self._timed_out.rests(batch):
+                done(self._too_late(topic_plan, "spent their time on this batch before"))
+                return
         plan = self._plans.get(topic_plan)
         if plan is None:
             if len(self._plans) > 10_000:
                 self._plans.clear()
             plan = self._plans[topic_plan] = topic_plan.encode()
         self._number += 1
+        again = messages.positions(dropped_before) if dropped_before else b""
+        now = self._loop.time()
         job = Job(
             number=self._number,
             topic_plan=topic_plan,
             partition=partition,
             header=messages.judge_header(
-                self._number, version, partition, topic_id.bytes, len(plan), len(data)
+                self._number,
+                version,
+                partition,
+                topic_id.bytes,
+                len(plan),
+                len(again),
+                len(data),
             ),
             plan=plan,
+            dropped_before=again,
             data=data,
             done=done,
             size=len(data),
+            submitted=now,
+            deadline=now + _SHARE_OF_TIMEOUT * timeout_ms / 1000 if intercepted else math.inf,
         )
         self._outstanding += 1
         self._idle.clear()
@@ -290,9 +333,36 @@ class Pool:
             where = judged.topic_plan.topic if judged else None
             log.error("policy worker died", worker=worker.pid, reason=worker.failure, topic=where)
         if judged is not None:
-            self._answer(judged, failed(_names(judged), _why(worker.failure)))
+            self._charge(worker, judged)
         self._remove(worker)
         self._move_waiting()
+
+    def _charge(self, worker: Worker, job: Job) -> None:
+        """Answer the batch that a worker died of, unless it has another attempt."""
+        overdue = worker.failure.startswith(_OVERDUE)
+        if not worker.intercepts(job):
+            why = worker.failure if overdue else "ended its process"
+            self._answer(job, failed(_names(job), why))
+        elif not overdue:
+            names = ", ".join(job.topic_plan.interceptors)
+            self._answer(job, unable(names, self._failed_code, "their process ended"))
+        else:
+            job.attempts += 1
+            if job.attempts > self._retries or self._loop.time() >= job.deadline:
+                self._give_up(job)
+
+    def _give_up(self, job: Job) -> None:
+        """Answer a batch whose interceptors have spent their time."""
+        if job.attempts:
+            batch = batch_of(job.topic_plan.topic, job.partition, job.data)
+            self._timed_out.add(batch, self._loop.time() - job.submitted)
+        self._answer(
+            job, self._too_late(job.topic_plan, f"did not decide in {job.attempts} attempts")
+        )
+
+    def _too_late(self, plan: TopicPlan, why: str) -> Verdict:
+        limit = f"{self._interceptors_timeout_s * 1000:.0f} ms each"
+        return timed_out(", ".join(plan.interceptors), f"{why} ({limit})")
 
     def _in_hand(self, worker: Worker) -> Job | None:
         """Tell which batch a worker died of."""
@@ -350,11 +420,17 @@ class Pool:
                 for slot, worker in enumerate(self._slots):
                     if worker is None:
                         self._replace(slot)
+            self._withdraw_late(now)
             for worker in self._active():
-                if worker.head() is None:
+                head = worker.head()
+                if head is None:
                     continue
-                if now - worker.head_since > self._timeout_s:
-                    worker.kill(f"did not decide within {self._timeout_s * 1000:.0f} ms")
+                intercepting = worker.intercepts(head)
+                limit = self._interceptors_timeout_s if intercepting else self._timeout_s
+                if now - worker.head_since > limit:
+                    worker.kill(f"{_OVERDUE} within {limit * 1000:.0f} ms")
+                elif intercepting and now > head.deadline:
+                    worker.kill(f"{_OVERDUE} within the client's own timeout")
                 elif worker.load_factor > 1 and now - worker.head_since > HELD_UP_S:
                     self._take_from(worker)
             if self._waiting:
@@ -363,6 +439,19 @@ class Pool:
                 if not worker.sent and now - worker.idle_since > _EXTRA_IDLE_S:
                     self._extra.remove(worker)
                     self._run(worker.close(self._timeout_s))
+
+    def _withdraw_late(self, now: float) -> None:
+        """Answer the batches that no worker has begun while their client still waits."""
+        waiting = [job for job in self._waiting if job.deadline < now]
+        for worker in self._active():
+            waiting += [job for job in worker.queue if job.deadline < now]
+        if waiting:
+            late = set(map(id, waiting))
+            self._waiting = [job for job in self._waiting if id(job) not in late]
+            for worker in self._active():
+                worker.queue = deque(job for job in worker.queue if id(job) not in late)
+            for job in waiting:
+                self._give_up(job)
 
     def _take_from(self, worker: Worker) -> None:
         """Give what waits behind a slow batch to others, but for the same partition's.
@@ -407,7 +496,3 @@ class Pool:
 
 def _names(job: Job) -> str:
     return ", ".join(job.topic_plan.policies)
-
-
-def _why(failure: str) -> str:
-    return failure if failure.startswith("did not decide") else "ended its process"

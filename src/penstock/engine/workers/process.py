@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -29,9 +29,11 @@ from penstock.engine.chain import Chain, unusable
 from penstock.engine.loading import frames_of
 from penstock.engine.plan import Plan, TopicPlan
 from penstock.engine.policies import Policies
+from penstock.engine.rewriting import intercept_and_judge
 from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Verdict, failed, refused
+from penstock.engine.views import Decoded
 from penstock.engine.workers import messages
-from penstock.engine.workers.progress import Progress
+from penstock.engine.workers.progress import INTERCEPTING, Progress
 from penstock.records import SLACK, UnreadableRecords, read_batch
 
 if TYPE_CHECKING:
@@ -47,15 +49,28 @@ _PR_SET_PDEATHSIG = 1
 class Judge:
     """Reads batches and judges them, by the plan that comes with each."""
 
-    def __init__(self, configuration: Configuration, policies: Policies) -> None:
+    def __init__(
+        self, configuration: Configuration, policies: Policies, progress: Progress
+    ) -> None:
         self._policies = policies
+        self._progress = progress
         self._limit: int = configuration["decompressed.batch.max.bytes"]
+        self._most_bytes: int = configuration["socket.request.max.bytes"]
         self._chains: dict[bytes, Chain] = {}
 
     def judge(
-        self, plan: bytes, version: int, partition: int, topic_id: bytes, data: memoryview
+        self,
+        job: int,
+        plan: bytes,
+        version: int,
+        partition: int,
+        topic_id: bytes,
+        dropped_before: bytes,
+        data: memoryview,
     ) -> Verdict:
         """Judge what one partition of a Produce request carries."""
+        begin = self._progress.begin
+        begin(job)
         try:
             chain = self._chains.get(plan) or self._chain(plan)
         except ConfigurationError as error:
@@ -69,7 +84,18 @@ class Judge:
             )
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
-        return chain.judge(partition, _topic_id(topic_id), batch.records)
+        if not chain.interceptors:
+            return chain.judge(partition, _topic_id(topic_id), Decoded(batch.records))
+        begin(job, INTERCEPTING)
+        return intercept_and_judge(
+            chain,
+            partition,
+            _topic_id(topic_id),
+            batch,
+            dropped_before=frozenset(messages.read_positions(dropped_before)),
+            on_intercepted=partial(begin, job),
+            most_bytes=self._most_bytes,
+        )
 
     def _chain(self, plan: bytes) -> Chain:
         if len(self._chains) >= _CHAINS_KEPT:
@@ -105,21 +131,21 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
-    parent.sendall(messages.message(messages.READY))
-    judge = Judge(configuration, policies)
+    parent.sendall(messages.ready(policies.patterns))
+    judge = Judge(configuration, policies, progress)
     header = messages.JUDGE_HEADER
     verdicts: list[bytes] = []
     gathering_since = 0.0
     for kind, body, more in inbox:
         if kind != messages.JUDGE:
             break
-        job, version, partition, topic_id, plan_size = header.unpack_from(body)
-        progress.begin(job)
-        plan = bytes(body[header.size : header.size + plan_size])
+        job, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)
+        plan_end = header.size + plan_size
+        plan = bytes(body[header.size : plan_end])
+        dropped = bytes(body[plan_end : plan_end + dropped_size])
+        data = body[plan_end + dropped_size :]
         try:
-            decided = judge.judge(
-                plan, version, partition, topic_id, body[header.size + plan_size :]
-            )
+            decided = judge.judge(job, plan, version, partition, topic_id, dropped, data)
         except Exception as error:
             kind_of_error = type(error).__name__
             decided = failed(

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING
 import structlog
 
 from penstock.engine.workers import messages
-from penstock.engine.workers.progress import Progress, shared_file
+from penstock.engine.workers.progress import INTERCEPTING, Progress, shared_file
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.pool import Job
+
+    Patterns = list[tuple[str, re.Pattern[str]]]
 
 log = structlog.get_logger()
 
@@ -30,7 +33,7 @@ SENT_AHEAD, SENT_AHEAD_BYTES = 2, 128 * 1024
 batches, and more of them while they are small."""
 
 _LINE_MAX = 2000
-_MESSAGE_MAX = 64 * 2**20
+_MESSAGE_MAX = 2**31
 _FROM_WORKER = frozenset({messages.READY, messages.LOAD_FAILED, messages.VERDICT})
 
 
@@ -60,9 +63,10 @@ class Worker(asyncio.Protocol):
         self.sent: deque[Job] = deque()
         self.queue: deque[Job] = deque()
         self._sent_bytes = 0
-        self._begun = 0
+        self._begun = (0, 0)
         self.head_since = 0.0
         self.idle_since = 0.0
+        self.patterns: Patterns = []
         self._on_state = on_state
         self._on_verdict = on_verdict
         self._buffer = bytearray()
@@ -102,14 +106,19 @@ class Worker(asyncio.Protocol):
         """Give the batch in hand: what it began last and has not answered, or is to begin."""
         if not self.sent:
             return None
-        begun = self._progress.job
-        if begun != self._begun:
-            self._begun = begun
+        state = self._progress.state
+        if state != self._begun:
+            self._begun = state
             self.head_since = self._loop.time()
+        begun = state[0]
         first = self.sent[0]
         if begun <= first.number:
             return first
         return next((job for job in self.sent if job.number == begun), first)
+
+    def intercepts(self, job: Job) -> bool:
+        """Whether a batch is with its interceptors, and not yet judged."""
+        return self._progress.state == (job.number, INTERCEPTING)
 
     @property
     def load_factor(self) -> int:
@@ -209,6 +218,7 @@ class Worker(asyncio.Protocol):
                 self.idle_since = self.head_since
             self._on_verdict(self, job, verdict)
         elif kind == messages.READY and self.state is State.LOADING:
+            self.patterns = messages.read_ready(body)
             self.state = State.READY
             self.was_ready = True
             self.idle_since = self._loop.time()
@@ -221,7 +231,7 @@ class Worker(asyncio.Protocol):
             self.head_since = self._loop.time()
         self.sent.append(job)
         self._sent_bytes += job.size
-        self._transport.writelines((job.header, job.plan, job.data))
+        self._transport.writelines((job.header, job.plan, job.dropped_before, job.data))
 
     async def _log_output(self) -> None:
         """Log what policies print, marked as theirs."""

@@ -2,7 +2,8 @@
 
 Behaviour: each partition with a policy is judged by itself. What is accepted goes on as the
 bytes it came in; when nothing is refused, so does the whole request. Refused partitions are
-taken out and answered here, merged into the broker's answer in the request's order. Topic ids
+taken out and answered here, merged into the broker's answer in the request's order. What
+interceptors made of a batch goes on in its place (`interceptions`). Topic ids
 (version 13, and KIP-940's metadata) are asked for over the client's own connection, so the
 cluster's ACLs decide what it may learn; a topic that the broker does not know is answered
 with the broker's own error.
@@ -17,24 +18,35 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.verdict import ACCEPTED, INVALID_RECORD
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import (
+    INVALID_RECORD,
+    MESSAGE_TOO_LARGE,
+    Outcome,
+    refused,
+)
+from penstock.gateway.handlers.interceptions import Idempotence, Interceptions
 from penstock.wire import topics
 from penstock.wire.errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
-from penstock.wire.produce import Refusal
+from penstock.wire.produce import Answer, ProduceResponse
 from penstock.wire.topics import NO_ID
+from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from uuid import UUID
 
-    from penstock.engine.plan import Plan, TopicPlan
+    from penstock.engine.plan import Plan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.session import Exchange, Host, Session
     from penstock.wire.produce import ProduceRequest, Topic
 
+    Place = tuple[int, int]
+
 _ID_TRUSTED_S = 10.0
 """How long a topic's id is believed: a topic made anew under the same name has another one."""
 _KNOWN_TOPICS_MAX = 10_000
+_TRANSACTIONS_2_FROM = 12
 _INNOCENT = "Another partition of the request was refused, and produce.rejection.scope is request"
 
 
@@ -49,6 +61,9 @@ class Submit(Protocol):
         version: int,
         data: bytes | memoryview,
         done: Callable[[Verdict], None],
+        *,
+        timeout_ms: int = ...,
+        dropped_before: Sequence[int] = ...,
     ) -> None: ...
 
 
@@ -58,6 +73,7 @@ class Policies(NamedTuple):
     plan: Plan
     submit: Submit
     whole_request: bool
+    idempotence: Idempotence = Idempotence.TRANSLATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +115,8 @@ class KnownTopics:
 class ProduceExchange:
     """One Produce request from its arrival to its answer."""
 
-    __slots__ = ("_answers", "_host", "_policies", "_readdress", "_session", "_undecided",
-                 "answer", "api_key", "complete", "correlation_id", "ready", "refusals",
+    __slots__ = ("_host", "_interceptions", "_policies", "_readdress", "_session", "_undecided",
+                 "answer", "answers", "api_key", "complete", "correlation_id", "ready",
                  "request", "transform", "version")  # fmt: skip
 
     def __init__(self, request: ProduceRequest, host: Host, arrived: Exchange) -> None:
@@ -108,7 +124,7 @@ class ProduceExchange:
         self.api_key = arrived.api_key
         self.version = arrived.version
         self.correlation_id = arrived.correlation_id
-        self.refusals: dict[tuple[int, int], Refusal] = {}
+        self.answers: dict[Place, Answer] = {}
         self.transform = arrived.transform
         self.answer: Sequence[bytes | memoryview] | None = None
         self.complete = True
@@ -117,6 +133,22 @@ class ProduceExchange:
         self._policies = host.policies
         self._readdress = arrived.transform
         self._undecided = 0
+        self._interceptions = Interceptions(host.sequences, self._policies.idempotence)
+
+    @property
+    def frame(self) -> bytes:
+        """The request as it came."""
+        return self.request.frame
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the client waits for no answer."""
+        return bool(self.request.acks == 0)
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether an error has to be told by closing the connection."""
+        return self.unanswered and any(answer.code for answer in self.answers.values())
 
     def begin(self, session: Session) -> None:
         """Have the request judged; `ready` is set when all is decided."""
@@ -157,7 +189,9 @@ class ProduceExchange:
                     continue
             plan = self._policies.plan.for_topic(name or "")
             if plan is None:
-                continue
+                if name is None or not self._host.sequences.has_topic(name):
+                    continue
+                plan = TopicPlan(topic=name)  # it had interceptors before
             topic_id = topic.topic_id or NO_ID
             if plan.needs_topic_id and topic.topic_id is None:
                 known = self._session.topics.topic_id(plan.topic)
@@ -169,7 +203,17 @@ class ProduceExchange:
         self._settle()
 
     def _submit(self, t: int, topic: Topic, plan: TopicPlan, topic_id: UUID) -> None:
+        intercepted = bool(plan.interceptors) or self._host.sequences.has_topic(plan.topic)
         for i, partition in enumerate(topic.partitions):
+            dropped_before: Sequence[int] = ()
+            if intercepted:
+                before = self._interceptions.expect((t, i), plan.topic, self.request)
+                if before is not None:
+                    if before.settled or before.data is not None:
+                        continue  # decided when it came before
+                    dropped_before = before.dropped
+            if not plan.policies:
+                continue
             self._undecided += 1
             self._policies.submit(
                 plan,
@@ -178,47 +222,111 @@ class ProduceExchange:
                 self.version,
                 self.request.records(partition),
                 partial(self._decided, (t, i), plan.topic),
+                timeout_ms=self.request.timeout_ms,
+                dropped_before=dropped_before,
             )
 
     def _unknown(self, t: int, topic: Topic, code: int) -> None:
         for i in range(len(topic.partitions)):
-            self.refusals[t, i] = Refusal(code)
+            self.answers[t, i] = Answer(code)
 
-    def _decided(self, place: tuple[int, int], topic: str, verdict: Verdict) -> None:
-        if verdict is not ACCEPTED:
-            self.refusals[place] = Refusal(
-                verdict.code,
-                verdict.message,
-                [(error.index, error.message) for error in verdict.record_errors],
-            )
-            t, i = place
-            index = self.request.topics[t].partitions[i].number
-            self._host.refused(Refused(topic, index, self.request.client_id, verdict))
+    def _decided(self, place: Place, topic: str, verdict: Verdict) -> None:
+        if verdict.replacement is not None:
+            verdict = self._interceptions.decided(place, verdict)
+        if verdict.outcome is not Outcome.ACCEPTED:
+            self._refuse(place, topic, verdict)
         self._settle()
+
+    def _refuse(self, place: Place, topic: str, verdict: Verdict) -> None:
+        self.answers[place] = Answer(
+            verdict.code,
+            verdict.message,
+            [(error.index, error.message) for error in verdict.record_errors],
+        )
+        t, i = place
+        index = self.request.topics[t].partitions[i].number
+        self._host.refused(Refused(topic, index, self.request.client_id, verdict))
 
     def _settle(self) -> None:
         self._undecided -= 1
-        if self._undecided:
+        if not self._undecided:
+            self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """See whether batches that interceptors let grow still fit their topics."""
+        grown = self._grown() if self._interceptions else {}
+        unknown = {topic for topic, _ in grown.values() if self._host.sizes.knows_not(topic)}
+        if unknown:
+            self._session.ask(partial(topics.size_request, names=unknown), self._sizes_found)
             return
-        if self.refusals and self._policies.whole_request:
+        for place, (topic, size) in grown.items():
+            most = self._host.sizes.most_bytes(topic)
+            if most is not None and size > most:
+                text = (
+                    f"The batch has {size} bytes after its interceptors, more than the {most} of "
+                    f"max.message.bytes of topic {topic}"
+                )
+                self._refuse(place, topic, refused(MESSAGE_TOO_LARGE, text, ""))
+        self._finish()
+
+    def _grown(self) -> dict[Place, tuple[str, int]]:
+        found = {}
+        for t, topic in enumerate(self.request.topics):
+            for i in range(len(topic.partitions)):
+                grown = self._interceptions.grown((t, i))
+                if grown is not None and (t, i) not in self.answers:
+                    found[t, i] = grown
+        return found
+
+    def _sizes_found(self, frame: bytes) -> None:
+        told = topics.size_response(frame)
+        for topic, _ in self._grown().values():
+            self._host.sizes.learn(topic, told.get(topic))
+        self._check_sizes()
+
+    def _finish(self) -> None:
+        if self.answers and self._policies.whole_request:
             for t, topic in enumerate(self.request.topics):
                 for i in range(len(topic.partitions)):
-                    self.refusals.setdefault((t, i), Refusal(INVALID_RECORD, _INNOCENT))
+                    self.answers.setdefault((t, i), Answer(INVALID_RECORD, _INNOCENT))
         self.ready = True
         self._session.advance()
 
     def outgoing(self) -> Sequence[bytes | memoryview]:
         """Give what goes to the broker: the original, what is left of it, or nothing."""
-        if not self.refusals:
-            return [self.request.frame]
+        request = self.request
+        if not self._interceptions:
+            if not self.answers:
+                return [request.frame]
+            self.transform = self._merge
+            return request.changed(self.answers.keys(), {})
+        replaced = self._interceptions.release(self.answers, acks=request.acks)
         self.transform = self._merge
-        return self.request.without(self.refusals.keys())
+        outgoing: Sequence[bytes | memoryview] = [request.frame]
+        if self.answers or replaced:
+            outgoing = request.changed(self.answers.keys(), replaced)
+        if request.transactional_id is not None and self.version >= _TRANSACTIONS_2_FROM:
+            self._note_transaction(request.transactional_id, sent=bool(outgoing))
+        return outgoing
+
+    def _note_transaction(self, transactional_id: str, *, sent: bool) -> None:
+        by = self._interceptions.producer
+        if by is None:
+            return
+        transaction = Transaction(transactional_id, by.producer_id, by.epoch)
+        if sent:
+            self._host.transactions.sent(transaction)
+            return
+        for topic, partition in self._interceptions.dropped_whole(self.answers):
+            self._host.transactions.dropped(transaction, topic, partition)
 
     def local_answer(self) -> Sequence[bytes]:
         """Answer a request of which nothing went to the broker."""
-        return self.request.answer(self.refusals, None)
+        return self.request.answer(self.answers, None)
 
     def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
         if self._readdress is not None:
             frame = b"".join(self._readdress(frame))
-        return self.request.answer(self.refusals, frame)
+        response = ProduceResponse(frame, self.version)
+        self._interceptions.answered(response)
+        return self.request.answer(self.answers, response)

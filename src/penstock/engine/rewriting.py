@@ -1,0 +1,89 @@
+"""A producer's batch on its way in: intercepted, judged, and written anew where it changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.engine.interception import intercept
+from penstock.engine.verdict import (
+    ACCEPTED,
+    MESSAGE_TOO_LARGE,
+    Outcome,
+    Verdict,
+    refused,
+    replaced,
+)
+from penstock.engine.views import Decoded
+from penstock.records.encoder import rebuild
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from uuid import UUID
+
+    from penstock.engine.chain import Chain
+    from penstock.records import RecordBatch
+
+
+def intercept_and_judge(
+    chain: Chain,
+    partition: int,
+    topic_id: UUID,
+    batch: RecordBatch,
+    *,
+    dropped_before: Collection[int] = (),
+    on_intercepted: Callable[[], None],
+    most_bytes: int,
+) -> Verdict:
+    """Run a topic's interceptors and its other policies over one batch.
+
+    Args:
+        chain: The topic's policies, interceptors among them.
+        partition: The partition's number.
+        topic_id: The topic's id.
+        batch: As the client sent it.
+        dropped_before: Positions of records that were dropped when the same batch came
+            before: they are dropped again, whatever the interceptors would say now.
+        on_intercepted: Called when the interceptors are through and judging begins.
+        most_bytes: A new batch that is larger is refused.
+
+    Returns:
+        The verdict; its positions are those of the client's batch.
+    """
+    count = len(batch.records)
+    of = Decoded(batch.records)
+    positions: Sequence[int] = range(count)
+    if dropped_before:
+        positions = [index for index in positions if index not in dropped_before]
+        of = of.pick(positions)
+    passed, verdicts, (keys, values) = intercept(
+        chain.interceptors, chain.plan.topic, partition, of, until_failure=True
+    )
+    if verdicts and verdicts[-1][1].outcome is Outcome.FAILED:
+        return verdicts[-1][1]
+    on_intercepted()
+    if verdicts:
+        skipped = {index for index, _ in verdicts}
+        kept = [index for index in range(of.count) if index not in skipped]
+        passed, positions = passed.pick(kept), [positions[index] for index in kept]
+        keys, values = list(passed.keys), list(passed.values)
+    if len(positions) == count:
+        dropped: Sequence[int] = ()
+    else:
+        remaining = set(positions)
+        dropped = [index for index in range(count) if index not in remaining]
+    if not positions:
+        return replaced(b"", dropped)
+    verdict = chain.judge(partition, topic_id, passed, positions)
+    if verdict is not ACCEPTED:
+        return verdict
+    if not dropped and keys == list(of.keys) and values == list(of.values):
+        return ACCEPTED
+    data = rebuild(batch, positions, keys, values)
+    if len(data) > most_bytes:
+        return refused(
+            MESSAGE_TOO_LARGE,
+            f"The batch has {len(data)} bytes after its interceptors, more than the "
+            f"{most_bytes} of socket.request.max.bytes",
+            "",
+        )
+    return replaced(data, dropped)

@@ -1,0 +1,81 @@
+"""The fields of a record batch's header, without its records.
+
+What they say is only to be believed once `read_batch` has read the whole batch.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max
+timestamp, producer id and epoch, base sequence, count (DefaultRecordBatch.java)."""
+CRC_AT: Final = 17
+CRC_FROM: Final = 21
+PREFIX_BYTES: Final = 12
+"""Base offset and length: what the length does not count."""
+TRANSACTIONAL: Final = 0x10
+_ATTRIBUTES_AT: Final = 21
+_PRODUCER_AT: Final = 43
+_PRODUCER: Final = Struct(">qhii")
+_SEQUENCE: Final = Struct(">qhi")
+_CRC: Final = Struct(">I")
+
+
+class Producer(NamedTuple):
+    """Who made a batch, and where in the order of its batches it stands (KIP-98).
+
+    Attributes:
+        producer_id: Or -1, where the producer is not idempotent.
+        epoch: Of the producer id; or -1.
+        base_sequence: Of the first record; or -1.
+        record_count: How many records the batch announces.
+        transactional: Whether the batch belongs to a transaction.
+    """
+
+    producer_id: int
+    epoch: int
+    base_sequence: int
+    record_count: int
+    transactional: bool
+
+
+def read_producer(data: bytes | memoryview) -> Producer | None:
+    """Read a batch's producer; None for what is too short to be a batch."""
+    if len(data) < HEADER.size:
+        return None
+    producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
+    transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
+    return Producer(producer_id, epoch, base_sequence, count, transactional)
+
+
+def checksum(data: bytes | memoryview) -> int:
+    """Give the checksum that a batch carries, computed by its sender; 0 where there is none."""
+    return int(_CRC.unpack_from(data, CRC_AT)[0]) if len(data) >= HEADER.size else 0
+
+
+def with_sequence(
+    data: bytes | memoryview, producer_id: int, epoch: int, base_sequence: int
+) -> Sequence[bytes | memoryview]:
+    """Give a batch with another producer id, epoch and base sequence.
+
+    Args:
+        data: A batch that `read_batch` has read.
+        producer_id: Or -1.
+        epoch: Or -1.
+        base_sequence: Or -1.
+
+    Returns:
+        Two buffers that together are the batch; the records are not copied.
+    """
+    header = bytearray(data[: HEADER.size])
+    _SEQUENCE.pack_into(header, _PRODUCER_AT, producer_id, epoch, base_sequence)
+    records = memoryview(data)[HEADER.size :]
+    _CRC.pack_into(header, CRC_AT, crc32c.crc32c(records, crc32c.crc32c(header[CRC_FROM:])))
+    return [bytes(header), records]

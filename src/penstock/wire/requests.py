@@ -1,0 +1,52 @@
+"""Requests of our own and their responses, as the protocol library writes and reads them."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i16, i32
+
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import INT32, skip_tags
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+CLIENT_ID: Final = "penstock"
+_HEAD_BYTES: Final = 8
+
+
+def write_request(correlation_id: int, request: Any) -> bytes:
+    """Frame one of the library's request entities, length included."""
+    kind = type(request)
+    header = kind.__header_schema__
+    buffer = io.BytesIO()
+    entity_writer(header)(
+        buffer,
+        header(
+            request_api_key=kind.__api_key__,
+            request_api_version=i16(kind.__version__),
+            correlation_id=i32(correlation_id),
+            client_id=CLIENT_ID,
+        ),
+    )
+    entity_writer(kind)(buffer, request)
+    body = buffer.getvalue()
+    return INT32.pack(len(body)) + body
+
+
+def read_response(frame: bytes, kind: type[T]) -> T:
+    """Read a response frame, length included, as one of the library's entities.
+
+    Raises:
+        WireError: It is none.
+    """
+    try:
+        flexible = kind.__flexible__  # type: ignore[attr-defined]
+        position = skip_tags(frame, _HEAD_BYTES) if flexible else _HEAD_BYTES
+        entity, _ = entity_reader(kind)(frame, position)  # type: ignore[type-var]
+    except Exception as error:
+        raise WireError(f"a {kind.__name__} that cannot be read") from error
+    return entity

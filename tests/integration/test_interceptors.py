@@ -1,0 +1,407 @@
+"""KIP-905 on the wire: kips.md B21 to B30, B36, and what C1 to C5 and C8 add."""
+
+import re
+import time
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from penstock.policy import Header, Record
+from tests.gateways import wait_until
+from tests.integration.reading import read_topic, values_of
+from tests.raw import RawClient, errors, produce_request, produced
+from tests.records.encoding import CODECS, encode_batch, values
+
+POLICIES = """
+import os, re, time, threading, random
+from penstock.policy import *
+
+class Base(ProduceRequestInterceptor):
+    pattern = "."
+    def interceptor_topic_pattern(self): return re.compile(self.pattern)
+
+class NoOp(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value)
+
+class Mutate(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, b"mutated-" + value)
+
+class Upper(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value.upper())
+
+class Prefix(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        print("prefix saw", value.decode(), headers[0].key if headers else None, flush=True)
+        return ProduceRequestInterceptorResult(key, b"x" + value)
+
+class Odd(Base):
+    '''Drops values that end in an odd digit.'''
+    def process_record(self, key, value, topic, partition, headers):
+        if value and value[-1] % 2: raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(key, value)
+
+class Pii(Mutate):
+    pattern = "pii"
+
+class Raises(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        if partition == 0: raise RuntimeError("secret " + repr(value))
+        return ProduceRequestInterceptorResult(key, value)
+
+class Nothing(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        pass
+
+class Exits(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        os._exit(3)
+
+class Sleeps(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        print("called with", value.decode(), flush=True)
+        if value.startswith(b"slow"): time.sleep(60)
+        return ProduceRequestInterceptorResult(key, value)
+
+class Grow(Base):
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value * 1000)
+
+class NoKey(Base):
+    '''Takes the key of those whose value says so.'''
+    def process_record(self, key, value, topic, partition, headers):
+        if value == b"1": raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(None if value == b"nokey" else key, value)
+
+class Judge(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value.startswith(b"MUTATED") or value == b"bad": return InvalidRecordException("seen")
+"""
+
+
+def chain(*names: str, **more: object) -> dict[str, object]:
+    return {
+        "produce.request.interceptors": ",".join(f"policies.{name}" for name in names),
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
+RECORDS = [
+    Record(1_000_000_000_000 * 2 + at, key, value, (Header("h", b"1"), Header("h", None)))
+    for at, (key, value) in enumerate([(b"k", b"one"), (None, b"two"), (b"", b"three")])
+]
+NOW = int(time.time() * 1000)
+
+
+def printed(running) -> list[str]:
+    return [event["text"] for event in running.events("policy output")]
+
+
+def send(running, name, batch, *, partition=0, **options):
+    with RawClient(running.address) as client:
+        request = produce_request([(name, [(partition, batch)])], **options)
+        return produced(client.call(request))[name, partition]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_mapped_batch_keeps_all_but_keys_and_values(gateway, topic, stored, codec):
+    name = topic()
+    running = gateway(chain("Mutate"), POLICIES)
+    records = [record._replace(timestamp=NOW + at) for at, record in enumerate(RECORDS)]
+    answer = send(running, name, encode_batch(records, codec=codec))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    found = stored(name, full=True)
+    assert [(m.key(), m.value(), m.timestamp()[1], m.headers(), m.offset()) for m in found] == [
+        (r.key, b"mutated-" + r.value, r.timestamp, [("h", b"1"), ("h", None)], at)
+        for at, r in enumerate(records)
+    ]
+
+
+def test_what_stays_as_it_was_is_forwarded_as_it_came(gateway, topic, stored):
+    name = topic()
+    running = gateway(chain("NoOp"), POLICIES)
+    tombstones = [Record(NOW, b"k", None, ()), Record(NOW, None, b"", ())]
+    batch = encode_batch(tombstones, codec="gzip")
+    assert send(running, name, batch).error_code == 0
+    assert [(m.key(), m.value()) for m in stored(name, full=True)] == [(b"k", None), (None, b"")]
+
+
+def test_dropped_records_are_acknowledged_and_leave_no_gap(gateway, topic, stored):
+    name = topic()
+    running = gateway(chain("Odd"), POLICIES)
+    batch = encode_batch(values(*(b"value%d" % n for n in range(1, 101))))
+    answer = send(running, name, batch)
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    found = stored(name, full=True)
+    assert [m.value() for m in found] == [b"value%d" % n for n in range(2, 101, 2)]
+    assert [m.offset() for m in found] == list(range(50))
+
+    answer = send(running, name, encode_batch(values(b"1", b"3")))
+    assert (answer.error_code, answer.base_offset) == (0, -1)
+    assert (answer.log_append_time, answer.log_start_offset) == (None, -1)
+    assert len(stored(name)) == 50
+
+
+def test_each_sees_what_the_one_before_it_made(gateway, topic, stored):
+    name = topic()
+    running = gateway(chain("Upper", "Odd", "Prefix"), POLICIES)
+    records = [Record(NOW, None, b"a1", (Header("h", b"v"),)), Record(NOW, None, b"b2", ())]
+    assert send(running, name, encode_batch(records)).error_code == 0
+    assert values_of(stored(name)) == [b"xB2"]
+    wait_until(lambda: "prefix saw B2 None" in printed(running))
+    assert not any("saw A1" in line for line in printed(running))
+
+
+def test_the_pattern_is_searched_for_in_the_topics_name(gateway, topic, stored):
+    running = gateway(chain("Pii"), POLICIES)
+    for prefix, expected in (("x-pii-y", b"mutated-v"), ("other", b"v")):
+        name = topic(prefix)
+        assert send(running, name, encode_batch(values(b"v"))).error_code == 0
+        assert values_of(stored(name)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [("Raises", -1, "RuntimeError"), ("Nothing", -1, "TypeError"), ("Exits", 87, "process ended")],
+)
+def test_a_failure_stores_nothing_of_the_partition(gateway, topic, stored, name, code, said):
+    of = topic(partitions=2)
+    key = "produce.request.interceptors.failed.error.code"
+    running = gateway({**chain(name), key: code}, POLICIES)
+    batch = encode_batch(values(b"a", b"b"))
+    with RawClient(running.address) as client:
+        request = produce_request([(of, [(0, batch), (1, batch)])])
+        answers = produced(client.call(request))
+    failed = answers[of, 0]
+    assert failed.error_code == code
+    assert failed.error_message.startswith(
+        "The registered produce request interceptors were unable to successfully process the "
+        "request: "
+    )
+    assert said in failed.error_message
+    assert "secret" not in failed.error_message
+    if name == "Raises":
+        assert answers[of, 1].error_code == 0
+        assert [(m.partition(), m.value()) for m in stored(of, full=True)] == [(1, b"a"), (1, b"b")]
+    else:
+        assert stored(of) == []
+
+
+def test_a_deadline_ends_the_attempt_and_nothing_else(gateway, topic, stored):
+    name, other = topic(), topic()
+    running = gateway(
+        {
+            **chain("Sleeps"),
+            "produce.request.interceptors.timeout.ms": 300,
+            "produce.request.interceptors.max.timeout.retries": 2,
+            "policy.workers": 1,
+        },
+        POLICIES,
+    )
+    slow = encode_batch(values(b"first", b"slow"))
+    began = time.monotonic()
+    with RawClient(running.address) as hung, RawClient(running.address) as free:
+        hung.send(hung.frame(produce_request([(name, [(0, slow)])])))
+        time.sleep(0.15)
+        sent = time.monotonic()
+        quick = produced(free.call(produce_request([(other, [(0, encode_batch(values(b"q")))])])))
+        assert quick[other, 0].error_code == 0
+        assert time.monotonic() - sent < 3
+        request = produce_request([(name, [(0, slow)])])
+        answer = produced(hung.response(type(request)))[name, 0]
+    assert answer.error_code == 7
+    assert "3 attempts" in answer.error_message
+    assert 0.9 < time.monotonic() - began < 6
+    calls = printed(running)
+    assert calls.count("called with first") == 3
+    assert calls.count("called with slow") == 3
+    began = time.monotonic()
+    assert send(running, name, slow).error_code == 7
+    assert time.monotonic() - began < 0.3, "it does not take its time again at once"
+    assert send(running, name, encode_batch(values(b"fine"))).error_code == 0
+    assert values_of(stored(name)) == [b"fine"]
+
+
+def test_the_clients_own_timeout_ends_it_too(gateway, topic):
+    name = topic()
+    running = gateway(chain("Sleeps"), POLICIES)
+    began = time.monotonic()
+    answer = send(running, name, encode_batch(values(b"slow")), timeout_ms=1000)
+    assert answer.error_code == 7
+    assert time.monotonic() - began < 1
+
+
+def test_damaged_records_reach_no_interceptor(gateway, topic, stored):
+    name = topic()
+    running = gateway(chain("Prefix"), POLICIES)
+    body = encode_batch(values(b"x" * 100), codec="lz4", payload=b"\x04\x22\x4d\x18 no frame")
+    assert send(running, name, body).error_code == 2
+    assert stored(name) == []
+    assert not printed(running)
+
+
+def test_policies_judge_what_would_be_stored_and_blame_the_clients_positions(gateway, topic):
+    name = topic()
+    running = gateway(
+        {**chain("Mutate", "Upper"), "record.validator.classes": "policies.Judge"}, POLICIES
+    )
+    answer = send(running, name, encode_batch(values(b"a", b"b")))
+    assert (answer.error_code, errors(answer)) == (87, [(0, "seen"), (1, "seen")])
+
+    running = gateway({**chain("Odd"), "record.validator.classes": "policies.Judge"}, POLICIES)
+    answer = send(running, name, encode_batch(values(b"1", b"2", b"3", b"bad")))
+    assert (answer.error_code, errors(answer)) == (87, [(3, "seen")])
+    assert "batchIndex=3" in answer.error_message
+
+
+def test_the_brokers_own_blame_is_about_the_clients_positions(gateway, topic):
+    name = topic(**{"cleanup.policy": "compact"})
+    running = gateway(chain("NoKey"), POLICIES)
+    records = [Record(NOW, b"k", value, ()) for value in (b"1", b"2", b"1", b"nokey")]
+    answer = send(running, name, encode_batch(records))
+    assert answer.error_code == 87
+    assert [index for index, _ in errors(answer)] == [3]
+
+
+def test_a_batch_that_grew_too_large_is_told_before_it_is_sent(gateway, topic, stored):
+    name = topic(**{"max.message.bytes": "20000"})
+    running = gateway(chain("Grow"), POLICIES)
+    answer = send(running, name, encode_batch(values(b"x" * 30)))
+    assert answer.error_code == 10
+    assert re.search(r"has \d+ bytes .* 20000 of max.message.bytes", answer.error_message)
+    assert send(running, name, encode_batch(values(b"x"))).error_code == 0
+    assert values_of(stored(name)) == [b"x" * 1000]
+
+
+def librdkafka(running, **settings) -> Producer:
+    return Producer({"bootstrap.servers": running.address, "log_level": 0, "linger.ms": 5,
+                     "message.timeout.ms": 60_000, **settings})  # fmt: skip
+
+
+def reported(failures: list):
+    return lambda error, message: failures.append((error, message.value())) if error else None
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_an_idempotent_producer_of_whom_half_is_dropped(gateway, topic, stored, codec):
+    name = topic()
+    running = gateway(chain("Odd"), POLICIES)
+    failures: list = []
+    producer = librdkafka(
+        running,
+        **{"enable.idempotence": True, "batch.num.messages": 7, "compression.type": codec},
+    )
+    for number in range(3000):
+        producer.produce(name, b"%d" % number, on_delivery=reported(failures))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert failures == []
+    assert values_of(stored(name)) == [b"%d" % n for n in range(0, 3000, 2)]
+
+
+def test_idempotent_over_a_restart(gateway, topic, stored):
+    name = topic()
+    running = gateway(chain("Odd"), POLICIES)
+    failures: list = []
+    producer = librdkafka(running, **{"enable.idempotence": True, "batch.num.messages": 7})
+    for number in range(3000):
+        producer.produce(name, b"%d" % number, on_delivery=reported(failures))
+        producer.poll(0.001)
+        if number in {700, 1900}:
+            running.restart(kill=True)
+    assert producer.flush(60) == 0
+    assert failures == []
+    assert values_of(stored(name)) == [b"%d" % n for n in range(0, 3000, 2)]
+
+
+def test_a_transaction_of_which_all_is_dropped_commits(gateway, topic, kafka):
+    name, other = topic(), topic()
+    running = gateway(chain("Odd"), POLICIES)
+    producer = librdkafka(running, **{"transactional.id": name})
+    producer.init_transactions(30)
+    for batch, topics, abort in (
+        ((b"1", b"3"), (name,), False),
+        ((b"5", b"2"), (name,), False),
+        ((b"4", b"6"), (name,), True),
+        ((b"7",), (name, other), True),
+        ((b"9",), (other, name), False),
+        ((b"8",), (name,), False),
+    ):
+        producer.begin_transaction()
+        for of in topics:
+            for value in batch:
+                producer.produce(of, value)
+        producer.flush(30)
+        if abort:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+    found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert values_of(found) == [b"2", b"8"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "codes", "kept"),
+    [("strip", set(), [b"0", b"2", b"4"]), ("refuse", {87}, [])],
+)
+def test_other_ways_with_idempotent_producers(gateway, topic, stored, mode, codes, kept):
+    name = topic()
+    running = gateway({**chain("Odd"), "produce.request.interceptors.idempotence": mode}, POLICIES)
+    failures: list = []
+    producer = librdkafka(running, **{"enable.idempotence": True})
+    for number in range(6):
+        producer.produce(name, b"%d" % number, on_delivery=reported(failures))
+    assert producer.flush(30) == 0
+    assert {error.code() for error, _ in failures} == codes
+    assert values_of(stored(name)) == kept
+
+
+def test_a_folder_that_another_gateway_uses_is_an_error_at_start(gateway, tmp_path):
+    state = {"produce.request.interceptors.state.dir": tmp_path / "state"}
+    gateway({**chain("Odd"), **state}, POLICIES)
+    with pytest.raises(AssertionError, match=r"state.dir.*another process uses it"):
+        gateway({**chain("Odd"), **state}, POLICIES)
+
+
+def test_an_old_interceptors_traces_stay_when_it_is_gone(gateway, topic, stored):
+    """A producer whose records were dropped goes on after the configuration changed."""
+    name = topic()
+    running = gateway(chain("Odd"), POLICIES)
+    failures: list = []
+    producer = librdkafka(running, **{"enable.idempotence": True, "batch.num.messages": 3})
+    for number in range(10):
+        producer.produce(name, b"%d" % number, on_delivery=reported(failures))
+    assert producer.flush(30) == 0
+    text = running.file.read_text()
+    running.file.write_text(re.sub("produce.request.interceptors=.*", "", text))
+    running.restart()
+    for number in range(10, 20):
+        producer.produce(name, b"%d" % number, on_delivery=reported(failures))
+    assert producer.flush(30) == 0
+    assert failures == []
+    expected = [b"%d" % n for n in [*range(0, 10, 2), *range(10, 20)]]
+    assert values_of(stored(name)) == expected
+
+
+def test_transactions_refused_by_a_policy_go_on(gateway, topic, kafka):
+    name = topic()
+    running = gateway({**chain("Odd"), "record.validator.classes": "policies.Judge"}, POLICIES)
+    producer = librdkafka(running, **{"transactional.id": name})
+    producer.init_transactions(30)
+    committed = []
+    for number, last in enumerate((b"2", b"bad", b"4", b"6")):
+        producer.begin_transaction()
+        producer.produce(name, b"%d1" % number)
+        producer.produce(name, last)
+        try:
+            producer.commit_transaction(30)
+            committed.append(last)
+        except KafkaException as error:
+            assert error.args[0].txn_requires_abort()
+            producer.abort_transaction(30)
+    assert committed[0] == b"2"
+    assert b"bad" not in committed
+    found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert values_of(found) == committed
