@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test lint format bench bench-spark docs clean
+.PHONY: help setup demo test interop lint format bench bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -30,6 +30,9 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 
 test: lint  ## linters, types, import contracts, and the tests against a real Kafka
 	$(BIN)/python -m pytest
+
+interop: setup  ## every client through dropped connections, 200,000 records each; needs Go
+	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py -m "go or not go" --interop-records=200000
 
 lint: setup  ## formatter, linter, strict types, import contracts
 	$(BIN)/ruff format --check .

@@ -18,6 +18,11 @@ from tests.integration.reading import read_topic
 _counter = itertools.count()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Slow suites are the same tests with more records."""
+    parser.addoption("--interop-records", type=int, default=15_000, dest="interop_records")
+
+
 def pytest_configure() -> None:
     """End in order on SIGTERM: fixtures end what they started."""
 

@@ -17,9 +17,9 @@ from kio.schema.metadata.v12.request import MetadataRequest
 from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic, topic_id
-from tests.integration.recorder import Recorder
 from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
+from tests.relay import Relay
 
 POLICIES = """
 from penstock.policy import *
@@ -55,7 +55,7 @@ def through(cluster, tmp_path_factory):
         },
         POLICIES,
     )
-    with Recorder(range(port, port + 4)) as recorder:
+    with Relay(range(port, port + 4)) as recorder:
         running = RunningGateway(file)
         running.recorder = recorder
         running.bootstrap = f"127.0.0.2:{port}"

@@ -40,13 +40,16 @@ class JavaClient:
     def __init__(self, classes: Path) -> None:
         self._classes = classes
 
+    def command(self, *arguments: str) -> list[str]:
+        """Give the command line."""
+        return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+                "-cp", f"{class_path()}:{self._classes}", "Interop", *arguments]  # fmt: skip
+
     def __call__(self, *arguments: str) -> list[list[str]]:
         done = subprocess.run(
-            [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-             "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-             "-cp", f"{class_path()}:{self._classes}", "Interop", *arguments],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            self.command(*arguments), capture_output=True, text=True, timeout=120, check=False
+        )
         assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
         return [line.split("\t") for line in done.stdout.splitlines()]
 

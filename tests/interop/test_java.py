@@ -56,6 +56,29 @@ def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
         assert values_of(committed) == [b"good-after"]
 
 
+def test_transactions_of_which_all_is_dropped_commit(gateway, topic, java_client, kafka):
+    """Java 4 sends transactions 2 (KIP-890): the broker has to hear of each partition."""
+    running = gateway(
+        {"produce.request.interceptors": "policies.DropsDrop"},
+        """
+from penstock.policy import *
+class DropsDrop(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        if value.startswith(b"drop"): raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value)
+""",
+    )
+    for first, kept in ((["drop-1", "drop-2"], []), (["drop-1", "good-2"], [b"good-2"])):
+        name = topic()
+
+        lines = java_client("transact", running.address, name, *first)
+
+        assert lines == [*(["stored", value] for value in first), ["committed"], ["committed"]]
+        committed = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+        assert values_of(committed) == [*kept, b"good-after"]
+
+
 def test_consumer_groups_of_both_protocols(judged, topic, java_client):
     name = topic()
     java_client("produce", judged.address, name, "good-1", "good-2")

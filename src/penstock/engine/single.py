@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.plan import TopicPlan
-from penstock.engine.policies import RECORDS, VALIDATION, VALIDATORS, Policies
+from penstock.engine.policies import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, Policies
 from penstock.engine.views import Decoded
-from penstock.policy import BrokerRecordValidator, RecordsPolicy, RecordValidationPolicy
+from penstock.policy import (
+    BrokerRecordValidator,
+    ProduceRequestInterceptor,
+    RecordsPolicy,
+    RecordValidationPolicy,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
+    from penstock.engine.chain import Decided
     from penstock.engine.verdict import Verdict
     from penstock.engine.views import DecodedRecord
 
@@ -33,8 +39,12 @@ def judge_by(
     setting: str,
     properties: Mapping[str, str],
     file: Path,
-) -> Verdict:
-    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge`."""
+) -> Verdict | Decided:
+    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge`.
+
+    Returns:
+        The verdict about the batch; what became of each record where it is an interceptor.
+    """
     key = _key_of(policy)
     cls = policy if isinstance(policy, type) else type(policy)
     name = f"{cls.__module__}.{cls.__name__}"
@@ -55,6 +65,8 @@ def judge_by(
             validation_policy=name if key == VALIDATION else None,
             validation_setting=setting,
         )
+        if key == INTERCEPTORS:
+            return Chain(plan, policies).decide(partition, topic_id, Decoded(records))
         return Chain(plan, policies).judge(partition, topic_id, Decoded(records))
     finally:
         policies.close()
@@ -64,18 +76,20 @@ def _key_of(policy: Any) -> str:
     """Tell the interface by the base class, or by the methods of a class without one."""
     cls = policy if isinstance(policy, type) else type(policy)
     for base, key in (
+        (ProduceRequestInterceptor, INTERCEPTORS),
         (BrokerRecordValidator, VALIDATORS),
         (RecordsPolicy, RECORDS),
         (RecordValidationPolicy, VALIDATION),
     ):
         if issubclass(cls, base):
             return key
-    if callable(getattr(cls, "validate_record", None)):
-        return VALIDATORS
+    for method, key in (("process_record", INTERCEPTORS), ("validate_record", VALIDATORS)):
+        if callable(getattr(cls, method, None)):
+            return key
     validate = getattr(cls, "validate", None)
     if not callable(validate):
         raise TypeError(
-            f"{cls.__name__} has neither validate() nor validate_record(): "
+            f"{cls.__name__} has no validate(), validate_record() or process_record(): "
             "see the interfaces of penstock.policy"
         )
     parameters = len(inspect.signature(validate).parameters)

@@ -23,6 +23,7 @@ from penstock.policy.records import Header, Record
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from penstock.engine.chain import Decided
     from penstock.engine.verdict import Verdict as _BatchVerdict
 
 TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
@@ -33,16 +34,21 @@ class Verdict(NamedTuple):
     """What became of one record; the fields of the Spark door's `verdict` column.
 
     Attributes:
-        outcome: `accepted`, `refused`, or `failed`: the policy raised something else.
+        outcome: `accepted`, `refused`, `dropped` by an interceptor, or `failed`: the policy
+            raised something else.
         policy: The class that decided; empty where it was accepted.
         code: Kafka's error code; 0 where it was accepted.
         message: The text for the client, or None.
+        key: What an interceptor made of the key; None where it passed none on.
+        value: What an interceptor made of the value; None where it passed none on.
     """
 
     outcome: str
     policy: str = ""
     code: int = 0
     message: str | None = None
+    key: bytes | None = None
+    value: bytes | None = None
 
 
 def judge(
@@ -63,8 +69,8 @@ def judge(
     refuse the batch they came in.
 
     Args:
-        policy: A class or an instance of the interfaces of KIP-686, 729 or 940 (or one
-            with the same methods).
+        policy: A class or an instance of the interfaces of KIP-686, 729, 905 or 940 (or
+            one with the same methods).
         records: `Record`s, mappings with some of `key`, `value`, `headers`, `timestamp`, or
             values alone: bytes, str (as UTF-8), None.
         topic: The topic's name.
@@ -94,6 +100,8 @@ def judge(
         topic_id=topic_id,
         file=Path("configs"),
     )
+    if isinstance(verdict, tuple):
+        return _each(verdict, len(views))
     return _spread(verdict, len(views))
 
 
@@ -123,6 +131,20 @@ def _bytes(given: Any) -> bytes | None:
     if isinstance(given, (bytearray, memoryview)):
         return bytes(given)
     raise TypeError(f"bytes, str or None are wanted, not {type(given).__name__}")
+
+
+def _each(decided: Decided, count: int) -> list[Verdict]:
+    """Give what an interceptor made of each record."""
+    keys, values = decided.replaced or ((), ())
+    others = dict(decided.verdicts)
+    result = []
+    for index in range(count):
+        of = others.get(index)
+        if of is None:
+            result.append(Verdict("accepted", key=keys[index], value=values[index]))
+        else:
+            result.append(Verdict(of.outcome.value, of.policy, of.code, of.message))
+    return result
 
 
 def _spread(verdict: _BatchVerdict, count: int) -> list[Verdict]:

@@ -12,6 +12,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -116,6 +117,88 @@ public final class Interop {
         }
     }
 
+    /** Many records at an even pace, through whatever happens to the connection. */
+    private static void many(String bootstrap, String topic, int count, int perSecond)
+        throws InterruptedException {
+        Properties properties = common(bootstrap);
+        properties.put("linger.ms", "5");
+        properties.put("batch.size", "4000");
+        properties.put("reconnect.backoff.max.ms", "500");
+        int acknowledged = 0;
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties)) {
+            List<Future<RecordMetadata>> results = new ArrayList<>();
+            long begun = System.nanoTime();
+            for (int i = 0; i < count; i++) {
+                pace(begun, i, perSecond);
+                String key = "k" + i % 10;
+                results.add(producer.send(new ProducerRecord<>(topic, key, Integer.toString(i))));
+            }
+            producer.flush();
+            for (int i = 0; i < count; i++) {
+                try {
+                    results.get(i).get();
+                    acknowledged++;
+                } catch (ExecutionException failed) {
+                    print(Integer.toString(i), failed.getCause());
+                }
+            }
+        }
+        System.out.println("acknowledged\t" + acknowledged);
+    }
+
+    /** The same in transactions of 500; one that has to be aborted is done again. */
+    private static void manyTransactions(String bootstrap, String topic, int count, int perSecond)
+        throws InterruptedException {
+        Properties properties = common(bootstrap);
+        properties.put("transactional.id", "many-" + topic);
+        properties.put("linger.ms", "5");
+        properties.put("batch.size", "4000");
+        properties.put("reconnect.backoff.max.ms", "500");
+        int acknowledged = 0;
+        int aborted = 0;
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties)) {
+            producer.initTransactions();
+            long begun = System.nanoTime();
+            while (acknowledged < count) {
+                int until = Math.min(count, acknowledged + 500);
+                producer.beginTransaction();
+                try {
+                    for (int i = acknowledged; i < until; i++) {
+                        pace(begun, i, perSecond);
+                        producer.send(
+                            new ProducerRecord<>(topic, "k" + i % 10, Integer.toString(i)));
+                    }
+                    commit(producer);
+                    acknowledged = until;
+                } catch (KafkaException failed) {
+                    aborted++;
+                    producer.abortTransaction();
+                }
+            }
+        }
+        System.out.println("aborted\t" + aborted);
+        System.out.println("acknowledged\t" + acknowledged);
+    }
+
+    /** A commit that took too long may be tried again, and nothing else may. */
+    private static void commit(KafkaProducer<String, String> producer) {
+        while (true) {
+            try {
+                producer.commitTransaction();
+                return;
+            } catch (TimeoutException again) {
+                System.out.println("commit again");
+            }
+        }
+    }
+
+    private static void pace(long begun, int done, int perSecond) throws InterruptedException {
+        long ahead = done * 1_000_000_000L / perSecond - (System.nanoTime() - begun);
+        if (ahead > 2_000_000) {
+            Thread.sleep(ahead / 1_000_000);
+        }
+    }
+
     private static void consume(String bootstrap, String topic, String protocol, int count) {
         Properties properties = common(bootstrap);
         properties.put("group.id", "java-" + protocol + "-" + topic);
@@ -150,6 +233,14 @@ public final class Interop {
                 break;
             case "transact":
                 transact(bootstrap, topic, rest);
+                break;
+            case "many":
+                many(bootstrap, topic, Integer.parseInt(rest.get(0)),
+                    Integer.parseInt(rest.get(1)));
+                break;
+            case "many-transactions":
+                manyTransactions(bootstrap, topic, Integer.parseInt(rest.get(0)),
+                    Integer.parseInt(rest.get(1)));
                 break;
             case "consume":
                 consume(bootstrap, topic, rest.get(0), Integer.parseInt(rest.get(1)));

@@ -1,14 +1,16 @@
-"""Stands between clients and a gateway, and keeps what the clients are sent."""
+"""Stands between clients and a gateway: keeps what the clients are sent, drops connections."""
 
 import asyncio
 import threading
 
 
-class Recorder:
+class Relay:
     """Forwards ports of 127.0.0.2 to the same ports of 127.0.0.1."""
 
-    def __init__(self, ports: range) -> None:
+    def __init__(self, ports: range, *, record: bool = True) -> None:
         self._ports = ports
+        self._record = record
+        self._writers: set[asyncio.StreamWriter] = set()
         self.told = bytearray()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -21,6 +23,14 @@ class Recorder:
     def __exit__(self, *_):
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(10)
+
+    def drop(self) -> None:
+        """Drop all connections, in the middle of whatever is on its way."""
+        self._loop.call_soon_threadsafe(self._drop)
+
+    def _drop(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,12 +54,14 @@ class Recorder:
         except OSError:
             writer.close()
             return
+        self._writers |= {writer, there_writer}
         try:
             await asyncio.gather(
                 self._pump(reader, there_writer, record=False),
-                self._pump(there_reader, writer, record=True),
+                self._pump(there_reader, writer, record=self._record),
             )
         finally:
+            self._writers -= {writer, there_writer}
             writer.close()
             there_writer.close()
 

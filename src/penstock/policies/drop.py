@@ -1,0 +1,96 @@
+"""KIP-905: records dropped by a header, or by what a field of a JSON value holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.policies import json_paths
+from penstock.policy import (
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.policy import Header
+
+
+class DropRecords(ProduceRequestInterceptor):
+    """Drops the records that any of its conditions is true of; the producer is told all is well.
+
+    A value that is not JSON has no fields, and no field's condition is true of it.
+
+    Attributes:
+        topics: Found anywhere in the names of the topics (`re.search`).
+        headers: Values by header key, as text or bytes; None for any value.
+        fields: Values by path, like `customer.test`: a JSON value, or a set of them.
+    """
+
+    topics: ClassVar[str]
+    headers: ClassVar[Mapping[str, str | bytes | None]] = {}
+    fields: ClassVar[Mapping[str, Any]] = {}
+
+    def configure(self) -> None:
+        """Read the settings.
+
+        Raises:
+            ValueError: A setting is missing or is not what it should be.
+        """
+        name = type(self).__name__
+        if not getattr(self, "topics", None):
+            raise ValueError(f"{name}.topics must be set")
+        if not self.headers and not self.fields:
+            raise ValueError(f"{name} needs a condition: headers or fields")
+        self._headers = {
+            key: value.encode() if isinstance(value, str) else value
+            for key, value in self.headers.items()
+        }
+        self._fields = [
+            (json_paths.parse(path), wanted if isinstance(wanted, (set, frozenset)) else [wanted])
+            for path, wanted in self.fields.items()
+        ]
+
+    def interceptor_topic_pattern(self) -> str:
+        """Give `topics`."""
+        return self.topics
+
+    def process_record(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,  # noqa: ARG002
+        partition: int,  # noqa: ARG002
+        headers: Sequence[Header],
+    ) -> ProduceRequestInterceptorResult:
+        """Drop the record, or give it back as it is.
+
+        Raises:
+            ProduceRequestInterceptorSkipRecordException: To drop it.
+        """
+        if self._by_header(headers) or (self._fields and self._by_field(value)):
+            raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value)
+
+    def _by_header(self, headers: Sequence[Header]) -> bool:
+        return any(
+            header.key in self._headers and self._headers[header.key] in {None, header.value}
+            for header in headers
+        )
+
+    def _by_field(self, value: bytes | None) -> bool:
+        try:
+            document = json_paths.read(value or b"")
+        except (ValueError, RecursionError):
+            return False
+        return any(
+            any(_same(found, one) for one in wanted)
+            for path, wanted in self._fields
+            for found in json_paths.find(document, path)
+        )
+
+
+def _same(found: Any, wanted: Any) -> bool:
+    """Compare as JSON does: true is not 1."""
+    return type(found) is type(wanted) and bool(found == wanted)

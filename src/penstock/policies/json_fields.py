@@ -1,0 +1,136 @@
+"""KIP-905: fields of JSON values replaced, or by a keyed hash of what stood there."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from penstock.policies import json_paths
+from penstock.policy import ProduceRequestInterceptor, ProduceRequestInterceptorResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.policy import Header
+
+_KEY_LEAST_BYTES: Final = 16
+
+
+class RedactJsonFields(ProduceRequestInterceptor):
+    """Replaces fields of JSON values, wherever they stand.
+
+    A value without any of the fields stays the bytes it was; tombstones pass. Where a field
+    is replaced, the document is written anew: without spaces, numbers with a fraction as
+    doubles.
+
+    Attributes:
+        topics: Found anywhere in the names of the topics (`re.search`).
+        fields: Paths like `customer.email` or `cards[*].number`.
+        replacement: What stands there afterwards: any JSON value.
+        pass_what_is_not_json: Whether values that are not JSON pass as they are. They are
+            refused otherwise, since nobody knows what they hold.
+    """
+
+    topics: ClassVar[str]
+    fields: ClassVar[Sequence[str]]
+    replacement: ClassVar[Any] = "***"
+    pass_what_is_not_json: ClassVar[bool] = False
+
+    def configure(self) -> None:
+        """Read the settings.
+
+        Raises:
+            ValueError: A setting is missing or is not what it should be.
+        """
+        for name in ("topics", "fields"):
+            if not getattr(self, name, None):
+                raise ValueError(f"{type(self).__name__}.{name} must be set")
+        if isinstance(self.fields, str):
+            raise ValueError(f"{type(self).__name__}.fields must be a tuple of paths")  # noqa: TRY004
+        self._paths = [json_paths.parse(path) for path in self.fields]
+
+    def interceptor_topic_pattern(self) -> str:
+        """Give `topics`."""
+        return self.topics
+
+    def process_record(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,  # noqa: ARG002
+        partition: int,  # noqa: ARG002
+        headers: Sequence[Header],  # noqa: ARG002
+    ) -> ProduceRequestInterceptorResult:
+        """Replace the fields.
+
+        Raises:
+            ValueError: The value is not JSON.
+        """
+        if value is None:
+            return ProduceRequestInterceptorResult(key, value)
+        try:
+            document = json_paths.read(value)
+        except (ValueError, RecursionError):
+            if self.pass_what_is_not_json:
+                return ProduceRequestInterceptorResult(key, value)
+            raise
+        replaced = False
+        for path in self._paths:
+            replaced = json_paths.replace(document, path, self.replace) or replaced
+        return ProduceRequestInterceptorResult(
+            key, json_paths.write(document) if replaced else value
+        )
+
+    def replace(self, found: Any) -> Any:  # noqa: ARG002
+        """Give what stands in a field's place."""
+        return self.replacement
+
+
+class HashJsonFields(RedactJsonFields):
+    """Replaces fields of JSON values by a keyed hash: equal before, equal afterwards.
+
+    The hash is HMAC-SHA-256 in hexadecimal, of a string's UTF-8 bytes, or of the JSON text
+    (keys sorted, no spaces) of anything else. `null` stays.
+
+    Attributes:
+        key_from: Where the key is: `env:NAME` or `file:PATH`; at least 16 bytes. A line's
+            end behind it does not count.
+    """
+
+    key_from: ClassVar[str]
+
+    def configure(self) -> None:
+        """Read the settings and the key.
+
+        Raises:
+            ValueError: A setting is missing or is not what it should be.
+        """
+        super().configure()
+        where = f"{type(self).__name__}.key_from"
+        kind, _, name = getattr(self, "key_from", "").partition(":")
+        if kind not in {"env", "file"} or not name:
+            raise ValueError(f"{where} must be env:NAME or file:PATH")
+        if kind == "env":
+            found = os.environ.get(name, "").encode()
+        else:
+            try:
+                found = Path(name).read_bytes()
+            except OSError as error:
+                raise ValueError(f"{where}: {name}: {error.strerror}") from None
+        self._hmac_key = found.rstrip(b"\r\n")
+        if len(self._hmac_key) < _KEY_LEAST_BYTES:
+            raise ValueError(f"{where}: {name} must hold at least {_KEY_LEAST_BYTES} bytes")
+
+    def replace(self, found: Any) -> Any:
+        """Give the hash of what stood there."""
+        if found is None:
+            return None
+        if isinstance(found, str):
+            data = found.encode("utf-8", "surrogatepass")
+        else:
+            data = json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+        return hmac.new(self._hmac_key, data, hashlib.sha256).hexdigest()

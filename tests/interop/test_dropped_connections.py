@@ -1,0 +1,153 @@
+"""kips.md B47 and B48: a third of the records dropped, and connections with them.
+
+In `make test` for some thousand records of each client; `make interop` sends 200,000 of each,
+and adds franz-go.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from penstock.artifacts import cache_folder
+from tests.integration.reading import read_topic
+from tests.interop.conftest import JavaClient
+from tests.relay import Relay
+
+POLICIES = """
+import zlib
+from penstock.policy import *
+
+class AThird(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        if zlib.crc32(value) % 3 == 0: raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(key, value)
+"""
+RATE = 5000
+PORTS = 5
+
+
+def franz_go() -> list[str]:
+    """Build the Go program; give its command line."""
+    program = cache_folder() / "interop-go" / "many"
+    folder = Path(__file__).parent / "go"
+    subprocess.run(["go", "build", "-o", str(program), "."], cwd=folder, check=True, timeout=300)
+    return [str(program)]
+
+
+def python(client: str) -> list[str]:
+    return [sys.executable, str(Path(__file__).parent / "many.py"), client]
+
+
+class Run:
+    """One client's run, with what happens to it meanwhile."""
+
+    def __init__(self, command: list[str], relay: Relay, running, seconds: float) -> None:
+        self._dropped = 0
+        ended = threading.Event()
+
+        def disturb() -> None:
+            begun = time.monotonic()
+            restarted = False
+            while not ended.wait(1.0):
+                if not restarted and time.monotonic() - begun > seconds / 2:
+                    restarted = True
+                    running.restart(kill=True)
+                relay.drop()
+                self._dropped += 1
+
+        disturbing = threading.Thread(target=disturb)
+        disturbing.start()
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=seconds * 3 + 150, check=False
+            )
+        finally:
+            ended.set()
+            disturbing.join(60)
+        assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
+        self.lines = [line.split("\t") for line in done.stdout.splitlines()]
+        assert self._dropped >= min(3, seconds / 2)
+
+    def of(self, kind: str) -> list[list[str]]:
+        return [line for line in self.lines if line[0] == kind]
+
+
+@pytest.fixture
+def disturbed(gateway, topic, kafka, request):
+    """Runs a client through a gateway whose connections are dropped every second."""
+    count = request.config.getoption("interop_records")
+
+    def run(command: list[str], *, isolation: str = "read_uncommitted"):
+        name = topic(partitions=3)
+        running = gateway(
+            {
+                "produce.request.interceptors": "policies.AThird",
+                "advertised.host": "127.0.0.2",
+            },
+            POLICIES,
+        )
+        port = int(running.address.rpartition(":")[2])
+        with Relay(range(port, port + PORTS), record=False) as relay:
+            bootstrap = f"127.0.0.2:{port}"
+            arguments = [*command, bootstrap, name, str(count), str(RATE)]
+            happened = Run(arguments, relay, running, count / RATE)
+        found = read_topic(kafka.bootstrap_servers, name, full=True, isolation=isolation)
+        stored: dict[bytes, list[int]] = {}
+        for message in found:
+            stored.setdefault(message.key(), []).append(int(message.value()))
+        return happened, stored, count
+
+    return run
+
+
+def kept(count: int) -> dict[bytes, list[int]]:
+    """What is to be stored, by key, in order."""
+    result: dict[bytes, list[int]] = {}
+    for number in range(count):
+        if zlib.crc32(b"%d" % number) % 3:
+            result.setdefault(b"k%d" % (number % 10), []).append(number)
+    return result
+
+
+@pytest.fixture
+def command(request, java_client):
+    client = request.param
+    if client == "Java":
+        return java_client.command("many")
+    return franz_go() if client == "franz-go" else python(client)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "Java",
+        "librdkafka",
+        "kafka-python",
+        "aiokafka",
+        pytest.param("franz-go", marks=pytest.mark.go),
+    ],
+    indirect=True,
+)
+def test_exactly_the_kept_records_are_stored_once_in_order(disturbed, command):
+    happened, stored, count = disturbed(command)
+    assert happened.of("fatal") == []
+    assert happened.of("failed") == []
+    assert happened.of("refused") == []
+    assert happened.of("acknowledged") == [["acknowledged", str(count)]]
+    assert stored == kept(count)
+
+
+@pytest.mark.timeout(900)
+def test_transactions_of_java(disturbed, java_client: JavaClient):
+    happened, stored, count = disturbed(
+        java_client.command("many-transactions"), isolation="read_committed"
+    )
+    assert happened.of("acknowledged") == [["acknowledged", str(count)]]
+    assert stored == kept(count)
