@@ -1,13 +1,14 @@
 """Direct against through the gateway, side by side in one run: `make bench`.
 
 Variants: direct; through a relay that looks at nothing, for comparison; through the gateway
-without a policy, with a trivial policy, with a JSON Schema check.
+without a policy, with a trivial policy, with a JSON Schema check, with interceptors that do
+nothing, change one JSON field of every record, drop a third of them.
 Each round runs every variant once, interleaved, so that a machine that grows slower or faster
 does so for all of them; medians over the rounds are printed. Figures: records a second (also as a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
 fixed rate. Requests carry one batch, or six of 16 KB, as those of a busy Java producer with its
-default `batch.size` do on a topic of six partitions. Bounded: about eight minutes on two cores;
-`--quick` about one.
+default `batch.size` do on a topic of six partitions. Bounded: about fifteen minutes on two cores;
+`--quick` about two.
 """
 
 import argparse
@@ -35,7 +36,16 @@ from tests.conftest import create_topic  # noqa: E402
 from tests.gateways import RunningGateway, write_configuration  # noqa: E402
 from tests.raw import produce_request, request_frame  # noqa: E402
 
-VARIANTS = ("direct", "bare relay", "no policy", "trivial policy", "JSON Schema")
+VARIANTS = (
+    "direct",
+    "bare relay",
+    "no policy",
+    "trivial policy",
+    "JSON Schema",
+    "no-op interceptor",
+    "map one field",
+    "drop a third",
+)
 TICKS = os.sysconf("SC_CLK_TCK")
 SCHEMA = HERE / "order.schema.json"
 
@@ -137,6 +147,16 @@ class Bench:
             "JSON Schema": self._gateway(
                 "schema", {**common, **judged, key: "policies.JsonSchema"}, policies
             ),
+            **{
+                name: self._gateway(
+                    cls, {**common, "produce.request.interceptors": f"policies.{cls}"}, policies
+                )
+                for name, cls in (
+                    ("no-op interceptor", "NoOp"),
+                    ("map one field", "MapField"),
+                    ("drop a third", "DropThird"),
+                )
+            },
         }
 
     def _gateway(self, name: str, properties: dict, policies: str) -> RunningGateway:
@@ -226,6 +246,9 @@ def main() -> None:
     """Run everything and print tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer records and rounds")
+    parser.add_argument(
+        "--size", type=int, nargs="+", default=[160, 1024], help="bytes of a record's value"
+    )
     options = parser.parse_args()
     rounds, records = (1, 60_000) if options.quick else (3, 300_000)
     say = Console(width=110, highlight=False).print
@@ -234,7 +257,7 @@ def main() -> None:
         try:
             table = Table("records", "request", "variant", "records/s", "to direct", "CPU s per M")
             for batches, batch_bytes in ((1, 1_000_000), (6, 16_000), (1, 16_000)):
-                for size in (160, 1024):
+                for size in options.size:
                     for codec in ("none", "lz4"):
                         results = bench.measure(
                             size, codec, batches, batch_bytes, records * 160 // size, rounds

@@ -37,7 +37,8 @@ class Histories(RuleBasedStateMachine):
         self.kept: dict[Producer, object] = {}
         self.forgetful = False
         self.sequences = self.gateway({})
-        self.producers = [ProducerModel(id(self) % 10**9 + i, next=n) for i, n in enumerate(starts)]
+        first_id = random.getrandbits(40)
+        self.producers = [ProducerModel(first_id + i, next=n) for i, n in enumerate(starts)]
         for producer in self.producers:
             if producer.next:  # it has been there before this gateway, of which nobody dropped
                 self.broker.has_stored(producer.producer_id, producer.next - 1)
@@ -208,7 +209,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestHistories.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
 
 
 def walk(machine, chance: random.Random, steps: int) -> None:

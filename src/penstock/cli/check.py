@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from penstock.configuration import Configuration
+    from penstock.engine.workers.worker import Patterns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,30 +28,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; give its exit code."""
     configuration = load_configuration(options.file)
-    asyncio.run(_load(configuration))
-    print("\n".join(describe(configuration)))
+    patterns = asyncio.run(_load(configuration))
+    print("\n".join(describe(configuration, patterns)))
     for warning in configuration.warnings:
         print(f"warning: {warning}")
     print("ok")
     return 0
 
 
-async def _load(configuration: Configuration) -> None:
-    """Load the policies in a worker, as the gateway does."""
+async def _load(configuration: Configuration) -> Patterns:
+    """Load the policies in a worker, as the gateway does; give the interceptors' patterns."""
     Gateway(configuration)
-    if any(Plan(configuration).names.values()):
-        pool = Pool(configuration, size=1)
-        await pool.start()
-        await pool.close()
+    if not any(Plan(configuration).names.values()):
+        return []
+    pool = Pool(configuration, size=1)
+    await pool.start()
+    await pool.close()
+    return pool.patterns
 
 
-def describe(configuration: Configuration) -> list[str]:
+def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     """Give the plan as lines: each topic pattern of the file and what judges its topics.
 
     A pattern is shown with the policies of a topic that matches it and no longer pattern.
+    Interceptors come before them, and have patterns of their own.
     """
     plan = Plan(configuration)
     lines = [f"configuration {configuration.path}"]
+    if patterns:
+        lines.append("interceptors, before all policies")
+        lines += [
+            f"  {number}. {name}  topics in whose name {pattern.pattern!r} is found"
+            for number, (name, pattern) in enumerate(patterns, 1)
+        ]
     for glob in plan.globs:
         lines.append(f"topics {glob}")
         found = plan.for_topic(glob)

@@ -12,17 +12,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import Outcome, Verdict, bounded, dropped
 from penstock.engine.views import Columns
-from penstock.policy import ProduceRequestInterceptorSkipRecordException
+from penstock.policy import (
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+)
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.engine.views import Records
+    from penstock.engine.views import Headers, Records
 
 FAILED_MESSAGE = (
     "The registered produce request interceptors were unable to successfully process the request"
 )
+
+
+_WRONG_TYPE = "a result's key and value are bytes or None"
+
+if TYPE_CHECKING:
+    Row = tuple[bytes | None, bytes | None, "Headers"]
+    Results = tuple[list[bytes | None], list[bytes | None], list[tuple[int, Verdict]]]
 
 
 class Interceptor(NamedTuple):
@@ -67,42 +77,96 @@ def intercept(
         The records with what became of key and value; position and verdict of those that
         were dropped or failed on; all keys and values.
     """
-    new_keys: list[bytes | None] = []
-    new_values: list[bytes | None] = []
-    verdicts: list[tuple[int, Verdict]] = []
     headers_of_all = list(of.headers)
     rows = zip(of.keys, of.values, headers_of_all, strict=False)
-    for index, (original_key, original_value, headers) in enumerate(rows):
-        key, value = original_key, original_value
-        current = interceptors[0]
+    if len(interceptors) == 1:
+        keys, values, verdicts = _by_one(interceptors[0], topic, partition, rows, until_failure)
+    else:
+        keys, values, verdicts = _by_chain(interceptors, topic, partition, rows, until_failure)
+    return (
+        Columns(of.count, list(of.timestamps), keys, values, headers_of_all),
+        verdicts,
+        (
+            keys,
+            values,
+        ),
+    )
+
+
+def _by_one(
+    interceptor: Interceptor, topic: str, partition: int, rows: Iterable[Row], until_failure: bool
+) -> Results:
+    """Run a single interceptor: the loop that most records go through."""
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    verdicts: list[tuple[int, Verdict]] = []
+    process, add_key, add_value = interceptor.process, keys.append, values.append
+    skipped = dropped(interceptor.name)
+    for original_key, original_value, headers in rows:
         try:
-            for current in interceptors:
-                key, value = _checked(current.process(key, value, topic, partition, headers))
+            result = process(original_key, original_value, topic, partition, headers)
+            if type(result) is not ProduceRequestInterceptorResult:
+                result = _result(result)
+            key, value = result
+            if (type(value) is not bytes and value is not None) or (
+                type(key) is not bytes and key is not None
+            ):
+                raise TypeError(_WRONG_TYPE)
         except ProduceRequestInterceptorSkipRecordException:
             key = value = None
-            verdicts.append((index, dropped(current.name)))
+            verdicts.append((len(keys), skipped))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             key = value = None
-            verdicts.append((index, failure(current.name, current.failed_code, error)))
+            verdicts.append((len(keys), failure(interceptor.name, interceptor.failed_code, error)))
             if until_failure:
                 break
-        new_keys.append(key)
-        new_values.append(value)
-    columns = Columns(of.count, list(of.timestamps), new_keys, new_values, headers_of_all)
-    return columns, verdicts, (new_keys, new_values)
+        add_key(key)
+        add_value(value)
+    return keys, values, verdicts
 
 
-def _checked(result: Any) -> tuple[bytes | None, bytes | None]:
-    """Give key and value of a result, or say what is wrong with it."""
-    if result is None:
+def _by_chain(
+    interceptors: Sequence[Interceptor],
+    topic: str,
+    partition: int,
+    rows: Iterable[Row],
+    until_failure: bool,
+) -> Results:
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    verdicts: list[tuple[int, Verdict]] = []
+    skipped = {one.name: dropped(one.name) for one in interceptors}
+    for original_key, original_value, headers in rows:
+        key, value = original_key, original_value
+        current = interceptors[0]
+        try:
+            for current in interceptors:
+                key, value = _result(current.process(key, value, topic, partition, headers))
+                for field in (key, value):
+                    if type(field) is not bytes and field is not None:
+                        raise TypeError(_WRONG_TYPE)
+        except ProduceRequestInterceptorSkipRecordException:
+            key = value = None
+            verdicts.append((len(keys), skipped[current.name]))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            key = value = None
+            verdicts.append((len(keys), failure(current.name, current.failed_code, error)))
+            if until_failure:
+                break
+        keys.append(key)
+        values.append(value)
+    return keys, values, verdicts
+
+
+def _result(given: Any) -> tuple[Any, Any]:
+    """Give key and value of a result, which may be of a class of the policy's own."""
+    if given is None:
         raise TypeError("process_record() returned None")
-    key, value = result.key, result.value
-    for field in (key, value):
-        if field is not None and type(field) is not bytes:
-            raise TypeError("a result's key and value are bytes or None")
-    return key, value
+    return given.key, given.value
 
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:
