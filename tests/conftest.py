@@ -2,6 +2,7 @@
 
 import itertools
 import signal
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -63,10 +64,13 @@ def create_topic(
     """Make a topic and wait until it is there."""
     new = NewTopic(name, partitions, config=dict(config or {}))
     admin.create_topics([new])[name].result(30)
-    for _ in range(100):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
         found = admin.list_topics(name, timeout=10).topics[name]
         if found.error is None and len(found.partitions) == partitions:
             return
+        time.sleep(0.02)
+    raise AssertionError(f"topic {name} does not appear")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from pathlib import Path
 
@@ -34,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.conftest import create_topic  # noqa: E402
 from tests.gateways import RunningGateway, write_configuration  # noqa: E402
-from tests.raw import produce_request, request_frame  # noqa: E402
+from tests.raw import RawClient, produce_request, produced, request_frame  # noqa: E402
 
 VARIANTS = (
     "direct",
@@ -183,6 +184,11 @@ class Bench:
         """A new topic."""
         name = f"bench-{uuid.uuid4().hex[:6]}"
         create_topic(self._admin, name, partitions, {"max.message.bytes": "20000000"})
+        data, _ = batch(1, 0, 1)
+        with RawClient(self._kafka.bootstrap_servers) as client:
+            request = produce_request([(name, [(number, data) for number in range(partitions)])])
+            while any(answer.error_code for answer in produced(client.call(request)).values()):
+                time.sleep(0.02)  # the broker has not yet begun to lead them
         return name
 
     def delete(self, topic: str) -> None:

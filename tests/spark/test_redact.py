@@ -1,0 +1,84 @@
+"""One interceptor, both doors: what the gateway stores is what `penstock redact` writes."""
+
+import time
+
+from penstock.local import free_ports
+from penstock.policy import Header, Record
+from tests.gateways import RunningGateway
+from tests.integration.reading import read_topic
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch
+
+CHAIN = """
+import zlib
+from penstock.policy import *
+from penstock.policies import DropRecords, HashJsonFields, RedactJsonFields
+
+class NoTests(DropRecords):
+    topics = "."
+    headers = {"test": None}
+
+class NoCards(RedactJsonFields):
+    topics = "."
+    fields = ("card", "items[*].card")
+
+class Hashed(HashJsonFields):
+    topics = "."
+    fields = ("email",)
+    key_from = "file:KEY_FILE"
+
+class Keyed(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        if value and zlib.crc32(value) % 5 == 0: raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key or b"none", value)
+"""
+NAMES = ("NoTests", "NoCards", "Hashed", "Keyed")
+VALUES = [
+    b'{"card": 1, "email": "a@b"}', b'{"email": null}', b'{ "kept" : 1.50 }', b"[]", b"1", None,
+    b'{"items": [{"card": 2}, {"x": "\\ud83d\\ude00"}]}', b"not JSON", b"", b'{"card": NaN}',
+]  # fmt: skip
+
+
+def test_both_doors_leave_the_same(command, configured, topic, kafka, tmp_path):
+    (tmp_path / "key").write_text("0123456789abcdef")
+    port = free_ports(3)[0]
+    file = configured(
+        {
+            "produce.request.interceptors": ",".join(f"policies.{name}" for name in NAMES),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        },
+        CHAIN.replace("KEY_FILE", str(tmp_path / "key")),
+    )
+    now = int(time.time() * 1000)
+    records = [
+        Record(now + at, key, value, headers)
+        for at, (value, key, headers) in enumerate(
+            (value, key, headers)
+            for value in VALUES
+            for key in (None, b"k")
+            for headers in ((), (Header("h", None), Header("h", b"2")), (Header("test", b""),))
+        )
+    ]
+    through, stored, to = topic(), topic(), topic()
+    running = RunningGateway(file)
+    try:
+        for bootstrap, name in ((running.address, through), (kafka.bootstrap_servers, stored)):
+            with RawClient(bootstrap) as client:
+                for record in records:
+                    request = produce_request([(name, [(0, encode_batch([record]))])])
+                    code = produced(client.call(request))[name, 0].error_code
+                    assert code == 0 or name == through
+    finally:
+        assert running.stop() == 0
+
+    done = command("redact", file, "--topic", stored, "--to", to)
+
+    assert done.code == 1, "some values are not JSON"
+    wire, spark = (
+        [(m.key(), m.value(), [h for h in m.headers() or [] if not h[0].startswith("__")])
+         for m in read_topic(kafka.bootstrap_servers, name, full=True)]
+        for name in (through, to)
+    )  # fmt: skip
+    assert 10 < len(wire) < len(records)
+    assert wire == spark
