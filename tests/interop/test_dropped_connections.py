@@ -4,6 +4,7 @@ In `make test` for some thousand records of each client; `make interop` sends 20
 and adds franz-go.
 """
 
+import os
 import subprocess
 import sys
 import threading
@@ -35,8 +36,14 @@ PORTS = 5
 def franz_go() -> list[str]:
     """Build the Go program; give its command line."""
     program = cache_folder() / "interop-go" / "many"
-    folder = Path(__file__).parent / "go"
-    subprocess.run(["go", "build", "-o", str(program), "."], cwd=folder, check=True, timeout=300)
+    cache = cache_folder()
+    subprocess.run(
+        ["go", "build", "-modcacherw", "-o", str(program), "."],
+        cwd=Path(__file__).parent / "go",
+        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
+        check=True,
+        timeout=300,
+    )
     return [str(program)]
 
 

@@ -112,7 +112,7 @@ def test_configure_and_close_are_called_once():
 
 
 def test_mistakes_of_the_test_itself():
-    with pytest.raises(TypeError, match="neither validate"):
+    with pytest.raises(TypeError, match="has no validate"):
         judge(object, [])
     with pytest.raises(TypeError, match="has no valu"):
         judge(Json, [{"valu": b""}])

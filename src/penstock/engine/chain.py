@@ -104,9 +104,14 @@ class Chain:
         return one
 
     @property
+    def judges(self) -> bool:
+        """Whether anything judges the topic, besides interceptors."""
+        return bool(self.records_policy or self.validators or self.validation)
+
+    @property
     def is_empty(self) -> bool:
-        """Whether nothing judges the topic."""
-        return not (self.interceptors or self.records_policy or self.validators or self.validation)
+        """Whether nothing looks at the topic's records."""
+        return not (self.interceptors or self.judges)
 
     def judge(
         self, partition: int, topic_id: UUID, of: Records, positions: Sequence[int] | None = None
@@ -153,10 +158,11 @@ class Chain:
         positions: Sequence[int] = range(of.count)
         replaced = None
         if self.interceptors:
-            passed, verdicts, replaced = intercept(
-                self.interceptors, self.plan.topic, partition, of
-            )
-            of = passed.pick(positions := _others(of.count, verdicts)) if verdicts else passed
+            done = intercept(self.interceptors, self.plan.topic, partition, of)
+            verdicts, replaced = done.verdicts, (done.keys, done.values)
+            of = done.records(of)
+            if verdicts:
+                of = of.pick(positions := _others(of.count, verdicts))
         if self.records_policy is not None:
             found = self._decide_batches(partition, of, records_policy_batch)
             if found:

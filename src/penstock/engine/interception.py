@@ -19,20 +19,13 @@ from penstock.policy import (
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.engine.views import Headers, Records
 
 FAILED_MESSAGE = (
     "The registered produce request interceptors were unable to successfully process the request"
 )
-
-
-_WRONG_TYPE = "a result's key and value are bytes or None"
-
-if TYPE_CHECKING:
-    Row = tuple[bytes | None, bytes | None, "Headers"]
-    Results = tuple[list[bytes | None], list[bytes | None], list[tuple[int, Verdict]]]
 
 
 class Interceptor(NamedTuple):
@@ -51,6 +44,26 @@ class Interceptor(NamedTuple):
     failed_code: int
 
 
+class Intercepted(NamedTuple):
+    """What a chain made of some records.
+
+    Attributes:
+        keys: By position; None for those that were dropped or failed on.
+        values: By position; None for those that were dropped or failed on.
+        verdicts: Position and verdict of the records that were dropped or failed on.
+        changed: Whether any other record has another key or value than before.
+    """
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    verdicts: list[tuple[int, Verdict]]
+    changed: bool
+
+    def records(self, of: Records) -> Columns:
+        """Give the records with what became of key and value."""
+        return Columns(of.count, list(of.timestamps), self.keys, self.values, list(of.headers))
+
+
 def intercept(
     interceptors: Sequence[Interceptor],
     topic: str,
@@ -58,11 +71,7 @@ def intercept(
     of: Records,
     *,
     until_failure: bool = False,
-) -> tuple[
-    Columns,
-    list[tuple[int, Verdict]],
-    tuple[Sequence[bytes | None], Sequence[bytes | None]],
-]:
+) -> Intercepted:
     """Run a chain over records.
 
     Args:
@@ -72,94 +81,60 @@ def intercept(
         of: The records.
         until_failure: Whether the first failure ends it, since nothing of the batch will be
             stored; the failure is the last verdict then, and the columns are not complete.
-
-    Returns:
-        The records with what became of key and value; position and verdict of those that
-        were dropped or failed on; all keys and values.
     """
-    headers_of_all = list(of.headers)
-    rows = zip(of.keys, of.values, headers_of_all, strict=False)
-    if len(interceptors) == 1:
-        keys, values, verdicts = _by_one(interceptors[0], topic, partition, rows, until_failure)
-    else:
-        keys, values, verdicts = _by_chain(interceptors, topic, partition, rows, until_failure)
-    return (
-        Columns(of.count, list(of.timestamps), keys, values, headers_of_all),
-        verdicts,
-        (
-            keys,
-            values,
-        ),
-    )
-
-
-def _by_one(
-    interceptor: Interceptor, topic: str, partition: int, rows: Iterable[Row], until_failure: bool
-) -> Results:
-    """Run a single interceptor: the loop that most records go through."""
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     verdicts: list[tuple[int, Verdict]] = []
-    process, add_key, add_value = interceptor.process, keys.append, values.append
-    skipped = dropped(interceptor.name)
-    for original_key, original_value, headers in rows:
+    changed = False
+    chain = _Chain(interceptors)
+    process = chain.process if len(interceptors) > 1 else interceptors[0].process
+    add_key, add_value = keys.append, values.append
+    skipped = {one.name: dropped(one.name) for one in interceptors}
+    for original_key, original_value, headers in zip(of.keys, of.values, of.headers, strict=False):
         try:
             result = process(original_key, original_value, topic, partition, headers)
             if type(result) is not ProduceRequestInterceptorResult:
                 result = _result(result)
             key, value = result
-            if (type(value) is not bytes and value is not None) or (
-                type(key) is not bytes and key is not None
-            ):
-                raise TypeError(_WRONG_TYPE)
+            if value is not original_value or key is not original_key:
+                _check(key, value)
+                changed = changed or value != original_value or key != original_key
         except ProduceRequestInterceptorSkipRecordException:
             key = value = None
-            verdicts.append((len(keys), skipped))
+            verdicts.append((len(keys), skipped[chain.current.name]))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             key = value = None
-            verdicts.append((len(keys), failure(interceptor.name, interceptor.failed_code, error)))
+            blamed = chain.current
+            verdicts.append((len(keys), failure(blamed.name, blamed.failed_code, error)))
             if until_failure:
                 break
         add_key(key)
         add_value(value)
-    return keys, values, verdicts
+    return Intercepted(keys, values, verdicts, changed)
 
 
-def _by_chain(
-    interceptors: Sequence[Interceptor],
-    topic: str,
-    partition: int,
-    rows: Iterable[Row],
-    until_failure: bool,
-) -> Results:
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
-    verdicts: list[tuple[int, Verdict]] = []
-    skipped = {one.name: dropped(one.name) for one in interceptors}
-    for original_key, original_value, headers in rows:
-        key, value = original_key, original_value
-        current = interceptors[0]
-        try:
-            for current in interceptors:
-                key, value = _result(current.process(key, value, topic, partition, headers))
-                for field in (key, value):
-                    if type(field) is not bytes and field is not None:
-                        raise TypeError(_WRONG_TYPE)
-        except ProduceRequestInterceptorSkipRecordException:
-            key = value = None
-            verdicts.append((len(keys), skipped[current.name]))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            key = value = None
-            verdicts.append((len(keys), failure(current.name, current.failed_code, error)))
-            if until_failure:
-                break
-        keys.append(key)
-        values.append(value)
-    return keys, values, verdicts
+class _Chain:
+    """Several interceptors as one; `current` is the one that is at work, or was last."""
+
+    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+        self._interceptors = interceptors
+        self.current = interceptors[0]
+
+    def process(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,
+        partition: int,
+        headers: Headers,
+    ) -> ProduceRequestInterceptorResult:
+        for one in self._interceptors:
+            self.current = one
+            key, value = _result(one.process(key, value, topic, partition, headers))
+            _check(key, value)
+        return ProduceRequestInterceptorResult(key, value)
 
 
 def _result(given: Any) -> tuple[Any, Any]:
@@ -167,6 +142,13 @@ def _result(given: Any) -> tuple[Any, Any]:
     if given is None:
         raise TypeError("process_record() returned None")
     return given.key, given.value
+
+
+def _check(key: Any, value: Any) -> None:
+    if (type(value) is not bytes and value is not None) or (
+        type(key) is not bytes and key is not None
+    ):
+        raise TypeError("a result's key and value are bytes or None")
 
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:

@@ -55,28 +55,29 @@ def intercept_and_judge(
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]
         of = of.pick(positions)
-    passed, verdicts, (keys, values) = intercept(
-        chain.interceptors, chain.plan.topic, partition, of, until_failure=True
-    )
-    if verdicts and verdicts[-1][1].outcome is Outcome.FAILED:
-        return verdicts[-1][1]
+    done = intercept(chain.interceptors, chain.plan.topic, partition, of, until_failure=True)
+    if done.verdicts and done.verdicts[-1][1].outcome is Outcome.FAILED:
+        return done.verdicts[-1][1]
     on_intercepted()
-    if verdicts:
-        skipped = {index for index, _ in verdicts}
+    keys, values = done.keys, done.values
+    passed = done.records(of) if chain.judges else None
+    if done.verdicts:
+        skipped = {index for index, _ in done.verdicts}
         kept = [index for index in range(of.count) if index not in skipped]
-        passed, positions = passed.pick(kept), [positions[index] for index in kept]
-        keys, values = list(passed.keys), list(passed.values)
-    if len(positions) == count:
-        dropped: Sequence[int] = ()
-    else:
+        keys, values = [keys[index] for index in kept], [values[index] for index in kept]
+        positions = [positions[index] for index in kept]
+        passed = passed.pick(kept) if passed is not None else None
+    dropped: Sequence[int] = ()
+    if len(positions) != count:
         remaining = set(positions)
         dropped = [index for index in range(count) if index not in remaining]
     if not positions:
         return replaced(b"", dropped)
-    verdict = chain.judge(partition, topic_id, passed, positions)
-    if verdict is not ACCEPTED:
-        return verdict
-    if not dropped and keys == list(of.keys) and values == list(of.values):
+    if passed is not None:
+        verdict = chain.judge(partition, topic_id, passed, positions)
+        if verdict is not ACCEPTED:
+            return verdict
+    if not dropped and not done.changed:
         return ACCEPTED
     data = rebuild(batch, positions, keys, values)
     if len(data) > most_bytes:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from array import array
+from base64 import b64decode, b64encode
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION: Final = 1
+_POSITION: Final = "I"
 _CREATE: Final = """
 CREATE TABLE IF NOT EXISTS producers (
     topic TEXT, partition INTEGER, producer_id INTEGER, used REAL, entry TEXT,
@@ -99,11 +102,14 @@ def _fields(entry: Entry) -> dict[str, Any]:
 
 
 def _batch_fields(batch: Batch) -> list[Any]:
+    # Which records were dropped is only asked again of a batch that may come again.
+    positions = "" if batch.settled else b64encode(array(_POSITION, batch.dropped)).decode()
     return [
         batch.first,
         batch.count,
         batch.broker_first,
-        list(batch.dropped),
+        len(batch.dropped),
+        positions,
         batch.settled,
         batch.removed_before,
         batch.next_before,
@@ -119,12 +125,12 @@ def _entry(fields: dict[str, Any], used: float) -> Entry:
 
 
 def _batch(fields: list[Any]) -> Batch:
-    first, count, broker_first, dropped, settled, removed_before, next_before = fields
+    first, count, broker_first, dropped, positions, settled, removed_before, next_before = fields
     return Batch(
         first,
         count,
         broker_first,
-        dropped,
+        range(dropped) if settled else array(_POSITION, b64decode(positions)),
         settled=settled,
         removed_before=removed_before,
         next_before=next_before,

@@ -366,6 +366,7 @@ class Sequences:
             self._topics[producer.topic] = self._topics.get(producer.topic, 0) + 1
         entry = Entry(epoch, next=first, doubtful=first != 0, refused=first, used=now)
         self._entries[producer] = entry
+        self._entries.move_to_end(producer)
         while len(self._entries) > self._entries_max:
             self._forget(next(iter(self._entries)))
         return entry

@@ -30,7 +30,7 @@ from penstock.engine.loading import frames_of
 from penstock.engine.plan import Plan, TopicPlan
 from penstock.engine.policies import Policies
 from penstock.engine.rewriting import intercept_and_judge
-from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Verdict, failed, refused
+from penstock.engine.verdict import OUT_OF_MEMORY, Outcome, Verdict, failed, refused
 from penstock.engine.views import Decoded
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import INTERCEPTING, Progress
@@ -160,7 +160,11 @@ def main() -> None:
         verdicts.append(messages.verdict(job, decided))
         if decided.error_type == OUT_OF_MEMORY:
             break
-        if not more or now - gathering_since > _GATHERED_S or decided is not ACCEPTED:
+        if (
+            not more
+            or now - gathering_since > _GATHERED_S
+            or decided.outcome is not Outcome.ACCEPTED
+        ):
             parent.sendall(b"".join(verdicts))
             verdicts.clear()
     if verdicts:
