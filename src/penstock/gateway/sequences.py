@@ -247,7 +247,8 @@ class Sequences:
         if entry is None or epoch > entry.epoch:
             entry = self._begin(producer, epoch, first, now)
         elif epoch < entry.epoch:
-            return Batch(first, count, first, dropped), data  # the broker fences it
+            whole = len(dropped) == count
+            return Batch(first, count, first, dropped, settled=whole), data  # it is fenced
         entry.used = now
         self._entries.move_to_end(producer)
         known = entry.find(first, count)

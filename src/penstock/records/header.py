@@ -21,6 +21,7 @@ CRC_FROM: Final = 21
 PREFIX_BYTES: Final = 12
 """Base offset and length: what the length does not count."""
 TRANSACTIONAL: Final = 0x10
+_MAGIC_AT, _MAGIC = 16, 2
 _ATTRIBUTES_AT: Final = 21
 _PRODUCER_AT: Final = 43
 _PRODUCER: Final = Struct(">qhii")
@@ -47,8 +48,8 @@ class Producer(NamedTuple):
 
 
 def read_producer(data: bytes | memoryview) -> Producer | None:
-    """Read a batch's producer; None for what is too short to be a batch."""
-    if len(data) < HEADER.size:
+    """Read a batch's producer; None for what is no batch of magic 2."""
+    if len(data) < HEADER.size or data[_MAGIC_AT] != _MAGIC:
         return None
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
     transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
@@ -60,13 +61,18 @@ def checksum(data: bytes | memoryview) -> int:
     return int(_CRC.unpack_from(data, CRC_AT)[0]) if len(data) >= HEADER.size else 0
 
 
+def is_intact(data: bytes | memoryview) -> bool:
+    """Whether a batch is what its checksum says."""
+    return checksum(data) == crc32c.crc32c(data[CRC_FROM:])
+
+
 def with_sequence(
     data: bytes | memoryview, producer_id: int, epoch: int, base_sequence: int
 ) -> Sequence[bytes | memoryview]:
     """Give a batch with another producer id, epoch and base sequence.
 
     Args:
-        data: A batch that `read_batch` has read.
+        data: A batch that is known to be intact: it gets a checksum that says so.
         producer_id: Or -1.
         epoch: Or -1.
         base_sequence: Or -1.

@@ -177,6 +177,7 @@ class Pool:
                 self._plans.clear()
             plan = self._plans[topic_plan] = topic_plan.encode()
         self._number += 1
+        in_time = _SHARE_OF_TIMEOUT * timeout_ms / 1000 if timeout_ms > 0 else math.inf
         again = messages.positions(dropped_before) if dropped_before else b""
         now = self._loop.time()
         job = Job(
@@ -198,7 +199,7 @@ class Pool:
             done=done,
             size=len(data),
             submitted=now,
-            deadline=now + _SHARE_OF_TIMEOUT * timeout_ms / 1000 if intercepted else math.inf,
+            deadline=now + in_time if intercepted else math.inf,
         )
         self._outstanding += 1
         self._idle.clear()

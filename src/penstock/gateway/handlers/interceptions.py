@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.engine.verdict import INVALID_RECORD, refused
 from penstock.gateway.sequences import (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
+    REQUEST_TIMED_OUT,
     RETRIED,
     UNKNOWN_PRODUCER_ID,
     Batch,
@@ -20,7 +21,7 @@ from penstock.gateway.sequences import (
     Sequences,
     Stored,
 )
-from penstock.records.header import read_producer, with_sequence
+from penstock.records.header import is_intact, read_producer, with_sequence
 from penstock.wire.produce import Answer
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Place = tuple[int, int]
 
 _TEXTS: Final = {
+    REQUEST_TIMED_OUT: "It is not known yet whether the broker has this batch",
     OUT_OF_ORDER_SEQUENCE_NUMBER: "A batch before this one is missing",
     UNKNOWN_PRODUCER_ID: (
         "It is not known here any more which of this producer's records were dropped"
@@ -61,6 +63,8 @@ class _Sent:
     data: memoryview
     by: BatchProducer | None
     translated: bool
+    awaits_verdict: bool
+    judged: bool = False
     replacement: Replacement | None = None
     batch: Batch | None = None
 
@@ -83,8 +87,17 @@ class Interceptions:
     def __bool__(self) -> bool:
         return bool(self._sent)
 
-    def expect(self, place: Place, topic: str, request: ProduceRequest) -> Batch | None:
-        """Take note of a batch; give what became of it when it came before."""
+    def expect(
+        self, place: Place, topic: str, request: ProduceRequest, *, awaits_verdict: bool
+    ) -> Batch | None:
+        """Take note of a batch; give what became of it when it came before.
+
+        Args:
+            place: Where it stands in the request.
+            topic: The topic's name.
+            request: The request.
+            awaits_verdict: Whether the topic has policies: it may not go without a verdict.
+        """
         of = request.topics[place[0]]
         partition = of.partitions[place[1]]
         data = request.records(partition)
@@ -92,14 +105,19 @@ class Interceptions:
         translated = by is not None and by.producer_id >= 0
         if by is not None and self._idempotence is Idempotence.STRIP and not by.transactional:
             translated = False
-        sent = self._sent[place] = _Sent(topic, of.key, partition.number, data, by, translated)
+        sent = self._sent[place] = _Sent(
+            topic, of.key, partition.number, data, by, translated, awaits_verdict
+        )
         if by is None or not translated:
             return None
         return self._sequences.find(sent.producer, by.epoch, by.base_sequence, by.record_count)
 
     def decided(self, place: Place, verdict: Verdict) -> Verdict:
         """Take a verdict; give the one that counts."""
-        sent = self._sent[place]
+        sent = self._sent.get(place)
+        if sent is None:
+            return verdict
+        sent.judged = True
         sent.replacement = verdict.replacement
         if (
             self._idempotence is Idempotence.REFUSE
@@ -140,6 +158,8 @@ class Interceptions:
             if place in answers:
                 self._refused(sent, answers[place].code)
                 continue
+            if not sent.awaits_verdict and not is_intact(sent.data):
+                continue  # nobody looked at it: the broker refuses it as it is
             made = self._translate(sent) if sent.translated else self._plain(sent)
             if isinstance(made, Answer):
                 answers[place] = made
@@ -205,6 +225,11 @@ class Interceptions:
     def _translate(self, sent: _Sent) -> Answer | Sequence[bytes | memoryview] | None:
         by = sent.by
         assert by is not None
+        if sent.awaits_verdict and not sent.judged:
+            known = self._sequences.find(sent.producer, by.epoch, by.base_sequence, by.record_count)
+            if known is None or (known.data is None and not known.settled):
+                # What was known when it came is not any more: when it comes again it is judged.
+                return Answer(REQUEST_TIMED_OUT, _TEXTS[REQUEST_TIMED_OUT])
         dropped: Sequence[int] = ()
         own: bytes | memoryview = sent.data
         if sent.replacement is not None:

@@ -207,7 +207,9 @@ class ProduceExchange:
         for i, partition in enumerate(topic.partitions):
             dropped_before: Sequence[int] = ()
             if intercepted:
-                before = self._interceptions.expect((t, i), plan.topic, self.request)
+                before = self._interceptions.expect(
+                    (t, i), plan.topic, self.request, awaits_verdict=bool(plan.policies)
+                )
                 if before is not None:
                     if before.settled or before.data is not None:
                         continue  # decided when it came before
@@ -231,7 +233,7 @@ class ProduceExchange:
             self.answers[t, i] = Answer(code)
 
     def _decided(self, place: Place, topic: str, verdict: Verdict) -> None:
-        if verdict.replacement is not None:
+        if self._interceptions:
             verdict = self._interceptions.decided(place, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(place, topic, verdict)
