@@ -98,9 +98,9 @@ class ProducerModel:
         self.in_flight.append(batch)
         return batch
 
-    def answered(self, code: int) -> None:
-        """Take the answer to the oldest batch in flight."""
-        batch = self.in_flight.popleft()
+    def answered(self, batch: ClientBatch, code: int) -> None:
+        """Take the answer to a batch in flight."""
+        self.in_flight.remove(batch)
         if code in {0, 46}:
             self.acknowledged.append(batch)
         elif code in {6, 7}:

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import settings
@@ -16,10 +17,28 @@ from penstock.gateway.sequences import (
     Sequences,
     Stored,
 )
-from tests.gateway.producer_model import NUMBERS, BrokerModel, ProducerModel
+from tests.gateway.producer_model import NUMBERS, BrokerModel, ClientBatch, ProducerModel
 
 STARTS = [0, NUMBERS - 7, NUMBERS - 1, 12]
 FATES = ["stored"] * 6 + ["unstored", "leaderless", "refused", "late"]
+
+
+@dataclass(eq=False)
+class Sent:
+    """One batch on its way through the gateway."""
+
+    batch: ClientBatch
+    place: Producer
+    epoch: int
+    first: int
+    tries: int
+    drop: list[bool]
+    fate: str
+    judged: bool = True
+    dropped: list[int] = field(default_factory=list)
+    released: bool = False
+    code: int | None = 0
+    made: object = None
 
 
 class Histories(RuleBasedStateMachine):
@@ -43,7 +62,7 @@ class Histories(RuleBasedStateMachine):
             if producer.next:  # it has been there before this gateway, of which nobody dropped
                 self.broker.has_stored(producer.producer_id, producer.next - 1)
         self.number = 0
-        self.answers: dict[int, list] = {p.producer_id: [] for p in self.producers}
+        self.connections: list[list[list[Sent]]] = [[[]], [[]]]
         self.decided: dict[tuple, set] = {}
         self.refused: set[tuple] = set()
 
@@ -72,78 +91,125 @@ class Histories(RuleBasedStateMachine):
         who=st.integers(0, 1),
         drop=st.lists(st.booleans(), min_size=1, max_size=4),
         fate=st.sampled_from(FATES),
+        slow=st.booleans(),
     )
-    def send(self, who, drop, fate):
-        """One batch goes through the gateway to the broker; its answer waits in the line."""
+    def send(self, who, drop, fate, slow):
+        """One batch comes to the gateway; unless it is slow, it goes on at once."""
         producer = self.producers[who]
         batch = producer.to_send()
         if batch is None:
             return
         place = Producer("t", 0, producer.producer_id)
-        answers = self.answers[producer.producer_id]
+        self.sequences.arrived(place, batch.epoch, batch.first)
         known = self.sequences.find(place, batch.epoch, batch.first, len(batch.records))
-        judged = known is None or (known.data is None and not known.settled)
+        sent = Sent(batch, place, batch.epoch, batch.first, batch.tries, drop, fate)
+        sent.judged = known is None or (known.data is None and not known.settled)
+        if sent.judged:
+            sent.dropped = self.intercept(batch, drop, known.dropped if known else ())
+        self.connections[who][-1].append(sent)
+        if not slow:
+            self.release(who)
+
+    @rule(who=st.integers(0, 1))
+    def release(self, who):
+        """What has come on the newest connection goes to the broker, or is answered here."""
+        self.release_from(who, self.connections[who][-1])
+
+    def release_from(self, who, connection):
+        for sent in connection:
+            if not sent.released:
+                sent.released = True
+                cut = any(other.code is None for other in connection if other.released
+                          and other is not sent)  # fmt: skip
+                moved = connection is not self.connections[who][-1] or any(
+                    other.code == 6 for other in connection if other.made is not None
+                )
+                self.sequences.departed(sent.place, sent.epoch, sent.first)
+                self.decide(sent, lost=cut, moved=moved)
+
+    def decide(self, sent, *, lost, moved):
+        batch, place, fate = sent.batch, sent.place, sent.fate
+        count = len(batch.records)
         if fate == "refused" and tuple(batch.records) in self.decided:
             fate = "stored"  # policies are taken to stay with what they said
         if tuple(batch.records) in self.refused:
             fate = "refused"
-        if judged and fate in {"refused", "late"}:
+        if sent.judged and fate in {"refused", "late"}:
             if fate == "refused":
                 self.refused.add(tuple(batch.records))
-            self.sequences.refused(
-                place, batch.epoch, batch.first, len(batch.records), retried=fate == "late"
-            )
-            answers.append((87 if fate == "refused" else 7, None))
+            self.sequences.refused(place, sent.epoch, sent.first, count, retried=fate == "late")
+            sent.code = 87 if fate == "refused" else 7
             return
-        dropped = self.intercept(batch, drop, known.dropped if known else ()) if judged else ()
-        data = json.dumps([r for i, r in enumerate(batch.records) if i not in dropped]).encode()
+        if not sent.judged:
+            known = self.sequences.find(place, sent.epoch, sent.first, count)
+            if known is None or (known.data is None and not known.settled):
+                self.sequences.refused(place, sent.epoch, sent.first, count, retried=True)
+                sent.code = 7
+                return
+        data = json.dumps([r for i, r in enumerate(batch.records) if i not in sent.dropped])
         decision = self.sequences.decide(
-            place, batch.epoch, batch.first, len(batch.records), dropped, data
+            place, sent.epoch, sent.first, count, sent.dropped, data.encode()
         )
         if isinstance(decision, int):
-            answers.append((decision, None))
+            sent.code = decision
             return
         made, data = decision
         if made.settled:
             if not made.kept:
                 self.decided[tuple(batch.records)] = set()
-            answers.append((0, None))
+            sent.code = 0
             return
         if data is None:
             self.sequences.forget(place)
-            answers.append((UNKNOWN_PRODUCER_ID, None))
+            sent.code = UNKNOWN_PRODUCER_ID
             return
+        sent.made = made
         self.decided[tuple(batch.records)] = set(json.loads(data))
-        if fate == "unstored" or any(code is None for code, _ in answers):
-            answers.append((None, made))  # lost on the way to the broker, as all behind it is
-        elif fate == "leaderless" and self.broker.knows(place.producer_id):
-            answers.append((6, made))
+        if fate == "unstored" or lost:
+            sent.code = None  # lost on the way to the broker, as all behind it is
+        elif moved or (fate == "leaderless" and self.broker.knows(place.producer_id)):
+            sent.code = 6
         else:
-            code = self.broker.append(place.producer_id, batch.epoch, made.broker_first, data)
-            answers.append((code, made))
+            sent.code = self.broker.append(place.producer_id, sent.epoch, made.broker_first, data)
 
     @rule(who=st.integers(0, 1))
     def answer(self, who):
         """The oldest answer arrives."""
         producer = self.producers[who]
-        answers = self.answers[producer.producer_id]
-        if not answers:
+        for connection in self.connections[who]:
+            if connection and connection[0].released:
+                break
+        else:
             return
-        code, made = answers.pop(0)
-        if code is None:
-            answers.clear()
-            producer.disconnected()
+        if connection[0].code is None:
+            self.disconnect(who)
             return
-        if made is not None:
-            epoch = producer.in_flight[0].epoch
-            code = self.sequences.answered(
-                Producer("t", 0, producer.producer_id), epoch, made, code, Stored(1, 2, 3)
-            )
-        producer.answered(code)
+        sent = connection.pop(0)
+        code = sent.code
+        if sent.made is not None:
+            code = self.sequences.answered(sent.place, sent.epoch, sent.made, code, Stored(1, 2, 3))
+        producer.answered(sent.batch, code)
+        if not connection and connection is not self.connections[who][-1]:
+            self.connections[who].remove(connection)
+
+    @rule(who=st.integers(0, 1))
+    def move(self, who):
+        """Another broker leads: what has come before stays behind at the old one."""
+        producer = self.producers[who]
+        if self.connections[who][-1] and self.broker.knows(producer.producer_id):
+            self.connections[who].append([])
+
+    @rule(who=st.integers(0, 1))
+    def catch_up(self, who):
+        """What has come on older connections goes on."""
+        for connection in self.connections[who]:
+            self.release_from(who, connection)
 
     @rule(who=st.integers(0, 1))
     def disconnect(self, who):
-        self.answers[self.producers[who].producer_id].clear()
+        """All connections break; what had come still goes on, and nobody hears of it."""
+        self.catch_up(who)
+        self.connections[who] = [[]]
         self.producers[who].disconnected()
 
     @precondition(lambda self: self.steady)
@@ -154,7 +220,7 @@ class Histories(RuleBasedStateMachine):
             self.disconnect(who)
         entries = copy.deepcopy(self.kept)
         for entry in entries.values():
-            entry.doubtful = True
+            entry.doubtful, entry.held = True, None
             for batch in entry.batches:
                 batch.data = None
         self.sequences = self.gateway(entries)
@@ -198,8 +264,10 @@ class Histories(RuleBasedStateMachine):
         for who in (0, 1):
             producer = self.producers[who]
             for _ in range(200):
-                self.send(who, [False], "stored")
-                self.answer(who)
+                self.catch_up(who)
+                while any(self.connections[who]):
+                    self.answer(who)
+                self.send(who, [False], "stored", False)
                 if not producer.waiting and not producer.in_flight:
                     break
             else:
@@ -222,9 +290,15 @@ def walk(machine, chance: random.Random, steps: int) -> None:
             machine.produce(who, chance.randint(1, 4))
         elif step < 0.65:
             drop = [chance.random() < 0.4 for _ in range(4)]
-            machine.send(who, drop, chance.choice(FATES))
-        elif step < 0.95:
+            machine.send(who, drop, chance.choice(FATES), chance.random() < 0.2)
+        elif step < 0.88:
             machine.answer(who)
+        elif step < 0.91:
+            machine.release(who)
+        elif step < 0.93:
+            machine.catch_up(who)
+        elif step < 0.95:
+            machine.move(who)
         elif step < 0.98:
             machine.disconnect(who)
         elif step < 0.997 and machine.steady:

@@ -90,12 +90,13 @@ def disturbed(gateway, topic, kafka, request):
     """Runs a client through a gateway whose connections are dropped every second."""
     count = request.config.getoption("interop_records")
 
-    def run(command: list[str], *, isolation: str = "read_uncommitted"):
+    def run(command: list[str], *, isolation: str = "read_uncommitted", **properties: str):
         name = topic(partitions=3)
         running = gateway(
             {
                 "produce.request.interceptors": "policies.AThird",
                 "advertised.host": "127.0.0.2",
+                **properties,
             },
             POLICIES,
         )
@@ -158,3 +159,14 @@ def test_transactions_of_java(disturbed, java_client: JavaClient):
     )
     assert happened.of("acknowledged") == [["acknowledged", str(count)]]
     assert stored == kept(count)
+
+
+@pytest.mark.timeout(900)
+def test_java_goes_on_when_the_numbers_are_lost(disturbed, java_client: JavaClient):
+    """What was not answered may be stored again under a new epoch; nothing is left out."""
+    happened, stored, count = disturbed(
+        java_client.command("many"), **{"produce.request.interceptors.state.dir": ""}
+    )
+    assert happened.of("refused") == []
+    assert happened.of("acknowledged") == [["acknowledged", str(count)]]
+    assert {key: sorted(set(numbers)) for key, numbers in stored.items()} == kept(count)

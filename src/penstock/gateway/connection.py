@@ -212,6 +212,8 @@ class Client(asyncio.Protocol):
         if self._closed:
             return
         self._closed = True
+        if self._session is not None:
+            self._session.closed()
         self._transport.close()
         if self._upstream.transport is not None:
             self._upstream.transport.close()
@@ -221,6 +223,8 @@ class Client(asyncio.Protocol):
     def abort(self) -> None:
         """Close both connections at once."""
         self._closed = True
+        if self._session is not None:
+            self._session.closed()
         self._transport.abort()
         if self._upstream.transport is not None:
             self._upstream.transport.abort()

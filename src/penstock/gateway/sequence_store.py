@@ -95,7 +95,7 @@ def _fields(entry: Entry) -> dict[str, Any]:
         "next": entry.next,
         "acknowledged": entry.acknowledged,
         "refused": entry.refused,
-        "held": entry.held,
+        "final": entry.final,
         "batches": [_batch_fields(batch) for batch in entry.batches],
         "ahead": [_batch_fields(batch) for batch in entry.ahead],
     }

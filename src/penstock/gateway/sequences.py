@@ -16,6 +16,8 @@ What is promised, and why it holds:
   OUT_OF_ORDER_SEQUENCE_NUMBER and nothing is stored twice or left out unseen. The client is
   told UNKNOWN_PRODUCER_ID, on which it takes a new epoch and numbers from 0.
 - Whatever the broker says it has not stored is taken back, with all that came after it.
+- While a batch that will come again is missing, those behind it are told to come again, too:
+  a broker that knows nothing of the producer yet would take them, and refuse the missing one.
 
 No I/O here, and no clock of its own. Rules for the next editor: `decide` is called in the
 order in which batches go to the broker, and what it returns is final.
@@ -36,7 +38,7 @@ NUMBERS: Final = 2**31
 """Sequence numbers start again at 0 after the largest int32 (DefaultRecordBatch.java)."""
 REMEMBERED: Final = 10
 """Twice as many batches of a producer as a broker knows again (ProducerStateEntry.java)."""
-_DROPPED_WHOLE_MAX: Final = 64
+_DROPPED_WHOLE_MAX, _FINAL_MAX = 64, 64
 
 REQUEST_TIMED_OUT: Final = 7
 OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID = 45, 46, 59
@@ -112,6 +114,7 @@ class Entry:
         acknowledged: Whether the broker has taken a batch of this epoch.
         refused: The client's number up to which batches were refused or came too early; what
             follows them comes too early until those have come again.
+        final: The first numbers of those among them that do not come again.
         held: The first number of a remembered batch that was refused when it came again:
             nothing behind it may go before it.
         batches: The last ones, oldest first.
@@ -127,6 +130,7 @@ class Entry:
     doubtful: bool = False
     acknowledged: bool = False
     refused: int = 0
+    final: list[int] = field(default_factory=list)
     held: int | None = None
     batches: deque[Batch] = field(default_factory=deque)
     ahead: list[Batch] = field(default_factory=list)
@@ -141,6 +145,15 @@ class Entry:
     def is_behind_held(self, first: int) -> bool:
         """Whether a number comes after a batch that has to come again first."""
         return self.held is not None and 0 < (first - self.held) % NUMBERS < NUMBERS // 2
+
+    @property
+    def gap_code(self) -> int:
+        """What to answer to a batch behind a gap.
+
+        It is out of order, as a broker says; but where the missing one comes again, so shall
+        this one.
+        """
+        return OUT_OF_ORDER_SEQUENCE_NUMBER if self.next in self.final else REQUEST_TIMED_OUT
 
     def refuse(self, end: int) -> None:
         """Remember that what comes before a number was refused."""
@@ -200,6 +213,7 @@ class Sequences:
             sorted(entries, key=lambda pair: pair[1].used)
         )
         self._topics: dict[str, int] = {}
+        self._arrived: dict[Producer, list[tuple[int, int]]] = {}
         for producer in self._entries:
             self._topics[producer.topic] = self._topics.get(producer.topic, 0) + 1
 
@@ -216,6 +230,21 @@ class Sequences:
         if entry is None or entry.epoch != epoch:
             return None
         return entry.find(first, count)
+
+    def arrived(self, producer: Producer, epoch: int, first: int) -> None:
+        """Learn that a batch has come: it will be decided, and not before those it follows.
+
+        What has come and is not decided yet may be overtaken on another connection, when the
+        partition's leader moves.
+        """
+        self._arrived.setdefault(producer, []).append((epoch, first))
+
+    def departed(self, producer: Producer, epoch: int, first: int) -> None:
+        """Learn that a batch that has come is decided next, or never will be."""
+        waiting = self._arrived[producer]
+        waiting.remove((epoch, first))
+        if not waiting:
+            del self._arrived[producer]
 
     def decide(
         self,
@@ -255,10 +284,9 @@ class Sequences:
         if first == entry.held:
             entry.held = None
         if entry.is_behind_held(first) and not (known and known.settled):
-            if known:
-                return REQUEST_TIMED_OUT  # nobody knows here whether the broker has it
-            entry.refuse((first + count) % NUMBERS)
-            return OUT_OF_ORDER_SEQUENCE_NUMBER
+            if not known:
+                entry.refuse((first + count) % NUMBERS)
+            return REQUEST_TIMED_OUT  # nobody knows here whether the broker has it
         if known is not None:
             if known.data is not None or known.settled:
                 return known, known.data
@@ -267,9 +295,9 @@ class Sequences:
         ahead = (first - entry.next) % NUMBERS
         if ahead >= NUMBERS // 2:
             return OUT_OF_ORDER_SEQUENCE_NUMBER
-        if ahead and entry.has_gap:
+        if ahead and (entry.has_gap or self._is_overtaking(producer, entry, ahead)):
             entry.refuse((first + count) % NUMBERS)
-            return OUT_OF_ORDER_SEQUENCE_NUMBER
+            return entry.gap_code
         if ahead:
             entry.doubtful = True  # some of its batches took another way
         batch = Batch(
@@ -282,6 +310,8 @@ class Sequences:
         if not batch.settled:
             self._hold(batch, data)
         entry.append(batch)
+        if first in entry.final:
+            entry.final.remove(first)
         self._trim(entry)
         # As long as nothing was dropped, a later process finds out by itself that nothing was.
         entry.worth_keeping = entry.worth_keeping or bool(dropped)
@@ -304,17 +334,21 @@ class Sequences:
         entry = self._entries.get(producer)
         if entry is None or epoch > entry.epoch:
             entry = self._begin(producer, epoch, first, self._now())
-        if entry.epoch == epoch and entry.find(first, count):
+        if entry.epoch != epoch:
+            return
+        if entry.find(first, count):
             if entry.held is None or (entry.held - first) % NUMBERS < NUMBERS // 2:
                 entry.held = first
             return
-        # A broker that knows nothing of the producer takes what follows a refusal.
-        if entry.epoch == epoch and (retried or entry.acknowledged or entry.batches):
-            if not entry.batches and not entry.has_gap:
-                entry.next = first
-            ahead = (first - entry.next) % NUMBERS
-            if ahead == 0 or (ahead < NUMBERS // 2 and entry.has_gap):
-                entry.refuse((first + count) % NUMBERS)
+        entry.final = [one for one in entry.final if one != first]
+        if not retried:
+            entry.final = [*entry.final, first][-_FINAL_MAX:]
+        ahead = (first - entry.next) % NUMBERS
+        in_a_gap = entry.has_gap or self._is_overtaking(producer, entry, ahead)
+        if ahead == 0 or (ahead < NUMBERS // 2 and in_a_gap):
+            entry.refuse((first + count) % NUMBERS)
+            if entry.worth_keeping:
+                self._keep(producer, entry)
 
     def answered(
         self, producer: Producer, epoch: int, batch: Batch, code: int, stored: Stored
@@ -330,7 +364,8 @@ class Sequences:
             return code
         if code in {0, DUPLICATE_SEQUENCE_NUMBER}:
             batch.stored = stored
-            self._settle(entry, batch)
+            if self._settle(entry, batch) and entry.worth_keeping:
+                self._keep(producer, entry)
             entry.doubtful = False
             entry.acknowledged = True
             return code
@@ -342,7 +377,8 @@ class Sequences:
             return UNKNOWN_PRODUCER_ID
         if code == -1:
             entry.doubtful = True  # it may have been stored after all
-        self._take_back(producer, entry, batch)
+        final = code != OUT_OF_ORDER_SEQUENCE_NUMBER
+        self._take_back(producer, entry, batch, final=final)
         return code
 
     def forget(self, producer: Producer) -> None:
@@ -365,6 +401,9 @@ class Sequences:
                 self._keep(producer, None)
         else:
             self._topics[producer.topic] = self._topics.get(producer.topic, 0) + 1
+        # What has come before this one, and waits on another connection, is the beginning.
+        waiting = (n for e, n in self._arrived.get(producer, ()) if e == epoch)
+        first = (first - max(_before(n, first) for n in (first, *waiting))) % NUMBERS
         entry = Entry(epoch, next=first, doubtful=first != 0, refused=first, used=now)
         self._entries[producer] = entry
         self._entries.move_to_end(producer)
@@ -372,30 +411,47 @@ class Sequences:
             self._forget(next(iter(self._entries)))
         return entry
 
-    def _settle(self, entry: Entry, batch: Batch) -> None:
-        """Take note that the broker has a batch, and those that it follows without a gap."""
+    def _settle(self, entry: Entry, batch: Batch) -> bool:
+        """Take note that the broker has a batch, and those that it follows without a gap.
+
+        Returns:
+            Whether that is news about any of those.
+        """
         batch.settled = True
         self._release(batch)
+        news = False
         if not entry.acknowledged:
-            return  # it takes any number from a producer it does not know
+            return news  # it takes any number from a producer it does not know
         place = entry.batches.index(batch)
         while place and batch.next_before == batch.first:
             place -= 1
             batch = entry.batches[place]
+            news = news or not batch.settled
             batch.settled = True
             self._release(batch)
             if entry.held == batch.first:
                 entry.held = None
+        return news
+
+    def _is_overtaking(self, producer: Producer, entry: Entry, ahead: int) -> bool:
+        """Whether a batch that comes before has come, and is not decided yet."""
+        return any(
+            epoch == entry.epoch and (first - entry.next) % NUMBERS < ahead
+            for epoch, first in self._arrived.get(producer, ())
+        )
 
     def _rewind(self, producer: Producer, entry: Entry, first: int) -> None:
         """Let a batch come after all, behind which others were let through too early."""
         for batch in entry.batches:
             if batch.next_before == first != batch.first:
-                self._take_back(producer, entry, batch)
+                self._take_back(producer, entry, batch, final=False)
                 return
 
-    def _take_back(self, producer: Producer, entry: Entry, batch: Batch) -> None:
-        """Undo a batch that the broker has not stored, and those behind it."""
+    def _take_back(self, producer: Producer, entry: Entry, batch: Batch, *, final: bool) -> None:
+        """Undo a batch that the broker has not stored, and those behind it.
+
+        `final`: the client does not send it again.
+        """
         place = entry.batches.index(batch)
         behind = [entry.batches[i] for i in range(place, len(entry.batches))]
         if any(one.settled and one.kept for one in behind):
@@ -409,6 +465,8 @@ class Sequences:
             entry.held = None
         entry.removed, entry.next = batch.removed_before, batch.next_before
         entry.refuse((behind[-1].first + behind[-1].count) % NUMBERS)
+        if final:
+            entry.final = [*entry.final, batch.first][-_FINAL_MAX:]
         if entry.worth_keeping:
             self._keep(producer, entry)
 
@@ -441,3 +499,9 @@ class Sequences:
             del self._topics[producer.topic]
         if entry.worth_keeping:
             self._keep(producer, None)
+
+
+def _before(number: int, other: int) -> int:
+    """Tell how far a number comes before another; 0 if it does not."""
+    distance = (other - number) % NUMBERS
+    return distance if distance < NUMBERS // 2 else 0

@@ -217,6 +217,13 @@ class Session:
             self._requests.stop()
         self._end_when_idle()
 
+    def closed(self) -> None:
+        """Nothing more can be sent to either side."""
+        self._done = True
+        self._abandon_pending()
+        self._requests.stop()
+        self._responses.stop()
+
     @property
     def waiting_bytes(self) -> int:
         """How many bytes wait behind a verdict, or are held for one."""
@@ -366,9 +373,15 @@ class Session:
     def _break_off(self) -> None:
         """End as a broker does after an error that acks=0 leaves it no way to tell."""
         self._requests.stop()
-        self._pending.clear()
+        self._abandon_pending()
         self._unconfirmed = True
         self.end()
+
+    def _abandon_pending(self) -> None:
+        for exchange in self._pending:
+            if not isinstance(exchange, Exchange):
+                exchange.abandon()
+        self._pending.clear()
 
     # Responses
 
@@ -433,7 +446,5 @@ class Session:
 
     def _finish(self) -> None:
         if not self._done:
-            self._done = True
-            self._requests.stop()
-            self._responses.stop()
+            self.closed()
             self._on_done()

@@ -68,6 +68,9 @@ class EndTxnExchange:
         """Give what goes to the broker."""
         return [] if self._refusal else [self.frame]
 
+    def abandon(self) -> None:
+        """Take note that the request goes nowhere."""
+
     def local_answer(self) -> Sequence[bytes]:
         """Answer a request that was not sent on."""
         return [transactions.end_refused(self.correlation_id, self._refusal)]

@@ -65,6 +65,7 @@ class _Sent:
     translated: bool
     awaits_verdict: bool
     judged: bool = False
+    departed: bool = False
     replacement: Replacement | None = None
     batch: Batch | None = None
 
@@ -110,6 +111,7 @@ class Interceptions:
         )
         if by is None or not translated:
             return None
+        self._sequences.arrived(sent.producer, by.epoch, by.base_sequence)
         return self._sequences.find(sent.producer, by.epoch, by.base_sequence, by.record_count)
 
     def decided(self, place: Place, verdict: Verdict) -> Verdict:
@@ -154,6 +156,7 @@ class Interceptions:
             The records to send in place of the client's.
         """
         replaced: dict[Place, Sequence[bytes | memoryview]] = {}
+        self.depart()
         for place, sent in self._sent.items():
             if place in answers:
                 self._refused(sent, answers[place].code)
@@ -169,6 +172,13 @@ class Interceptions:
                 self._sequences.answered(sent.producer, sent.by.epoch, sent.batch, 0, Stored())
         return replaced
 
+    def depart(self) -> None:
+        """Let the batches that follow these no longer wait for them."""
+        for sent in self._sent.values():
+            if sent.translated and not sent.departed and sent.by is not None:
+                sent.departed = True
+                self._sequences.departed(sent.producer, sent.by.epoch, sent.by.base_sequence)
+
     def dropped_whole(self, answers: dict[Place, Answer]) -> list[tuple[str, int]]:
         """Give topic and partition of those of which no record is left."""
         return [
@@ -181,6 +191,14 @@ class Interceptions:
     def producer(self) -> BatchProducer | None:
         """The idempotent producer of the request."""
         return next((s.by for s in self._sent.values() if s.by and s.by.producer_id >= 0), None)
+
+    @property
+    def heed_response(self) -> bool:
+        """Whether the broker's response has to be read: for numbers, or for positions."""
+        return any(
+            sent.batch is not None or (sent.replacement is not None and sent.replacement.dropped)
+            for sent in self._sent.values()
+        )
 
     def answered(self, response: ProduceResponse) -> None:
         """Learn from the broker's response, and correct what it tells the client."""
@@ -229,6 +247,7 @@ class Interceptions:
             known = self._sequences.find(sent.producer, by.epoch, by.base_sequence, by.record_count)
             if known is None or (known.data is None and not known.settled):
                 # What was known when it came is not any more: when it comes again it is judged.
+                self._refused(sent, REQUEST_TIMED_OUT)
                 return Answer(REQUEST_TIMED_OUT, _TEXTS[REQUEST_TIMED_OUT])
         dropped: Sequence[int] = ()
         own: bytes | memoryview = sent.data

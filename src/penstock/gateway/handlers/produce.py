@@ -303,7 +303,8 @@ class ProduceExchange:
             self.transform = self._merge
             return request.changed(self.answers.keys(), {})
         replaced = self._interceptions.release(self.answers, acks=request.acks)
-        self.transform = self._merge
+        if self.answers or self._interceptions.heed_response:
+            self.transform = self._merge
         outgoing: Sequence[bytes | memoryview] = [request.frame]
         if self.answers or replaced:
             outgoing = request.changed(self.answers.keys(), replaced)
@@ -321,6 +322,10 @@ class ProduceExchange:
             return
         for topic, partition in self._interceptions.dropped_whole(self.answers):
             self._host.transactions.dropped(transaction, topic, partition)
+
+    def abandon(self) -> None:
+        """Take note that the request goes nowhere."""
+        self._interceptions.depart()
 
     def local_answer(self) -> Sequence[bytes]:
         """Answer a request of which nothing went to the broker."""
