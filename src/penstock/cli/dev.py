@@ -105,7 +105,9 @@ def _read(file: Path, kafka: str) -> Configuration:
     """Read the configuration with the local Kafka as the cluster."""
     given = load_properties(file)
     kept = {key: value for key, value in given.items() if not key.startswith("upstream.")}
-    return read_configuration(file.resolve(), {**kept, "upstream.bootstrap.servers": kafka})
+    # Each run has a new cluster: nothing about its producers is worth keeping.
+    own = {"upstream.bootstrap.servers": kafka, "produce.request.interceptors.state.dir": ""}
+    return read_configuration(file.resolve(), {**kept, **own})
 
 
 async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
