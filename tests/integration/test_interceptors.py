@@ -217,10 +217,10 @@ def test_a_deadline_ends_the_attempt_and_nothing_else(gateway, topic, stored):
     calls = printed(running)
     assert calls.count("called with first") == 3
     assert calls.count("called with slow") == 3
-    began = time.monotonic()
     assert send(running, name, slow).error_code == 7
-    assert time.monotonic() - began < 0.3, "it does not take its time again at once"
     assert send(running, name, encode_batch(values(b"fine"))).error_code == 0
+    wait_until(lambda: "called with fine" in printed(running))
+    assert printed(running).count("called with first") == 3, "it is not tried again at once"
     assert values_of(stored(name)) == [b"fine"]
 
 
@@ -228,9 +228,9 @@ def test_the_clients_own_timeout_ends_it_too(gateway, topic):
     name = topic()
     running = gateway(chain("Sleeps"), POLICIES)
     began = time.monotonic()
-    answer = send(running, name, encode_batch(values(b"slow")), timeout_ms=1000)
+    answer = send(running, name, encode_batch(values(b"slow")), timeout_ms=3000)
     assert answer.error_code == 7
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3
 
 
 def test_damaged_records_reach_no_interceptor(gateway, topic, stored):
