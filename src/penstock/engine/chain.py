@@ -162,12 +162,12 @@ class Chain:
             verdicts, replaced = done.verdicts, (done.keys, done.values)
             of = done.records(of)
             if verdicts:
-                of = of.pick(positions := _others(of.count, verdicts))
+                of = of.pick(positions := others(of.count, verdicts))
         if self.records_policy is not None:
             found = self._decide_batches(partition, of, records_policy_batch)
             if found:
                 verdicts += ((positions[index], verdict) for index, verdict in found)
-                remaining = _others(of.count, found)
+                remaining = others(of.count, found)
                 of = of.pick(remaining)
                 positions = [positions[index] for index in remaining]
         for index, message, policy, failure in self._objections(partition, topic_id, of):
@@ -260,7 +260,7 @@ class Chain:
         )
 
 
-def _others(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
+def others(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
     """Give the positions that are not among those found."""
     taken = {index for index, _ in found}
     return [index for index in range(count) if index not in taken]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.engine.chain import others
 from penstock.engine.interception import intercept
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -62,8 +63,7 @@ def intercept_and_judge(
     keys, values = done.keys, done.values
     passed = done.records(of) if chain.judges else None
     if done.verdicts:
-        skipped = {index for index, _ in done.verdicts}
-        kept = [index for index in range(of.count) if index not in skipped]
+        kept = others(of.count, done.verdicts)
         keys, values = [keys[index] for index in kept], [values[index] for index in kept]
         positions = [positions[index] for index in kept]
         passed = passed.pick(kept) if passed is not None else None

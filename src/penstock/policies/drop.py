@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.policies import json_paths
+from penstock.policies.by_topics import ByTopics
 from penstock.policy import (
-    ProduceRequestInterceptor,
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
 )
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.policy import Header
 
 
-class DropRecords(ProduceRequestInterceptor):
+class DropRecords(ByTopics):
     """Drops the records that any of its conditions is true of; the producer is told all is well.
 
     A value that is not JSON has no fields, and no field's condition is true of it.
@@ -28,7 +28,6 @@ class DropRecords(ProduceRequestInterceptor):
         fields: Values by path, like `customer.test`: a JSON value, or a set of them.
     """
 
-    topics: ClassVar[str]
     headers: ClassVar[Mapping[str, str | bytes | None]] = {}
     fields: ClassVar[Mapping[str, Any]] = {}
 
@@ -38,11 +37,9 @@ class DropRecords(ProduceRequestInterceptor):
         Raises:
             ValueError: A setting is missing or is not what it should be.
         """
-        name = type(self).__name__
-        if not getattr(self, "topics", None):
-            raise ValueError(f"{name}.topics must be set")
+        super().configure()
         if not self.headers and not self.fields:
-            raise ValueError(f"{name} needs a condition: headers or fields")
+            raise ValueError(f"{type(self).__name__} needs a condition: headers or fields")
         self._headers = {
             key: value.encode() if isinstance(value, str) else value
             for key, value in self.headers.items()
@@ -51,10 +48,6 @@ class DropRecords(ProduceRequestInterceptor):
             (json_paths.parse(path), wanted if isinstance(wanted, (set, frozenset)) else [wanted])
             for path, wanted in self.fields.items()
         ]
-
-    def interceptor_topic_pattern(self) -> str:
-        """Give `topics`."""
-        return self.topics
 
     def process_record(
         self,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies import json_paths
-from penstock.policy import ProduceRequestInterceptor, ProduceRequestInterceptorResult
+from penstock.policies.by_topics import ByTopics
+from penstock.policy import ProduceRequestInterceptorResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _KEY_LEAST_BYTES: Final = 16
 
 
-class RedactJsonFields(ProduceRequestInterceptor):
+class RedactJsonFields(ByTopics):
     """Replaces fields of JSON values, wherever they stand.
 
     A value without any of the fields stays the bytes it was; tombstones pass. Where a field
@@ -35,7 +36,6 @@ class RedactJsonFields(ProduceRequestInterceptor):
             refused otherwise, since nobody knows what they hold.
     """
 
-    topics: ClassVar[str]
     fields: ClassVar[Sequence[str]]
     replacement: ClassVar[Any] = "***"
     pass_what_is_not_json: ClassVar[bool] = False
@@ -46,16 +46,12 @@ class RedactJsonFields(ProduceRequestInterceptor):
         Raises:
             ValueError: A setting is missing or is not what it should be.
         """
-        for name in ("topics", "fields"):
-            if not getattr(self, name, None):
-                raise ValueError(f"{type(self).__name__}.{name} must be set")
+        super().configure()
+        if not getattr(self, "fields", None):
+            raise ValueError(f"{type(self).__name__}.fields must be set")
         if isinstance(self.fields, str):
             raise ValueError(f"{type(self).__name__}.fields must be a tuple of paths")  # noqa: TRY004
         self._paths = [json_paths.parse(path) for path in self.fields]
-
-    def interceptor_topic_pattern(self) -> str:
-        """Give `topics`."""
-        return self.topics
 
     def process_record(
         self,

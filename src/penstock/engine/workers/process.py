@@ -165,7 +165,7 @@ def main() -> None:
             or now - gathering_since > _GATHERED_S
             or decided.outcome is not Outcome.ACCEPTED
         ):
-            parent.sendall(b"".join(verdicts) if len(verdicts) > 1 else verdicts[0])
+            parent.sendall(b"".join(verdicts))
             verdicts.clear()
     if verdicts:
         parent.sendall(b"".join(verdicts))

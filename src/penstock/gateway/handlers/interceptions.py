@@ -135,13 +135,13 @@ class Interceptions:
             )
         return verdict
 
-    def grown(self, place: Place) -> tuple[str, int] | None:
-        """Give the topic and the new size of a batch that became larger."""
-        sent = self._sent.get(place)
-        if sent is None or sent.replacement is None:
-            return None
-        size = len(sent.replacement.data)
-        return (sent.topic, size) if size > len(sent.data) else None
+    def grown(self) -> dict[Place, tuple[str, int]]:
+        """Give the topic and the new size of each batch that became larger."""
+        return {
+            place: (sent.topic, len(sent.replacement.data))
+            for place, sent in self._sent.items()
+            if sent.replacement is not None and len(sent.replacement.data) > len(sent.data)
+        }
 
     def release(
         self, answers: dict[Place, Answer], *, acks: int

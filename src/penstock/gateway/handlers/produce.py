@@ -256,10 +256,16 @@ class ProduceExchange:
 
     def _check_sizes(self) -> None:
         """See whether batches that interceptors let grow still fit their topics."""
-        grown = self._grown() if self._interceptions else {}
+        grown = {
+            place: grown
+            for place, grown in self._interceptions.grown().items()
+            if place not in self.answers
+        }
         unknown = {topic for topic, _ in grown.values() if self._host.sizes.knows_not(topic)}
         if unknown:
-            self._session.ask(partial(topics.size_request, names=unknown), self._sizes_found)
+            self._session.ask(
+                partial(topics.size_request, names=unknown), partial(self._sizes_found, unknown)
+            )
             return
         for place, (topic, size) in grown.items():
             most = self._host.sizes.most_bytes(topic)
@@ -271,18 +277,9 @@ class ProduceExchange:
                 self._refuse(place, topic, refused(MESSAGE_TOO_LARGE, text, ""))
         self._finish()
 
-    def _grown(self) -> dict[Place, tuple[str, int]]:
-        found = {}
-        for t, topic in enumerate(self.request.topics):
-            for i in range(len(topic.partitions)):
-                grown = self._interceptions.grown((t, i))
-                if grown is not None and (t, i) not in self.answers:
-                    found[t, i] = grown
-        return found
-
-    def _sizes_found(self, frame: bytes) -> None:
+    def _sizes_found(self, asked: set[str], frame: bytes) -> None:
         told = topics.size_response(frame)
-        for topic, _ in self._grown().values():
+        for topic in asked:
             self._host.sizes.learn(topic, told.get(topic))
         self._check_sizes()
 
