@@ -72,7 +72,7 @@ def test_values_are_read_as_kafka_reads_them(tmp_path):
         (LEAST + "topics.a.records.policy.enabled=maybe", "must be one of true, false"),
         (LEAST + "topics..records.policy.enabled=true", "must be topics.<glob>.<key>"),
         (LEAST + "produce.rejection.scope=topic", "must be one of partition, request"),
-        (LEAST + "create.topic.policy.class.name=a.B", "is not served by this version"),
+        (LEAST + "metrics.listener=localhost:9100", "is not served by this version"),
         (LEAST + "own.key=${env:PENSTOCK_NO_SUCH}", "PENSTOCK_NO_SUCH, which is not set"),
         (LEAST + "own.key=${file:none.txt}", "none.txt"),
         (LEAST + "own.key=${file:secrets.properties:missing}", "has no key missing"),

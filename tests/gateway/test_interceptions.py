@@ -20,7 +20,7 @@ class Intercepted(Talk):
         super().__init__()
         self.sequences = sequences or Sequences(now=time.time)
 
-    def for_topic(self, topic):
+    def for_topic(self, topic, own=None):
         return TopicPlan(topic=topic, interceptors=("i",)) if topic in self.judged else None
 
 

@@ -46,10 +46,13 @@ class Talk:
     sequences = Sequences(now=time.time)
     transactions = EmptyTransactions()
     sizes = MessageSizes()
+    settings = None
 
     def __post_init__(self):
         self.client, self.broker = Recording(), Recording()
-        self.policies = Policies(self, self._submit, whole_request=False)
+        self.policies = Policies(
+            self, self._submit, whole_request=False, topics=None, retain=lambda *_: None
+        )
         self.session = Session(
             self,
             client=self.client,
@@ -63,7 +66,10 @@ class Talk:
     def is_empty(self):
         return not self.judged
 
-    def for_topic(self, topic):
+    def conversation(self, api_key):
+        return None
+
+    def for_topic(self, topic, own=None):
         return TopicPlan(topic=topic, validators=("v",)) if topic in self.judged else None
 
     def refused(self, what):

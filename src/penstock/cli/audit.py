@@ -1,12 +1,19 @@
-"""Judge what is stored, and report what the policies would turn away. Nothing is changed."""
+"""Judge what is stored, and report what the policies would turn away. Nothing is changed.
+
+With --topics: judge the topics that exist, by the policies of topics and configs, without Spark.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, ratio, show_counts
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_job_arguments(parser)
     add_source_arguments(parser)
+    parser.add_argument(
+        "--topics",
+        action="store_true",
+        help="judge the cluster's topics instead of records; exit 1 when one would be refused",
+    )
     parser.add_argument(
         "--report", metavar="DIR", help="write report.html, report.json and junit.xml there"
     )
@@ -37,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; give its exit code."""
+    if options.topics:
+        return _topics(options)
     with job(options) as running:
         from penstock.spark.audit import audit, with_payloads  # noqa: PLC0415
         from penstock.spark.progress import JobProgress  # noqa: PLC0415
@@ -66,6 +80,26 @@ def run(options: argparse.Namespace) -> int:
             print(f"report {written['report.html']}")
         over = options.fail_over is not None and result.share > options.fail_over
         return 1 if over else 0
+
+
+def _topics(options: argparse.Namespace) -> int:
+    from penstock.cli.existing_topics import judge_topics  # noqa: PLC0415
+
+    given = [name for name in ("topic", "input", "report", "compare") if getattr(options, name)]
+    if given or options.fail_over is not None:
+        raise ConfigurationError("--topics judges all topics, and takes --bootstrap-server only")
+    configuration = load_configuration(options.file)
+    properties = configuration.upstream_properties
+    if options.bootstrap_server:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    judged = asyncio.run(judge_topics(configuration, properties))
+    short = [one for one in judged if one.verdict.outcome is not Outcome.ACCEPTED]
+    counts = Counter(one.verdict.outcome.value for one in judged)
+    shown = show_counts({name: counts[name] for name in ("accepted", "refused", "failed")})
+    print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
+    for one in short:
+        print(f"  {one.topic}  {one.verdict.policy}  {one.verdict.code}  {one.why}")
+    return 1 if short else 0
 
 
 def _print(result: Audit, source: str, *, compared: bool) -> None:

@@ -9,9 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.configuration import load_configuration
-from penstock.engine.plan import Plan
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, takes_settings
 from penstock.engine.workers.pool import Pool
 from penstock.gateway.server import Gateway
+from penstock.gateway.topic_policies import TopicPolicies
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +40,9 @@ def run(options: argparse.Namespace) -> int:
 async def _load(configuration: Configuration) -> Patterns:
     """Load the policies in a worker, as the gateway does; give the interceptors' patterns."""
     Gateway(configuration)
+    topics = TopicPolicies(configuration, tries_classes=False)
+    await topics.start()
+    await topics.close()
     if not any(Plan(configuration).names.values()):
         return []
     pool = Pool(configuration, size=1)
@@ -55,6 +59,12 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     """
     plan = Plan(configuration)
     lines = [f"configuration {configuration.path}"]
+    named = [key for key in (CREATE_TOPIC, ALTER_CONFIG) if configuration[key]]
+    lines += [f"{key} {configuration[key]}" for key in named]
+    if takes_settings(configuration):
+        lines.append(f"settings of topics are kept in {configuration['topic.settings.topic']}")
+        allowed = ", ".join(configuration["records.policy.class.names.allowed"])
+        lines += [f"  topics may name {allowed}"] if allowed else []
     if patterns:
         lines.append("interceptors, before all policies")
         lines += [

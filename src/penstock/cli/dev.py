@@ -27,6 +27,7 @@ from penstock.configuration import (
     read_configuration,
 )
 from penstock.engine.verdict import Outcome
+from penstock.gateway.discovery import UnreachableError
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, WrappedLogger
 
-    from penstock.gateway.handlers.produce import Refused
+    from penstock.gateway.refusals import Refused
 
 _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9192
@@ -120,7 +121,7 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
         seen = now
         try:
             await gateway.reload(_read(file, kafka))
-        except ConfigurationError as error:
+        except (ConfigurationError, UnreachableError) as error:
             print(f"not reloaded, the old policies stay in force: {error}", flush=True)
         else:
             print("reloaded", flush=True)
@@ -140,7 +141,9 @@ def _saved(file: Path) -> dict[Path, int]:
 def _show(refused: Refused) -> None:
     verdict = refused.verdict
     what = "refused" if verdict.outcome is Outcome.REFUSED else "FAILED "
-    place = f"{refused.topic}-{refused.partition}"
+    place = refused.topic
+    if refused.partition is not None:
+        place = f"{refused.topic}-{refused.partition}"
     by = verdict.policy or "the record batch reader"
     head = f"{what} {place} for {refused.client_id}: error {verdict.code} by {by}"
     print(head, flush=True)
@@ -164,7 +167,13 @@ class _Terminal:
         name = event.get("event")
         if name == "policy output":
             return f"policy: {event.get('text')}"
-        if name in {"records refused", "policy failed", "broker", "refusals not logged singly"}:
+        if name in {
+            "records refused",
+            "topic refused",
+            "policy failed",
+            "broker",
+            "refusals not logged singly",
+        }:
             raise structlog.DropEvent  # shown by `_show`, or of no interest here
         return str(self._render(logger, method, event))
 

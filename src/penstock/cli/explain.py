@@ -145,6 +145,7 @@ def _content(fields: dict[str, Any], name: str) -> bytes | None:
 
 def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> tuple[str, Given]:
     from penstock.cli.failures import CommandError  # noqa: PLC0415
+    from penstock.cli.jobs import settings_of  # noqa: PLC0415
     from penstock.cluster import Cluster, ClusterError  # noqa: PLC0415
 
     partition, separator, offset = options.offset.partition(":")
@@ -160,4 +161,6 @@ def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> 
     except ClusterError as error:
         raise CommandError(str(error), 3) from error
     print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
-    return f"{options.topic} {options.offset}", Given(int(partition), topic.topic_id, record)
+    own = settings_of(topic, configuration, properties)
+    given = Given(int(partition), topic.topic_id, record, own)
+    return f"{options.topic} {options.offset}", given

@@ -1,7 +1,8 @@
 """Serve clients in front of the cluster.
 
 Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard
-error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0.
+error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0. SIGHUP: read FILE
+again and put its policies in force, all of them or none.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from penstock.configuration import load_configuration
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.gateway.discovery import UnreachableError
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from penstock.configuration import Configuration
 
@@ -56,7 +59,26 @@ async def _serve(configuration: Configuration) -> None:
         if ended.is_set():
             return
         raise
+    loop.add_signal_handler(
+        signal.SIGHUP, lambda: gateway.run(_reload(gateway, configuration.path))
+    )
     print(f"ready {address}", flush=True)
     await ended.wait()
     log.info("ending")
     await gateway.stop()
+
+
+async def _reload(gateway: Gateway, file: Path) -> None:
+    """Put the policies that the file names now in force; log how that went."""
+    try:
+        configuration = load_configuration(file)
+        await gateway.reload(configuration)
+    except (ConfigurationError, UnreachableError) as error:
+        log.error("not reloaded, the old policies stay in force", reason=str(error))
+        return
+    for warning in configuration.warnings:
+        log.warning("configuration", file=str(file), text=warning)
+    unchanged = gateway.kept_until_restart(configuration)
+    if unchanged:
+        log.warning("these keys have changed and take effect at a restart", keys=unchanged)
+    log.info("reloaded", file=str(file))

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError
 from penstock.configuration import ConfigurationError, load_configuration
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.cluster import Cluster, Topic
+    from penstock.configuration import Configuration
     from penstock.spark.places import Place
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Doors
+
+
+_SETTINGS_TIMEOUT_S: Final = 30.0
 
 
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,10 +117,15 @@ class Job:
             file or self._options.file,
             topic_ids={topic.name: topic.topic_id} if topic else {},
             records_policy_batch=self._options.records_policy_batch,
+            topic_settings={topic.name: self._settings_of(topic, file)} if topic else {},
         )
         if topic is not None and not plan.judges(topic.name):
             print(f"warning: no policy of {plan.path} judges topic {topic.name}", file=sys.stderr)
         return plan
+
+    def _settings_of(self, topic: Topic, file: str | None) -> Mapping[str, str]:
+        configuration = load_configuration(file or self._options.file)
+        return settings_of(topic, configuration, self.properties)
 
     def source(self) -> Topic | None:
         """Give the topic that is read; None for files.
@@ -203,6 +212,38 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
         raise CommandError(text, code) from error
     finally:
         running.close()
+
+
+def settings_of(
+    topic: Topic, configuration: Configuration, properties: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Read the topic level keys that were set on a topic, as the gateway does.
+
+    Args:
+        topic: The topic.
+        configuration: Says where they are kept.
+        properties: How the cluster is reached.
+
+    Raises:
+        ConfigurationError: They may not be read.
+        CommandError: The cluster does not answer, or they cannot be understood.
+    """
+    from penstock.engine.plan import takes_settings  # noqa: PLC0415
+    from penstock.topics.index import UnreadableSettingsError, index_of  # noqa: PLC0415
+    from penstock.topics.log import SettingsLog, SettingsLogError  # noqa: PLC0415
+
+    if not takes_settings(configuration):
+        return {}
+    kept = SettingsLog(
+        properties,
+        configuration.folder,
+        configuration["topic.settings.topic"],
+        configuration.path,
+    )
+    try:
+        return index_of(kept.read(_SETTINGS_TIMEOUT_S)).of(topic.name, topic.topic_id)
+    except (SettingsLogError, UnreadableSettingsError) as error:
+        raise CommandError(str(error), 3) from None
 
 
 def place(text: str) -> Place:

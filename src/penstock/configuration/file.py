@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.configuration.values import Address, Listener
 
 _VARIABLE = re.compile(r"\$\{(env|file):([^}]*)\}")
+_BUILT_IN_POLICIES = "topic.rules."
+"""Keys of the ready-made policies of topics, which check them themselves."""
 _LISTENER_TLS_KEYS = frozenset(
     {
         "ssl.keystore.type",
@@ -217,7 +219,7 @@ def _topic_defaults(file: Path, properties: Mapping[str, str]) -> tuple[TopicDef
 def _unknown(file: Path, key: str) -> str | None:
     """Say nothing of a known key, warn of an unknown one, refuse one that looks misspelt."""
     known = {one.name for one in KEYS} | _LISTENER_TLS_KEYS
-    if key in known or key.startswith(("topics.", "upstream.")):
+    if key in known or key.startswith(("topics.", "upstream.", _BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_LEVEL_KEYS:
         raise ConfigurationError(

@@ -43,10 +43,11 @@ class Key:
     served: bool = True
 
 
-UPSTREAM, LISTENERS, POLICIES, LIMITS, LATER = (
+UPSTREAM, LISTENERS, POLICIES, TOPICS, LIMITS, LATER = (
     "The cluster behind",
     "What clients connect to",
-    "Policies",
+    "Policies for records",
+    "Topics",
     "Limits",
     "Named, not served yet",
 )
@@ -202,17 +203,41 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key(
         name="create.topic.policy.class.name",
-        section=LATER,
+        section=TOPICS,
         read=values.class_name,
-        served=False,
-        meaning="KIP-108: the `CreateTopicPolicy`.",
+        meaning=(
+            "KIP-108: the `CreateTopicPolicy`, for every topic that is created through the "
+            "gateway, also automatically."
+        ),
+    ),
+    Key(
+        name="create.topic.policy.create.partitions",
+        section=TOPICS,
+        read=values.boolean,
+        default="true",
+        meaning=(
+            "Whether the `CreateTopicPolicy` is asked, too, when partitions are added to a topic; "
+            "otherwise any bound on partitions can be gone round in two steps."
+        ),
+    ),
+    Key(
+        name="create.topic.policy.auto.create.error.code",
+        section=TOPICS,
+        read=values.one_of("3", "44"),
+        default="3",
+        meaning=(
+            "What a client is told of an unknown topic whose automatic creation was refused: 3, "
+            "as by a KRaft cluster, or 44, which tells why clients wait."
+        ),
     ),
     Key(
         name="alter.config.policy.class.name",
-        section=LATER,
+        section=TOPICS,
         read=values.class_name,
-        served=False,
-        meaning="KIP-133: the `AlterConfigPolicy`.",
+        meaning=(
+            "KIP-133: the `AlterConfigPolicy`, for configs that are altered, and for those of "
+            "topics that are created."
+        ),
     ),
     Key(
         name="produce.request.interceptors",
@@ -279,17 +304,27 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key(
         name="topic.settings.topic",
-        section=LATER,
-        read=values.text,
+        section=TOPICS,
+        read=values.optional_text,
         default="__penstock_topic_settings",
-        meaning="The compacted topic that keeps topic level keys set through admin tools.",
+        meaning=(
+            "The compacted topic that keeps topic level keys set through admin tools; it is "
+            "created if it is not there, by the principal of `upstream.*`, which needs Describe, "
+            "Read, Write and Create on it. All gateways of a cluster use the same. It is used "
+            "where this file names a class that a topic level key could switch on, or names the "
+            "topic. Empty: topics have no settings of their own, and the cluster refuses the keys."
+        ),
     ),
     Key(
         name="records.policy.class.names.allowed",
-        section=LATER,
-        read=values.class_names,
+        section=TOPICS,
+        read=values.class_patterns,
         default="",
-        meaning="Classes that a topic's own `records.policy.class.name` may name.",
+        meaning=(
+            "Classes that a topic's own `records.policy.class.name` may name, separated by "
+            "commas: by name, or `package.*`. Those that this file names for some topic are "
+            "always allowed. Whoever may alter a topic's configs can have these classes loaded."
+        ),
     ),
     Key(
         name="metrics.listener",

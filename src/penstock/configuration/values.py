@@ -28,6 +28,7 @@ class Listener(NamedTuple):
 
 
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
+_CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
 
 
@@ -139,6 +140,17 @@ def class_names(value: str) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise ValueError("class names separated by commas, each named once")
     return names
+
+
+def class_patterns(value: str) -> tuple[str, ...]:
+    """Read class names separated by commas; the last part may be `*`, for all of a package."""
+    patterns = tuple(part.strip() for part in value.split(",") if part.strip())
+    for pattern in patterns:
+        if not _CLASS_PATTERN.fullmatch(pattern):
+            raise ValueError(
+                f"package.module.Class or package.*, separated by commas; {pattern} is not"
+            )
+    return patterns
 
 
 def paths(value: str) -> tuple[str, ...]:

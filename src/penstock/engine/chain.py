@@ -14,6 +14,7 @@ from copy import copy
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.configuration import ConfigurationError
 from penstock.engine.interception import intercept
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from uuid import UUID
 
-    from penstock.configuration import ConfigurationError
     from penstock.engine.interception import Interceptor
     from penstock.engine.plan import TopicPlan
     from penstock.engine.policies import Policies
@@ -76,10 +76,12 @@ class Chain:
     """The policies of one topic, ready to judge.
 
     Raises:
-        ConfigurationError: A policy of the topic cannot be configured.
+        ConfigurationError: A policy of the topic cannot be configured, or may not be named.
     """
 
     def __init__(self, plan: TopicPlan, policies: Policies) -> None:
+        if plan.unusable:
+            raise ConfigurationError(plan.unusable)
         self.plan = plan
         self.interceptors = policies.interceptors_for(plan.topic)
         self.records_policy = (
@@ -283,5 +285,8 @@ def _failure(name: str, error: BaseException) -> Verdict:
 def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
     """The verdict for a topic whose policy cannot be configured."""
     return failed(
-        ", ".join(plan.policies), "cannot be configured", detail=str(error), error_type="Unusable"
+        ", ".join(plan.policies) or "of this topic",
+        "cannot be configured",
+        detail=str(error),
+        error_type="Unusable",
     )

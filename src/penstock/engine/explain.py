@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.chain import Chain
-from penstock.engine.plan import TopicPlan
+from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
 from penstock.engine.views import Columns, proxies
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
     from penstock.engine.plan import Plan
@@ -24,6 +25,8 @@ class Given(NamedTuple):
     partition: int
     topic_id: UUID
     record: Record
+    settings: Mapping[str, str] = NO_SETTINGS
+    """The topic level keys that were set on the topic itself."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def explain(plan: Plan, policies: Policies, topic: str, given: Given) -> Explain
     Raises:
         ConfigurationError: A policy of the topic cannot be configured.
     """
-    chain = Chain(plan.for_topic(topic) or TopicPlan(topic=topic), policies)
+    chain = Chain(plan.for_topic(topic, given.settings) or TopicPlan(topic=topic), policies)
     steps: list[Step] = []
     record = given.record
     for kind, name, one in _single(chain):

@@ -1,7 +1,7 @@
 """Which policies each topic has.
 
-A `Plan` is made once from the configuration; `Plan.for_topic` answers per topic and is the
-place where a topic's own settings will meet the file's defaults.
+A `Plan` is made once from the configuration; `Plan.for_topic` answers per topic: there a
+topic's own settings, set through Kafka's admin tools, meet the file's defaults.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
@@ -24,6 +25,12 @@ INTERNAL_TOPICS: Final = frozenset(
 )
 """Kafka's own: the broker refuses clients' records there itself, no policy runs."""
 
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+"""Of a topic for which no topic level key was set."""
+CREATE_TOPIC: Final = "create.topic.policy.class.name"
+ALTER_CONFIG: Final = "alter.config.policy.class.name"
+_RECORDS: Final = "records.policy.class.name"
+_VALIDATION: Final = "record.validation.policy"
 _CACHE_LIMIT: Final = 10_000
 
 
@@ -38,6 +45,7 @@ class TopicPlan:
         validators: The classes of KIP-729.
         validation_policy: The class of KIP-940, or None where the topic does not ask for it.
         validation_setting: The topic's `record.validation.policy`.
+        unusable: Why nothing can judge the topic; empty where all is well.
     """
 
     topic: str
@@ -46,6 +54,7 @@ class TopicPlan:
     validators: tuple[str, ...] = ()
     validation_policy: str | None = None
     validation_setting: str | None = None
+    unusable: str = ""
 
     @property
     def needs_topic_id(self) -> bool:
@@ -98,8 +107,11 @@ class Plan:
                         f"{configuration.path}: topics.{default.glob}.{default.key} needs "
                         "record.validation.policy.class.name, the class that reads it"
                     )
+        self._named = frozenset(d.value for d in self._defaults if d.key == _RECORDS)
+        self._allowed: tuple[str, ...] = configuration["records.policy.class.names.allowed"]
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._by_topic: dict[str, TopicPlan | None] = {}
+        self._by_settings: dict[tuple[str, frozenset[tuple[str, str]]], TopicPlan | None] = {}
 
     def intercept(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Learn for which topics interceptors are: only their instances can tell.
@@ -112,6 +124,7 @@ class Plan:
         """
         self._patterns = tuple(patterns)
         self._by_topic.clear()
+        self._by_settings.clear()
 
     @property
     def is_empty(self) -> bool:
@@ -127,18 +140,25 @@ class Plan:
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """The classes that some topic may have, by the key that names them."""
-        batch = (d.value for d in self._defaults if d.key == "records.policy.class.name")
+        batch = (d.value for d in self._defaults if d.key == _RECORDS)
         return {
             "produce.request.interceptors": self._interceptors,
             "record.validator.classes": self._validators,
             "record.validation.policy.class.name": (
                 (self._validation_policy,) if self._validation_policy else ()
             ),
-            "records.policy.class.name": tuple(dict.fromkeys(batch)),
+            _RECORDS: tuple(dict.fromkeys(batch)),
         }
 
-    def for_topic(self, topic: str) -> TopicPlan | None:
-        """Give the topic's plan, or None where nothing judges it."""
+    def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
+        """Give the topic's plan, or None where nothing judges it.
+
+        Args:
+            topic: The name.
+            own: The topic level keys that were set on the topic itself.
+        """
+        if own:
+            return self._for_settings(topic, own)
         try:
             return self._by_topic[topic]
         except KeyError:
@@ -148,8 +168,28 @@ class Plan:
         plan = self._by_topic[topic] = self.of_settings(topic, self.settings(topic))
         return plan
 
+    def _for_settings(self, topic: str, own: Mapping[str, str]) -> TopicPlan | None:
+        key = (topic, frozenset(own.items()))
+        if key not in self._by_settings:
+            if len(self._by_settings) >= _CACHE_LIMIT:
+                self._by_settings.clear()
+            self._by_settings[key] = self.of_settings(topic, {**self.settings(topic), **own})
+        return self._by_settings[key]
+
+    def may_be_named(self, records_policy: str) -> bool:
+        """Whether a topic's own `records.policy.class.name` may name this class."""
+        return records_policy in self._named or any(
+            records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
+            for one in self._allowed
+        )
+
+    @property
+    def takes_settings(self) -> bool:
+        """Whether there is anything that a topic level key could switch on."""
+        return bool(self._named or self._allowed or self._validation_policy)
+
     def settings(self, topic: str) -> dict[str, str]:
-        """Give the topic level keys that hold for a topic."""
+        """Give the topic level keys that hold for a topic by the file."""
         settings: dict[str, str] = {}
         for default in self._defaults:
             if fnmatchcase(topic, default.glob):
@@ -160,14 +200,39 @@ class Plan:
         """Give the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
             return None
-        enabled = settings.get("records.policy.enabled", "false").lower() == "true"
-        setting = settings.get("record.validation.policy")
+        enabled = settings.get("records.policy.enabled", "false").strip().lower() == "true"
+        batch = settings.get(_RECORDS) if enabled else None
+        setting = settings.get(_VALIDATION)
         plan = TopicPlan(
             topic=topic,
             interceptors=tuple(name for name, pattern in self._patterns if pattern.search(topic)),
-            records_policy=settings.get("records.policy.class.name") if enabled else None,
+            records_policy=batch,
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
+            unusable=self._unusable(batch, setting),
         )
-        return plan if plan.policies else None
+        return plan if plan.policies or plan.unusable else None
+
+    def _unusable(self, batch: str | None, setting: str | None) -> str:
+        """Say what the topic's own settings ask for that this configuration does not give."""
+        if batch is not None and not self.may_be_named(batch):
+            return (
+                f"{_RECORDS}: {batch} is neither named in the configuration file nor allowed by "
+                "records.policy.class.names.allowed"
+            )
+        if setting is not None and self._validation_policy is None:
+            return f"{_VALIDATION} is set, and there is no record.validation.policy.class.name"
+        return ""
+
+
+def takes_settings(configuration: Configuration) -> bool:
+    """Whether topics may have settings of their own, set through Kafka's admin tools.
+
+    They may where there is something that a setting could switch on, unless
+    `topic.settings.topic` is empty; and where the file names that topic.
+    """
+    key = "topic.settings.topic"
+    return bool(configuration[key]) and (
+        Plan(configuration).takes_settings or key in configuration.properties
+    )

@@ -3,7 +3,8 @@
 Life cycle, as the proposals have it: an instance is made without arguments, configured once
 before its first call, and closed once. Calls never overlap: each process has its own
 instances and runs them from one thread. The classes of KIP-729, KIP-905 and KIP-940 have one
-instance; the class of KIP-686 has one for each topic.
+instance; the class of KIP-686 has one for each topic, which ends when the topic does or has
+another class. The classes of KIP-108 and KIP-133 have one in the one process that asks them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.engine.interception import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
+from penstock.engine.topics import TopicJudge
 from penstock.policy import RecordIntrospectionHints
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class Policies:
         """
         self._configuration = configuration
         self._given = given
-        self._closers: list[Callable[[], object]] = []
+        self._open: list[Any] = []
         folder = str(configuration.folder)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -76,6 +79,8 @@ class Policies:
         for name in names.get(RECORDS, ()):
             self._records_classes[name] = self._load(name, RECORDS, "validate")
             self._records_ahead[name] = self._instance(self._records_classes[name], name, RECORDS)
+        self.create_topic = self._topic_judge(names.get(CREATE_TOPIC, ()), CREATE_TOPIC)
+        self.alter_config = self._topic_judge(names.get(ALTER_CONFIG, ()), ALTER_CONFIG)
 
     @property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
@@ -104,15 +109,31 @@ class Policies:
         self._records_by_topic[topic, name] = instance
         return instance
 
+    def retire(self, name: str, topic: str) -> str | None:
+        """Close a topic's own instance of a class of KIP-686, if it has one; give a complaint."""
+        instance = self._records_by_topic.pop((topic, name), None)
+        if instance is None:
+            return None
+        self._open = [one for one in self._open if one is not instance]
+        return _close(instance)
+
+    def try_records_policy(self, name: str) -> None:
+        """Load, configure and close a class of KIP-686, to see that it can be.
+
+        Raises:
+            ConfigurationError: It cannot be.
+        """
+        instance = self._instance(self._load(name, RECORDS, "validate"), name, RECORDS)
+        self._open = [one for one in self._open if one is not instance]
+        _close(instance)
+
     def close(self) -> list[str]:
         """Close every instance, each once, in the reverse order; give what went wrong."""
         complaints = []
-        while self._closers:
-            close = self._closers.pop()
-            try:
-                close()
-            except (Exception, SystemExit) as error:
-                complaints.append(f"{close.__qualname__}: {type(error).__name__}")
+        while self._open:
+            complaint = _close(self._open.pop())
+            if complaint:
+                complaints.append(complaint)
         return complaints
 
     def _load(
@@ -146,10 +167,14 @@ class Policies:
                 raise ConfigurationError(
                     f"{where}: configure() failed: {describe(error)}"
                 ) from None
-        close = getattr(instance, "close", None)
-        if key != VALIDATORS and callable(close):
-            self._closers.append(close)
+        if key != VALIDATORS and callable(getattr(instance, "close", None)):
+            self._open.append(instance)
         return instance
+
+    def _topic_judge(self, names: Sequence[str], key: str) -> TopicJudge | None:
+        for name in names:
+            return TopicJudge(name, self._instance(self._load(name, key, "validate"), name, key))
+        return None
 
     def _interceptor(self, name: str) -> Interceptor:
         cls = self._load(name, INTERCEPTORS, "process_record")
@@ -182,3 +207,12 @@ class Policies:
         if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
             raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
         return hints
+
+
+def _close(instance: Any) -> str | None:
+    """Close an instance; give a complaint if it objects."""
+    try:
+        instance.close()
+    except (Exception, SystemExit) as error:
+        return f"{type(instance).__qualname__}.close: {type(error).__name__}"
+    return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 import structlog
 
 from penstock.gateway.session import Session
+from penstock.gateway.tls import peer_principal
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Client(asyncio.Protocol):
             request_most_bytes=self._gateway.request_most_bytes,
             on_done=self.close,
             on_progress=self._progress,
+            peer=peer_principal(self._transport),
         )
         if self._early:
             early, self._early = self._early, b""

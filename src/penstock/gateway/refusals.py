@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -12,12 +13,29 @@ from penstock.engine.verdict import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.gateway.handlers.produce import Refused
+    from penstock.engine.verdict import Verdict
 
 log = structlog.get_logger()
 
 _LINES_A_SECOND: Final = 10
 _REASONS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What was not let through: one partition of one request, or a topic; for logs and watchers.
+
+    Attributes:
+        topic: The topic's name; for configs, the type and name of what they belong to.
+        partition: The partition; None where records are not what it is about.
+        client_id: What the client calls itself, or None.
+        verdict: Why.
+    """
+
+    topic: str
+    partition: int | None
+    client_id: str | None
+    verdict: Verdict
 
 
 class RefusalLog:
@@ -44,10 +62,11 @@ class RefusalLog:
         if count > _LINES_A_SECOND:
             return
         write = log.error if verdict.outcome is Outcome.FAILED else log.info
+        what = "topic refused" if refused.partition is None else "records refused"
         write(
-            "records refused" if verdict.outcome is Outcome.REFUSED else "policy failed",
+            what if verdict.outcome is Outcome.REFUSED else "policy failed",
             topic=refused.topic,
-            partition=refused.partition,
+            **({} if refused.partition is None else {"partition": refused.partition}),
             client_id=refused.client_id,
             code=verdict.code,
             policy=verdict.policy,

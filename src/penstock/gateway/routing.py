@@ -11,8 +11,12 @@ from typing import Final
 from penstock.wire.addresses import holds_addresses, known_versions
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
 END_TXN = 26
-SASL_HANDSHAKE, API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 17, 18, 55, 60
+STREAMS_GROUP_HEARTBEAT = 88
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 18, 55, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE = 78, 79
 
 _ADDRESSED_APIS: Final = (
@@ -25,8 +29,23 @@ _ADDRESSED_APIS: Final = (
 )
 """With PRODUCE, the APIs in whose responses Kafka tells a client where a broker is."""
 
+_JUDGED_APIS: Final = (
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    CREATE_PARTITIONS,
+    DESCRIBE_CONFIGS,
+    ALTER_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    STREAMS_GROUP_HEARTBEAT,
+    SASL_AUTHENTICATE,
+)
+"""With PRODUCE, the APIs that policies and topic level keys may be concerned with."""
+
 RANGES: Final[dict[int, tuple[int, int]]] = {
-    **{key: (known_versions(key)[0], known_versions(key)[-1]) for key in _ADDRESSED_APIS},
+    **{
+        key: (known_versions(key)[0], known_versions(key)[-1])
+        for key in (*_ADDRESSED_APIS, *_JUDGED_APIS)
+    },
     # 0 to 2 stay announced: brokers announce what they no longer serve there, because
     # librdkafka decides about compression by it (KAFKA-18659).
     PRODUCE: (0, 13),

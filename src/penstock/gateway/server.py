@@ -6,38 +6,59 @@ import asyncio
 import socket
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Final
+import uuid
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
+from confluent_kafka import KafkaException
 
 from penstock.configuration import Address, ConfigurationError
-from penstock.engine.plan import Plan
+from penstock.engine.plan import NO_SETTINGS, Plan, takes_settings
 from penstock.engine.workers.pool import Pool
 from penstock.gateway import discovery
 from penstock.gateway.addresses import Addresses
+from penstock.gateway.cluster_view import ClusterView
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
+from penstock.gateway.conversations import handlers
 from penstock.gateway.handlers.interceptions import Idempotence
-from penstock.gateway.handlers.produce import Policies, Refused
+from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.message_sizes import MessageSizes
-from penstock.gateway.refusals import RefusalLog
+from penstock.gateway.refusals import RefusalLog, Refused
 from penstock.gateway.sequence_store import SequenceStore, SequenceStoreError
 from penstock.gateway.sequences import Sequences
 from penstock.gateway.tls import client_context, server_context
+from penstock.gateway.topic_policies import TopicPolicies
+from penstock.gateway.topic_settings import SWEEP_EVERY_S, TopicSettings
 from penstock.gateway.transactions import EmptyTransactions
+from penstock.topics.log import SettingsLog, SettingsLogError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from penstock.configuration import Configuration
+    from penstock.gateway.handlers.conversation import Handler
     from penstock.gateway.sequences import Entry, Producer
 
 log = structlog.get_logger()
 
 DISCOVERY_TIMEOUT_S: Final = 10.0
+SETTINGS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _BACKLOG: Final = 1024
+_KEPT_UNTIL_RESTART: Final = (
+    "upstream.",
+    "listeners",
+    "ssl.",
+    "advertised.host",
+    "broker.",
+    "topic.settings.topic",
+    "socket.request.max.bytes",
+    "connections.max.idle.ms",
+    "produce.request.interceptors.state.dir",
+)
+"""How the keys begin that are not policies'."""
 
 
 class Gateway:
@@ -71,8 +92,12 @@ class Gateway:
         self._servers: list[asyncio.Server] = []
         self._broker_servers: dict[int, asyncio.Task[None]] = {}
         self._rediscovered = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._reloading = asyncio.Lock()
         self._ended = False
+        self.view = ClusterView(upstream, configuration.folder)
+        self._settings: TopicSettings | None = None
+        self._handlers: dict[int, Handler] = {}
         self.transactions = EmptyTransactions()
         self.sizes = MessageSizes()
         self.sequences = Sequences(now=time.time)
@@ -108,10 +133,13 @@ class Gateway:
         self.loop = asyncio.get_running_loop()
         plan = Plan(self.configuration)
         self._pool: Pool | None = None
+        self._topic_policies: TopicPolicies | None = None
         try:
-            self._policies = await self._loaded(self.configuration, plan)
+            await self._put_in_force(await self._loaded(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             self._restore_sequences(found.cluster_id)
+            if takes_settings(self.configuration):
+                await self._open_settings()
             address = await self._listen()
             for node, where in sorted(found.brokers.items()):
                 self.addresses.learn(node, where)
@@ -119,7 +147,7 @@ class Gateway:
         except BaseException:
             await self.stop()
             raise
-        self._run(self._close_idle())
+        self.run(self._close_idle())
         return address
 
     @property
@@ -130,7 +158,17 @@ class Gateway:
     @property
     def worker_pids(self) -> list[int]:
         """The process ids of the policy workers."""
-        return self._pool.pids if self._pool else []
+        topics = self._topic_policies.pids if self._topic_policies else []
+        return [*(self._pool.pids if self._pool else []), *topics]
+
+    @property
+    def settings(self) -> TopicSettings | None:
+        """The topic level keys set through admin tools; None where there are none."""
+        return self._settings
+
+    def conversation(self, api_key: int) -> Handler | None:
+        """Give who answers the requests of an API, where that takes more than to pass them on."""
+        return self._handlers.get(api_key)
 
     def refused(self, refused: Refused) -> None:
         """Log a refusal, and tell who watches."""
@@ -139,29 +177,124 @@ class Gateway:
     async def reload(self, configuration: Configuration) -> None:
         """Put the policies of another configuration in force; keep the old ones if that fails.
 
-        Every batch is judged by one of the two sets as a whole. Listeners stay as they are.
+        Every batch and every topic is judged by one of the two sets as a whole. Listeners, the
+        cluster behind and the topic of settings stay as they are.
 
         Raises:
             ConfigurationError: The new policies cannot be loaded; the old ones are in force.
+            discovery.UnreachableError: Topics may have settings of their own now, and they cannot
+                be read; the old policies are in force.
         """
-        old = self._pool
-        self._policies = await self._loaded(configuration, Plan(configuration))
-        if old is not None:
-            self._run(old.close(drain_s=60.0))
+        async with self._reloading:
+            loaded = await self._loaded(configuration, Plan(configuration))
+            try:
+                if self._settings is None and takes_settings(configuration):
+                    await self._open_settings()
+            except BaseException:
+                await loaded.close()
+                raise
+            await self._put_in_force(loaded)
 
-    async def _loaded(self, configuration: Configuration, plan: Plan) -> Policies:
-        """Start workers for a plan, if anything in it has to be judged."""
+    def kept_until_restart(self, configuration: Configuration) -> list[str]:
+        """Give the keys of another configuration whose change `reload` does not heed."""
+        before, after = self.configuration.properties, configuration.properties
+        return sorted(
+            key
+            for key in before.keys() | after.keys()
+            if key.startswith(_KEPT_UNTIL_RESTART) and before.get(key) != after.get(key)
+        )
+
+    async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
+        """Start workers for a plan, where anything in it has to be judged."""
+        settings = self._settings is not None or takes_settings(configuration)
+        topics = TopicPolicies(configuration, tries_classes=settings)
         pool = None
-        if plan.is_empty:
+        if plan.is_empty and not settings:
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
-        if not plan.is_empty or any(plan.names.values()):
+        if settings or not plan.is_empty or any(plan.names.values()):
             pool = Pool(configuration)
-            await pool.start()
-            plan.intercept(pool.patterns)
-        self._pool = pool
-        whole = configuration["produce.rejection.scope"] == "request"
-        idempotence = Idempotence(configuration["produce.request.interceptors.idempotence"])
-        return Policies(plan, pool.submit if pool else _nothing_to_judge, whole, idempotence)
+        try:
+            await topics.start()
+            if pool is not None:
+                await pool.start()
+                plan.intercept(pool.patterns)
+        except BaseException:
+            await topics.close()
+            raise
+        policies = Policies(
+            plan,
+            pool.submit if pool else _nothing_to_judge,
+            whole_request=configuration["produce.rejection.scope"] == "request",
+            topics=topics,
+            retain=pool.retain if pool else _nothing_to_retain,
+            idempotence=Idempotence(configuration["produce.request.interceptors.idempotence"]),
+            judges_partitions=configuration["create.topic.policy.create.partitions"],
+            refused_automatic_creation_code=int(
+                configuration["create.topic.policy.auto.create.error.code"]
+            ),
+        )
+        return _Loaded(configuration, policies, pool)
+
+    async def _put_in_force(self, loaded: _Loaded) -> None:
+        """Judge by what was loaded, from now on, and let what was in force end its work."""
+        before = [one for one in (self._pool, self._topic_policies) if one is not None]
+        self._policies, self._pool = loaded.policies, loaded.pool
+        self._topic_policies = loaded.policies.topics
+        self._choose_handlers()
+        for one in before:
+            self.run(one.close(drain_s=60.0))
+
+    def _choose_handlers(self) -> None:
+        self._handlers = handlers(self._policies, keeps_settings=self._settings is not None)
+
+    # Topics' own settings
+
+    async def _open_settings(self) -> None:
+        """Read the topic level keys that were set through admin tools, and follow them.
+
+        Raises:
+            ConfigurationError: The topic that keeps them cannot be used.
+            discovery.UnreachableError: The cluster does not answer.
+        """
+        of = self.configuration
+        settings_log = SettingsLog(
+            of.upstream_properties, of.folder, of["topic.settings.topic"], of.path
+        )
+        settings = TopicSettings(settings_log, gateway_name(of), self._settings_changed)
+        try:
+            await settings.start(SETTINGS_TIMEOUT_S)
+            await settings.sweep(self.view.ids, starting=True)
+        except SettingsLogError as error:
+            await settings.close()
+            raise discovery.UnreachableError(str(error)) from None
+        except BaseException:
+            await settings.close()
+            raise
+        self._settings = settings
+        self._choose_handlers()
+        self.run(self._sweep(settings))
+
+    async def _sweep(self, settings: TopicSettings) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            try:
+                await settings.sweep(self.view.ids)
+            except (SettingsLogError, KafkaException) as error:
+                log.warning("settings of topics could not be looked over", reason=str(error))
+
+    def _settings_changed(self, topic: str) -> None:
+        """Have instances closed that the topic's settings no longer name."""
+        if self._settings is None:
+            return
+        plan = self._policies.plan
+        every = self._settings.index.all_of(topic) or [NO_SETTINGS]
+        judged = filter(None, (plan.for_topic(topic, own) for own in every))
+        self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
+
+    def topic_deleted(self, name: str) -> None:
+        """Have the instances of a topic that is gone closed."""
+        self.view.disallow(name)
+        self._policies.retain(name, ())
 
     # Listening
 
@@ -259,7 +392,7 @@ class Gateway:
         now = self.loop.time()
         if now - self._rediscovered > _REDISCOVER_EVERY_S and not self._ended:
             self._rediscovered = now
-            self._run(self._rediscovering())
+            self.run(self._rediscovering())
 
     async def _rediscovering(self) -> None:
         try:
@@ -285,11 +418,14 @@ class Gateway:
             await asyncio.sleep(0.02)
         for client in list(self.clients):
             client.abort()
-        if self._pool is not None:
-            await self._pool.close()
+        for pool in (self._pool, self._topic_policies):
+            if pool is not None:
+                await pool.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._settings is not None:
+            await self._settings.close()
         if self._store is not None:
             self._store.close()
 
@@ -302,10 +438,12 @@ class Gateway:
                 if self.loop.time() - client.last_active > most:
                     client.close()
 
-    def _run(self, coroutine: object) -> None:
-        task: asyncio.Task[None] = self.loop.create_task(coroutine)  # type: ignore[arg-type]
+    def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
+        """Run a coroutine for as long as the gateway lives."""
+        task: asyncio.Task[Any] = self.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def open_store(configuration: Configuration, cluster_id: str) -> SequenceStore | None:
@@ -331,6 +469,27 @@ def open_store(configuration: Configuration, cluster_id: str) -> SequenceStore |
         ) from None
 
 
+class _Loaded(NamedTuple):
+    """Policies that are ready to judge."""
+
+    configuration: Configuration
+    policies: Policies
+    pool: Pool | None
+
+    async def close(self) -> None:
+        """End them, unused."""
+        await self.policies.topics.close()
+        if self.pool is not None:
+            await self.pool.close()
+
+
+def gateway_name(configuration: Configuration) -> str:
+    """Tell this gateway from others, also after a restart: no two listen at one place."""
+    where = configuration.listener.address
+    name = f"{socket.gethostname()}/{where}"
+    return name if where.port else f"{name}/{uuid.uuid4()}"
+
+
 def advertised_host(configuration: Configuration) -> str:
     """Give the host name that clients are told.
 
@@ -349,3 +508,7 @@ def advertised_host(configuration: Configuration) -> str:
 
 def _nothing_to_judge(*_: object, **__: object) -> None:
     raise AssertionError("a topic without a policy is not judged")
+
+
+def _nothing_to_retain(*_: object) -> None:
+    """No topic has an instance of its own."""

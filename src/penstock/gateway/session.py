@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.gateway.handlers.conversation import ConversationExchange
 from penstock.gateway.handlers.end_txn import EndTxnExchange
 from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange
 from penstock.gateway.routing import (
@@ -24,28 +25,36 @@ from penstock.gateway.routing import (
     METADATA,
     PRODUCE,
     RANGES,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
     in_range,
     may_hold_addresses,
 )
-from penstock.wire import api_versions, produce, transactions
+from penstock.wire import api_versions, produce, sasl, transactions
 from penstock.wire.addresses import replace_addresses
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
 from penstock.wire.primitives import INT16, INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    import asyncio
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from penstock.gateway.addresses import Addresses
-    from penstock.gateway.handlers.produce import Policies, Refused
+    from penstock.gateway.cluster_view import ClusterView
+    from penstock.gateway.handlers.conversation import Handler
+    from penstock.gateway.handlers.produce import Policies
     from penstock.gateway.message_sizes import MessageSizes
+    from penstock.gateway.refusals import Refused
     from penstock.gateway.sequences import Sequences
+    from penstock.gateway.topic_settings import TopicSettings
     from penstock.gateway.transactions import EmptyTransactions
 
     Buffers = Sequence[bytes | memoryview]
 
 RESPONSE_MOST_BYTES = 2**31 - 1
 _OWN_CORRELATION_ID = 0x50454E53
+_SASL = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 _BARRIER = INT32.pack(10) + INT16.pack(API_VERSIONS) + INT16.pack(0)
 _BARRIER += INT32.pack(_OWN_CORRELATION_ID) + INT16.pack(-1)
 
@@ -86,12 +95,29 @@ class Host(Protocol):
     def refused(self, refused: Refused) -> None:
         """Records were refused."""
 
+    @property
+    def settings(self) -> TopicSettings | None:
+        """The topic level keys set through admin tools; None where there are none."""
+
+    @property
+    def view(self) -> ClusterView:
+        """The cluster as the gateway's own principal sees it."""
+
+    def topic_deleted(self, name: str) -> None:
+        """A topic is gone."""
+
+    def conversation(self, api_key: int) -> Handler | None:
+        """Give who answers the requests of an API, where that takes more than to pass them on."""
+
+    def run(self, coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
+        """Run a coroutine beside the sessions."""
+
 
 class Exchange:
     """A request on its way, and the response to it."""
 
     __slots__ = ("answer", "answered", "api_key", "complete", "correlation_id", "flowing",
-                 "pieces", "started", "transform", "version")  # fmt: skip
+                 "handler", "pieces", "started", "transform", "version")  # fmt: skip
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         self.api_key = api_key
@@ -104,6 +130,7 @@ class Exchange:
         self.answered = True
         self.transform: Callable[[bytes], Buffers] | None = None
         self.answer: Buffers | None = None
+        self.handler: Handler | None = None
 
     @property
     def ready(self) -> bool:
@@ -111,7 +138,7 @@ class Exchange:
         return True
 
 
-Held = ProduceExchange | EndTxnExchange
+Held = ProduceExchange | EndTxnExchange | ConversationExchange
 """Requests that are held until it is decided what becomes of them."""
 
 
@@ -137,6 +164,7 @@ class Session:
         request_most_bytes: int,
         on_done: Callable[[], None],
         on_progress: Callable[[], None],
+        peer: str | None = None,
     ) -> None:
         """Begin.
 
@@ -148,6 +176,7 @@ class Session:
             on_done: Called when both connections are to be closed: what was written may
                 still be flushed, nothing more will come.
             on_progress: Called when what waited for a verdict has moved on.
+            peer: Who the client is by its certificate.
         """
         self.host = host
         self._client = client
@@ -155,6 +184,8 @@ class Session:
         self._on_done = on_done
         self._on_progress = on_progress
         self.topics = KnownTopics()
+        self._peer = peer
+        self._authentication = sasl.Authentication()
         self._requests = FrameReader(
             head_bytes=REQUEST_HEAD_BYTES,
             most_bytes=request_most_bytes,
@@ -225,6 +256,11 @@ class Session:
         self._responses.stop()
 
     @property
+    def principal(self) -> str | None:
+        """Who the client is: as it authenticated to the broker, or else by its certificate."""
+        return self._authentication.principal or self._peer
+
+    @property
     def waiting_bytes(self) -> int:
         """How many bytes wait behind a verdict, or are held for one."""
         return self._waiting_bytes
@@ -252,11 +288,23 @@ class Session:
             if api_key == METADATA:
                 replace = self.host.addresses.learn_for_clients
             exchange.transform = lambda frame: replace_addresses(frame, api_key, version, replace)
+        elif api_key == SASL_AUTHENTICATE:
+            exchange.transform = lambda frame: self._authenticated(frame, version)
+        exchange.handler = self.host.conversation(api_key)
+        if exchange.handler is not None or api_key in _SASL:
+            return True
         self._enqueue(exchange)
         return False
 
+    def _authenticated(self, frame: bytes, version: int) -> Buffers:
+        self._authentication.answered(sasl.authenticated(frame, version))
+        return [frame]
+
     def _produce_head(self, exchange: Exchange) -> bool:
-        judged = not self.host.policies.plan.is_empty or bool(self.host.sequences)
+        host = self.host
+        judged = (
+            not host.policies.plan.is_empty or host.settings is not None or bool(host.sequences)
+        )
         if exchange.version < produce.FIRST_VERSION:
             if judged:
                 # Kafka 4 serves none of them; an older broker would store them unjudged.
@@ -279,8 +327,18 @@ class Session:
             arriving.answer = [api_versions.unsupported(arriving.correlation_id)]
             self._enqueue(arriving)
             return
+        if arriving.api_key in _SASL:
+            if arriving.api_key == SASL_HANDSHAKE:
+                self._authentication.handshake(sasl.read_handshake(frame))
+            else:
+                self._authentication.sent(sasl.read_authenticate(frame))
+            self._hold(arriving, frame)
+            self._enqueue(arriving)
+            return
         exchange: Held
-        if arriving.api_key == END_TXN:
+        if arriving.handler is not None:
+            exchange = ConversationExchange(frame, arriving, arriving.handler)
+        elif arriving.api_key == END_TXN:
             exchange = EndTxnExchange(frame, self.host.transactions, arriving)
         else:
             exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
@@ -330,6 +388,8 @@ class Session:
         """Send on what has been decided, in order."""
         while self._pending and self._pending[0].ready and not self._done:
             self._release(self._pending.popleft())
+        if self._pending and isinstance(self._pending[0], ConversationExchange):
+            self._pending[0].proceed()
         self._on_progress()
         if self._ending:
             self._end_when_idle()
@@ -429,6 +489,10 @@ class Session:
         """
         self._expected.append(Question(on_response))
         self._upstream.write(request(_OWN_CORRELATION_ID))
+
+    def fail(self) -> None:
+        """Give up: what the broker answered cannot be dealt with."""
+        self._finish()
 
     def _end_when_idle(self) -> None:
         if self._done or self._pending or self._expected or self._replies:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
     from pathlib import Path
+
+_SHORT_NAMES: Final = {
+    "commonName": "CN",
+    "organizationalUnitName": "OU",
+    "organizationName": "O",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "countryName": "C",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}
+_ESCAPED: Final = frozenset(',+"\\<>;')
 
 
 def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
@@ -98,3 +112,28 @@ def _load_key(
             f"its certificates are wanted): {error}"
         ) from None
     return True
+
+
+def peer_principal(transport: asyncio.BaseTransport) -> str | None:
+    """Give Kafka's principal for a client's certificate: `User:` and its subject (RFC 2253).
+
+    Returns:
+        None where the client showed no certificate, or one whose subject has parts that Java
+        writes as numbers.
+    """
+    certificate = transport.get_extra_info("peercert")
+    parts = []
+    for names in reversed(certificate.get("subject", ()) if certificate else ()):
+        if any(name not in _SHORT_NAMES for name, _ in names):
+            return None
+        parts.append("+".join(f"{_SHORT_NAMES[name]}={_escaped(value)}" for name, value in names))
+    return f"User:{','.join(parts)}" if parts else None
+
+
+def _escaped(value: str) -> str:
+    text = "".join(f"\\{one}" if one in _ESCAPED else one for one in value)
+    if text[:1] in {"#", " "}:
+        text = "\\" + text
+    if text[-1:] == " " and len(value) > 1:
+        text = text[:-1] + "\\ "
+    return text

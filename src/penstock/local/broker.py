@@ -47,13 +47,16 @@ _JVM: Final = (
 )
 
 
-def class_path() -> str:
+def class_path(more: Sequence[Path] = ()) -> str:
     """Give the Java class path of Kafka, fetching it the first time.
+
+    Args:
+        more: Folders and jars that stand behind Kafka's own.
 
     Raises:
         ArtifactError: It cannot be fetched.
     """
-    return artifacts.class_path(KAFKA)
+    return os.pathsep.join([artifacts.class_path(KAFKA), *map(str, more)])
 
 
 class LocalNode:
@@ -64,14 +67,18 @@ class LocalNode:
         host: Always loopback.
         port: Where clients connect.
         log: The file its output goes to.
+        class_path: What Java finds besides Kafka's own classes.
     """
 
-    def __init__(self, node_id: int, port: int, folder: Path, heap: str) -> None:
+    def __init__(
+        self, node_id: int, port: int, folder: Path, heap: str, class_path: Sequence[Path] = ()
+    ) -> None:
         self.node_id = node_id
         self.host = "127.0.0.1"
         self.port = port
         self.properties = folder / "server.properties"
         self.log = folder / "server.log"
+        self.class_path = class_path
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -93,8 +100,8 @@ class LocalNode:
         with self.log.open("ab") as output:
             self._process = _SPAWNER.submit(
                 subprocess.Popen,
-                [java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *_JVM, "-cp", class_path(),
-                 "kafka.Kafka", str(self.properties)],
+                [java(), f"-Xms{self._heap}", f"-Xmx{self._heap}", *_JVM,
+                 "-cp", class_path(self.class_path), "kafka.Kafka", str(self.properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -159,6 +166,7 @@ class LocalKafka:
         folder: Path | None = None,
         protocol: str = "PLAINTEXT",
         properties: Mapping[str, str] | None = None,
+        class_path: Sequence[Path] = (),
     ) -> None:
         """Prepare; nothing is started.
 
@@ -170,6 +178,8 @@ class LocalKafka:
             protocol: The security protocol of the clients' listener; what it needs besides
                 (`ssl.keystore.location`, ...) stands in `properties`.
             properties: More of `server.properties`, for every broker.
+            class_path: Folders and jars with the classes that `properties` names
+                (`create.topic.policy.class.name`, ...).
         """
         self._temporary = folder is None
         self._given_folder = folder
@@ -177,6 +187,7 @@ class LocalKafka:
         self._first = first_node_id
         self._protocol = protocol
         self._more = dict(properties or {})
+        self._class_path = tuple(class_path)
         self.nodes: Sequence[LocalNode] = []
 
     @property
@@ -227,10 +238,13 @@ class LocalKafka:
                 node.wait_ready(deadline)
 
     def stop(self) -> None:
-        """End every broker; remove a temporary folder."""
+        """End every broker; remove a temporary folder.
+
+        What is removed has no need of an orderly end, which takes seconds.
+        """
         for node in self.nodes:
             if node.pid is not None:
-                os.kill(node.pid, signal.SIGTERM)
+                os.kill(node.pid, signal.SIGKILL if self._temporary else signal.SIGTERM)
         for node in self.nodes:
             node.stop()
         if self._temporary and hasattr(self, "folder"):
@@ -249,7 +263,7 @@ class LocalKafka:
         for node_id, port, controller in zip(ids, brokers, controllers, strict=True):
             home = self.folder / f"node-{node_id}"
             home.mkdir(parents=True, exist_ok=True)
-            node = LocalNode(node_id, port, home, heap)
+            node = LocalNode(node_id, port, home, heap, self._class_path)
             settings = self._settings(node, controller, voters, home)
             node.properties.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
             if not (home / "data" / "meta.properties").exists():
@@ -300,7 +314,8 @@ class LocalKafka:
 
 def _format(node: LocalNode, cluster_id: str) -> None:
     done = subprocess.run(
-        [java(), "-Xmx128m", *_JVM, "-cp", class_path(), "kafka.tools.StorageTool", "format",
+        [java(), "-Xmx128m", *_JVM, "-cp", class_path(node.class_path),
+         "kafka.tools.StorageTool", "format",
          "--cluster-id", cluster_id, "--config", str(node.properties)],
         capture_output=True,
         text=True,

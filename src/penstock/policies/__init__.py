@@ -1,4 +1,8 @@
-"""Ready-made interceptors (KIP-905), few of them, written against `penstock.policy` alone.
+"""Ready-made policies, few of them, written against `penstock.policy` alone.
+
+Interceptors of records (KIP-905): `RedactJsonFields`, `HashJsonFields`, `DropRecords`. Rules for
+topics (KIP-108) and their configs (KIP-133): `TopicRules`, `ConfigRules`, whose settings are keys
+`topic.rules.*` of the configuration file.
 
 KIP-905 hands an interceptor no settings, so theirs are class attributes: derive a class in a
 module beside the configuration file, and name that class there.
@@ -13,5 +17,6 @@ module beside the configuration file, and name that class there.
 
 from penstock.policies.drop import DropRecords
 from penstock.policies.json_fields import HashJsonFields, RedactJsonFields
+from penstock.policies.topic_rules import ConfigRules, TopicRules
 
-__all__ = ["DropRecords", "HashJsonFields", "RedactJsonFields"]
+__all__ = ["ConfigRules", "DropRecords", "HashJsonFields", "RedactJsonFields", "TopicRules"]

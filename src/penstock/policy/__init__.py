@@ -30,7 +30,15 @@ from penstock.policy.records import (
     TopicIdPartition,
     TopicPartition,
 )
-from penstock.policy.topics import AlterConfigPolicy, ConfigResource, CreateTopicPolicy
+from penstock.policy.topics import (
+    AlterConfigPolicy,
+    AlterConfigPolicyWithContext,
+    ConfigResource,
+    CreateTopicPolicy,
+    CreateTopicPolicyWithContext,
+    RequestContext,
+    TopicDescription,
+)
 from penstock.policy.validators import (
     ALL,
     BrokerRecordValidator,
@@ -42,9 +50,11 @@ from penstock.policy.validators import (
 __all__ = [
     "ALL",
     "AlterConfigPolicy",
+    "AlterConfigPolicyWithContext",
     "BrokerRecordValidator",
     "ConfigResource",
     "CreateTopicPolicy",
+    "CreateTopicPolicyWithContext",
     "Header",
     "HeaderProxy",
     "InvalidRecordException",
@@ -57,6 +67,8 @@ __all__ = [
     "RecordProxy",
     "RecordValidationPolicy",
     "RecordsPolicy",
+    "RequestContext",
+    "TopicDescription",
     "TopicIdPartition",
     "TopicMetadata",
     "TopicPartition",

@@ -1,4 +1,8 @@
-"""Policies over topics: KIP-108 (creation) and KIP-133 (configuration)."""
+"""Policies over topics: KIP-108 (creation) and KIP-133 (configuration).
+
+The two classes `...WithContext` are for policies that need to know who asks, and what else
+there is on the cluster: what was asked for with KIP-170 and KIP-201.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,9 @@ if TYPE_CHECKING:
 class CreateTopicPolicy:
     """Decides which topics may be created (KIP-108).
 
-    One instance a process; ``configure`` is called once before the first ``validate``,
-    ``close`` once at the end. Calls never overlap.
+    One instance a gateway; ``configure`` is called once before the first ``validate``,
+    ``close`` once at the end. Calls never overlap. Besides CreateTopics it is asked about
+    topics that are created automatically, and about partitions that are added to a topic.
     """
 
     class RequestMetadata(NamedTuple):
@@ -24,7 +29,8 @@ class CreateTopicPolicy:
                 request assigns replicas itself.
             replication_factor: The same.
             replicas_assignments: Partition to broker ids, or None where counts are given.
-            configs: The configs in the request only, without the cluster's defaults.
+            configs: The configs in the request only, without the cluster's defaults; those
+                that Penstock keeps for the topic among them. Read-only.
         """
 
         topic: str
@@ -74,6 +80,72 @@ class AlterConfigPolicy:
         """Receive the whole configuration file, as text by key."""
 
     def validate(self, request: RequestMetadata) -> None:
+        """Return to allow the change; raise ``PolicyViolationException`` to refuse it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what ``configure`` acquired."""
+
+
+class TopicDescription(NamedTuple):
+    """A topic that is there.
+
+    Attributes:
+        num_partitions: How many partitions it has.
+        replication_factor: How many replicas its first partition has.
+    """
+
+    num_partitions: int
+    replication_factor: int
+
+
+class RequestContext(NamedTuple):
+    """Who asks, and what there is.
+
+    Attributes:
+        principal: Who the client authenticated as, like ``User:alice``; None where that is
+            not known to the gateway (docs/topics.md says when).
+        client_id: What the client calls itself, or None.
+        topics: The cluster's topics by name, as the gateway's own principal sees them, with
+            those that were allowed and may not exist yet. Read-only.
+    """
+
+    principal: str | None
+    client_id: str | None
+    topics: Mapping[str, TopicDescription]
+
+
+class CreateTopicPolicyWithContext:
+    """A `CreateTopicPolicy` that is told who asks, and what topics there are.
+
+    Named by ``create.topic.policy.class.name`` as any other.
+    """
+
+    RequestMetadata = CreateTopicPolicy.RequestMetadata
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Receive the whole configuration file, as text by key."""
+
+    def validate(self, request: CreateTopicPolicy.RequestMetadata, context: RequestContext) -> None:
+        """Return to allow the topic; raise ``PolicyViolationException`` to refuse it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what ``configure`` acquired."""
+
+
+class AlterConfigPolicyWithContext:
+    """An `AlterConfigPolicy` that is told who asks, and what topics there are.
+
+    Named by ``alter.config.policy.class.name`` as any other.
+    """
+
+    RequestMetadata = AlterConfigPolicy.RequestMetadata
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Receive the whole configuration file, as text by key."""
+
+    def validate(self, request: AlterConfigPolicy.RequestMetadata, context: RequestContext) -> None:
         """Return to allow the change; raise ``PolicyViolationException`` to refuse it."""
         raise NotImplementedError
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.chain import Chain, unusable
-from penstock.engine.plan import Plan, TopicPlan
+from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
 from penstock.engine.policies import Policies
 from penstock.engine.verdict import failed
 from penstock.spark.rows import Rows, runs, verdict_array
@@ -102,7 +102,8 @@ class Evaluator:
         if found is None:
             if len(self._chains) >= _CHAINS_KEPT:
                 self._chains.clear()
-            plan = self._topics.for_topic(topic) or TopicPlan(topic=topic)
+            own = self._plan.topic_settings.get(topic, NO_SETTINGS)
+            plan = self._topics.for_topic(topic, own) or TopicPlan(topic=topic)
             try:
                 found = Chain(plan, self._policies)
             except ConfigurationError as error:

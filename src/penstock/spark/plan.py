@@ -14,7 +14,7 @@ from penstock.configuration import (
     load_configuration,
     read_configuration,
 )
-from penstock.engine.plan import Plan
+from penstock.engine.plan import NO_SETTINGS, Plan
 from penstock.engine.policies import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, Policies
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class RecordPlan:
         columns: Kafka's columns that the policies look at, and for `key` and `value` how
             many bytes of it at most.
         has_interceptors: Whether records can be changed or dropped.
+        topic_settings: The topic level keys that were set on topics themselves, by topic.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class RecordPlan:
     records_policy_batch: int
     columns: Mapping[str, int]
     has_interceptors: bool
+    topic_settings: Mapping[str, Mapping[str, str]]
 
     @property
     def configuration(self) -> Configuration:
@@ -62,12 +64,15 @@ class RecordPlan:
             sorted(self.properties.items()),
             sorted((topic, str(topic_id)) for topic, topic_id in self.topic_ids.items()),
             self.records_policy_batch,
+            sorted((topic, sorted(own.items())) for topic, own in self.topic_settings.items()),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def judges(self, topic: str) -> bool:
         """Tell whether a topic can have a policy or an interceptor."""
-        return self.has_interceptors or Plan(self.configuration).for_topic(topic) is not None
+        own = self.topic_settings.get(topic, NO_SETTINGS)
+        plan = Plan(self.configuration).for_topic(topic, own)
+        return self.has_interceptors or plan is not None
 
     def interceptors_only(self) -> RecordPlan:
         """Give the plan without policies that refuse.
@@ -85,7 +90,7 @@ class RecordPlan:
             for key, value in self.properties.items()
             if key not in judging and not key.startswith("topics.")
         }
-        return _plan(read_configuration(self.path, kept), self.topic_ids, 1)
+        return _plan(read_configuration(self.path, kept), self.topic_ids, 1, {})
 
     def with_interceptor(self, name: str) -> RecordPlan:
         """Give the plan with one interceptor more, which runs first.
@@ -96,12 +101,15 @@ class RecordPlan:
         names = [name, *Plan(self.configuration).names[INTERCEPTORS]]
         properties = {**self.properties, INTERCEPTORS: ",".join(names)}
         return _plan(
-            read_configuration(self.path, properties), self.topic_ids, self.records_policy_batch
+            read_configuration(self.path, properties),
+            self.topic_ids,
+            self.records_policy_batch,
+            self.topic_settings,
         )
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        for name in ("properties", "topic_ids", "columns"):
+        for name in ("properties", "topic_ids", "columns", "topic_settings"):
             state[name] = dict(state[name])
         return state
 
@@ -111,6 +119,7 @@ def load_plan(
     *,
     topic_ids: Mapping[str, UUID] = MappingProxyType({}),
     records_policy_batch: int = 1,
+    topic_settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> RecordPlan:
     """Read a configuration file and load its policies once, to see that they can be.
 
@@ -120,6 +129,9 @@ def load_plan(
         records_policy_batch: How many consecutive records of one partition a
             `RecordsPolicy` (KIP-686) sees at most at a time; its verdict holds for all of
             them. Stored records have lost the borders of their producers' batches.
+        topic_settings: The topic level keys that were set on topics through Kafka's admin
+            tools, by topic; the commands read them from the cluster. They win over the file's
+            defaults.
 
     Returns:
         The plan for `judge` and `apply`.
@@ -130,13 +142,21 @@ def load_plan(
     """
     if records_policy_batch < 1:
         raise ValueError("records_policy_batch must be 1 or more")
-    return _plan(load_configuration(file), topic_ids, records_policy_batch)
+    return _plan(load_configuration(file), topic_ids, records_policy_batch, topic_settings)
 
 
 def _plan(
-    configuration: Configuration, topic_ids: Mapping[str, UUID], records_policy_batch: int
+    configuration: Configuration,
+    topic_ids: Mapping[str, UUID],
+    records_policy_batch: int,
+    topic_settings: Mapping[str, Mapping[str, str]],
 ) -> RecordPlan:
-    names = Plan(configuration).names
+    plan = Plan(configuration)
+    names = dict(plan.names)
+    set_on_topics = (plan.for_topic(topic, own) for topic, own in topic_settings.items())
+    for one in filter(None, set_on_topics):
+        if one.records_policy is not None and not one.unusable:
+            names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], one.records_policy)))
     policies = Policies(configuration, names)
     hints = policies.hints
     policies.close()
@@ -158,4 +178,5 @@ def _plan(
         records_policy_batch,
         MappingProxyType(columns),
         bool(names[INTERCEPTORS]),
+        {topic: dict(own) for topic, own in topic_settings.items()},
     )

@@ -18,7 +18,7 @@ CLIENT_ID: Final = "penstock"
 _HEAD_BYTES: Final = 8
 
 
-def write_request(correlation_id: int, request: Any) -> bytes:
+def write_request(correlation_id: int, request: Any, client_id: str | None = CLIENT_ID) -> bytes:
     """Frame one of the library's request entities, length included."""
     kind = type(request)
     header = kind.__header_schema__
@@ -29,7 +29,7 @@ def write_request(correlation_id: int, request: Any) -> bytes:
             request_api_key=kind.__api_key__,
             request_api_version=i16(kind.__version__),
             correlation_id=i32(correlation_id),
-            client_id=CLIENT_ID,
+            client_id=client_id,
         ),
     )
     entity_writer(kind)(buffer, request)

@@ -16,7 +16,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i8
 
-from penstock.wire.requests import read_response, write_request
+from penstock.wire.requests import CLIENT_ID, read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,14 +27,22 @@ _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 
 
 class FoundTopic(NamedTuple):
-    """What the broker says of one topic: an error code, or both its name and id."""
+    """What the broker says of one topic: an error code, or all the rest."""
 
     code: int
     name: str | None
     topic_id: UUID
+    partitions: int = 0
+    replication_factor: int = 0
 
 
-def request(correlation_id: int, *, names: Iterable[str], ids: Iterable[UUID]) -> bytes:
+def request(
+    correlation_id: int,
+    *,
+    names: Iterable[str],
+    ids: Iterable[UUID] = (),
+    client_id: str | None = CLIENT_ID,
+) -> bytes:
     """Write a request for the names and ids of some topics, length included."""
     by_name = (MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
     by_id = (MetadataRequestTopic(topic_id=one, name=None) for one in ids)
@@ -45,6 +53,7 @@ def request(correlation_id: int, *, names: Iterable[str], ids: Iterable[UUID]) -
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=False,
         ),
+        client_id,
     )
 
 
@@ -55,7 +64,13 @@ def response(frame: bytes) -> list[FoundTopic]:
         WireError: It cannot be read.
     """
     return [
-        FoundTopic(int(topic.error_code), topic.name, topic.topic_id or NO_ID)
+        FoundTopic(
+            int(topic.error_code),
+            topic.name,
+            topic.topic_id or NO_ID,
+            len(topic.partitions),
+            min((len(one.replica_nodes) for one in topic.partitions), default=0),
+        )
         for topic in read_response(frame, MetadataResponse).topics
     ]
 

@@ -3,7 +3,7 @@
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
-  to be dropped, the record bytes), CLOSE (empty)
+  to be dropped, the record bytes), JUDGE_TOPIC (job, JSON), RETIRE (JSON), CLOSE (empty)
 - from the worker: READY (JSON), LOAD_FAILED (text), VERDICT (job, outcome; behind them the
   new batch where there is one, JSON where the batch is not accepted)
 
@@ -17,15 +17,16 @@ import re
 from array import array
 from dataclasses import asdict
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.engine.topics import Alteration, Asking, Creation
 from penstock.engine.verdict import ACCEPTED, Outcome, RecordError, Verdict, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-LOAD, JUDGE, CLOSE = 1, 2, 3
+LOAD, JUDGE, CLOSE, JUDGE_TOPIC, RETIRE = 1, 2, 3, 4, 5
 READY, LOAD_FAILED, VERDICT = 11, 12, 13
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
@@ -38,14 +39,43 @@ _DROPPED: Final = Struct(">I")  # length of the positions
 _POSITION: Final = "I"
 
 
+class JudgeCreation(NamedTuple):
+    """Whether a topic may be created."""
+
+    asked: Creation
+    asking: Asking
+
+
+class JudgeAlteration(NamedTuple):
+    """Whether configs may be altered."""
+
+    asked: Alteration
+    asking: Asking
+
+
+class TryRecordsPolicy(NamedTuple):
+    """Whether a class of KIP-686 can be loaded and configured."""
+
+    name: str
+
+
+Question = JudgeCreation | JudgeAlteration | TryRecordsPolicy
+_QUESTIONS: Final[dict[type, str]] = {
+    JudgeCreation: "creation",
+    JudgeAlteration: "alteration",
+    TryRecordsPolicy: "class",
+}
+_ASKED: Final[dict[type, Any]] = {JudgeCreation: Creation, JudgeAlteration: Alteration}
+
+
 def message(kind: int, body: bytes = b"") -> bytes:
     """Frame a body."""
     return PREFIX.pack(1 + len(body), kind) + body
 
 
-def load(path: Path, properties: Mapping[str, str]) -> bytes:
-    """Ask a worker to load the policies of a configuration."""
-    return message(LOAD, json.dumps([str(path), dict(properties)]).encode())
+def load(path: Path, properties: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> bytes:
+    """Ask a worker to load policies of a configuration: class names by the key that names them."""
+    return message(LOAD, json.dumps([str(path), dict(properties), dict(names)]).encode())
 
 
 def judge_header(
@@ -64,6 +94,35 @@ def judge_header(
     )
 
 
+def judge_topic(job: int, question: Question) -> bytes:
+    """Frame a question about a topic."""
+    kind = _QUESTIONS[type(question)]
+    body = json.dumps([kind, *map(_plain, question)], default=dict).encode()
+    return message(JUDGE_TOPIC, job.to_bytes(8, "big") + body)
+
+
+def read_judge_topic(body: bytes) -> tuple[int, Question]:
+    """Read the body of a JUDGE_TOPIC.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    kind, *fields = json.loads(body[8:])
+    read = {value: key for key, value in _QUESTIONS.items()}[kind]
+    if read is not TryRecordsPolicy:
+        fields = [_ASKED[read](*fields[0]), Asking(*fields[1])]
+    return int.from_bytes(body[:8], "big"), read(*fields)
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def retire(name: str, topic: str) -> bytes:
+    """Ask a worker to close a topic's instance of a class of KIP-686."""
+    return message(RETIRE, json.dumps([name, topic]).encode())
+
+
 def positions(of: Iterable[int]) -> bytes:
     """Write positions in a batch."""
     return array(_POSITION, of).tobytes()
@@ -78,19 +137,34 @@ def read_positions(data: bytes | memoryview) -> Sequence[int]:
     return array(_POSITION, bytes(data))
 
 
-def ready(patterns: Iterable[tuple[str, re.Pattern[str]]]) -> bytes:
-    """Say that the policies are loaded, and for which topics the interceptors are."""
+class Ready(NamedTuple):
+    """What a worker says of the policies that it has loaded.
+
+    Attributes:
+        patterns: For each interceptor in order, what is found in the names of its topics.
+        wants_context: Whether a policy of topics is to be told who asks, and what there is.
+    """
+
+    patterns: list[tuple[str, re.Pattern[str]]]
+    wants_context: bool
+
+
+def ready(patterns: Iterable[tuple[str, re.Pattern[str]]], *, wants_context: bool) -> bytes:
+    """Say that the policies are loaded."""
     told = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
-    return message(READY, json.dumps(told).encode())
+    return message(READY, json.dumps([told, wants_context]).encode())
 
 
-def read_ready(body: bytes) -> list[tuple[str, re.Pattern[str]]]:
+def read_ready(body: bytes) -> Ready:
     """Read the body of a READY.
 
     Raises:
         ValueError: It is not one.
     """
-    return [(name, re.compile(pattern, flags)) for name, pattern, flags in json.loads(body)]
+    patterns, wants_context = json.loads(body)
+    return Ready(
+        [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns], wants_context
+    )
 
 
 def verdict(job: int, decided: Verdict) -> bytes:

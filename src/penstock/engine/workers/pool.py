@@ -13,28 +13,33 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import structlog
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.interception import unable
+from penstock.engine.plan import Plan
 from penstock.engine.verdict import OUT_OF_MEMORY, failed, timed_out
 from penstock.engine.workers import messages
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 from penstock.engine.workers.worker import State, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from uuid import UUID
 
     from penstock.configuration import Configuration
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.worker import Patterns
+
+    Place = tuple[str, int]
+    Instance = tuple[str, str]
+    """A topic and its class of KIP-686."""
 
 log = structlog.get_logger()
 
@@ -52,19 +57,31 @@ _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.5, 30.0
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One partition's batch on its way through the workers."""
+    """One partition's batch, or a question about a topic, on its way through the workers.
+
+    Attributes:
+        number: Tells it from others.
+        place: Topic and partition: what one worker judges in order.
+        policies: The names of all classes that look at it.
+        buffers: The message; the last buffer of a batch is what the client sent.
+        done: Takes the verdict.
+        size: How much of it waits.
+        submitted: When it came.
+        deadline: When its client gives it up.
+        interceptors: The names of those classes that are interceptors.
+        records_policy: The class of KIP-686 among them.
+    """
 
     number: int
-    topic_plan: TopicPlan
-    partition: int
-    header: bytes
-    plan: bytes
-    dropped_before: bytes
-    data: bytes | memoryview
+    place: Place
+    policies: str
+    buffers: tuple[bytes | memoryview, ...]
     done: Callable[[Verdict], None]
     size: int
     submitted: float
-    deadline: float
+    deadline: float = math.inf
+    interceptors: str = ""
+    records_policy: str | None = None
     attempts: int = 0
     owner: Worker | None = None
     alone: bool = False
@@ -74,19 +91,36 @@ class Job:
         """Answer, unless that was done already."""
         if not self.answered:
             self.answered = True
-            self.data = b""
+            self.buffers = ()
             self.done(verdict)
+
+
+class _Known(NamedTuple):
+    """A plan as it is sent, and its classes in a sentence."""
+
+    encoded: bytes
+    policies: str
+    interceptors: str
 
 
 class Pool:
     """Runs the policies of one configuration."""
 
-    def __init__(self, configuration: Configuration, *, size: int | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        names: Mapping[str, Sequence[str]] | None = None,
+        size: int | None = None,
+        spare: bool = True,
+    ) -> None:
         """Prepare; nothing is started.
 
         Args:
             configuration: Names the policies.
+            names: Which of them are loaded, by key; those of records unless given.
             size: How many workers; `policy.workers` unless given.
+            spare: Whether one more process waits, so that a replacement is there at once.
         """
         self._size: int = size or configuration["policy.workers"]
         self._timeout_s: float = configuration["policy.timeout.ms"] / 1000
@@ -97,12 +131,21 @@ class Pool:
         self._failed_code: int = configuration["produce.request.interceptors.failed.error.code"]
         self._timed_out = TimedOutBatches()
         self.patterns: Patterns = []
-        self._load_message = messages.load(configuration.path, configuration.properties)
+        self.wants_context = False
+        self._load_message = messages.load(
+            configuration.path,
+            configuration.properties,
+            Plan(configuration).names if names is None else names,
+        )
+        self._with_spare = spare
+        self._in_use: Counter[Instance] = Counter()
+        self._instances: dict[str, set[str]] = {}
+        self._retiring: set[Instance] = set()
         self._slots: list[Worker | None] = [None] * self._size
         self._extra: list[Worker] = []
         self._spare: Worker | None = None
         self._waiting: list[Job] = []
-        self._plans: dict[TopicPlan, bytes] = {}
+        self._plans: dict[TopicPlan, _Known] = {}
         self._number = 0
         self._outstanding = 0
         self._idle = asyncio.Event()
@@ -133,7 +176,8 @@ class Pool:
                 if loaded is None or loaded.state is not State.READY:
                     raise ConfigurationError(self._load_failure or "a policy worker did not start")
                 self.patterns = loaded.patterns
-            self._spare = await self._started()
+                self.wants_context = loaded.wants_context
+            await self._start_spare()
         except BaseException:
             await self.close()
             raise
@@ -169,41 +213,96 @@ class Pool:
         if intercepted and self._timed_out:
             batch = batch_of(topic_plan.topic, partition, data)
             if self._timed_out.rests(batch):
-                done(self._too_late(topic_plan, "spent their time on this batch before"))
+                names = ", ".join(topic_plan.interceptors)
+                done(self._too_late(names, "spent their time on this batch before"))
                 return
-        plan = self._plans.get(topic_plan)
-        if plan is None:
+        known = self._plans.get(topic_plan)
+        if known is None:
             if len(self._plans) > 10_000:
                 self._plans.clear()
-            plan = self._plans[topic_plan] = topic_plan.encode()
+            known = self._plans[topic_plan] = _Known(
+                topic_plan.encode(),
+                ", ".join(topic_plan.policies),
+                ", ".join(topic_plan.interceptors),
+            )
+        plan = known.encoded
         self._number += 1
         in_time = _SHARE_OF_TIMEOUT * timeout_ms / 1000 if timeout_ms > 0 else math.inf
         again = messages.positions(dropped_before) if dropped_before else b""
         now = self._loop.time()
+        header = messages.judge_header(
+            self._number, version, partition, topic_id.bytes, len(plan), len(again), len(data)
+        )
         job = Job(
             number=self._number,
-            topic_plan=topic_plan,
-            partition=partition,
-            header=messages.judge_header(
-                self._number,
-                version,
-                partition,
-                topic_id.bytes,
-                len(plan),
-                len(again),
-                len(data),
-            ),
-            plan=plan,
-            dropped_before=again,
-            data=data,
+            place=(topic_plan.topic, partition),
+            policies=known.policies,
+            buffers=(header, plan, again, data),
             done=done,
             size=len(data),
             submitted=now,
             deadline=now + in_time if intercepted else math.inf,
+            interceptors=known.interceptors,
+            records_policy=topic_plan.records_policy,
         )
+        if topic_plan.records_policy is not None:
+            self._in_use[topic_plan.topic, topic_plan.records_policy] += 1
+            self._instances.setdefault(topic_plan.topic, set()).add(topic_plan.records_policy)
+        self._take(job)
+
+    def ask(self, question: messages.Question, names: str, done: Callable[[Verdict], None]) -> None:
+        """Have a question about a topic answered; `done` is called once, with the verdict.
+
+        Args:
+            question: Is about creation, configs or a class.
+            names: The classes it is put to, for the verdict where they do not answer.
+            done: Called from the event loop.
+        """
+        self._number += 1
+        message = messages.judge_topic(self._number, question)
+        self._take(
+            Job(
+                number=self._number,
+                place=("", 0),
+                policies=names,
+                buffers=(message,),
+                done=done,
+                size=len(message),
+                submitted=self._loop.time(),
+            )
+        )
+
+    def _take(self, job: Job) -> None:
         self._outstanding += 1
         self._idle.clear()
         self._assign(job)
+
+    def retain(self, topic: str, records_policies: Container[str]) -> None:
+        """Close a topic's instances of other classes of KIP-686, each after its last batch.
+
+        Args:
+            topic: Has another class now, or none, or is gone.
+            records_policies: The classes that it still has.
+        """
+        for name in list(self._instances.get(topic, ())):
+            if name not in records_policies:
+                self._retiring.add((topic, name))
+                self._retire((topic, name))
+            else:
+                self._retiring.discard((topic, name))
+
+    def _retire(self, instance: Instance) -> None:
+        """Close an instance in every worker, unless a batch is still to be judged by it."""
+        if instance not in self._retiring or self._in_use[instance]:
+            return
+        topic, name = instance
+        self._retiring.discard(instance)
+        del self._in_use[instance]
+        self._instances[topic].discard(name)
+        if not self._instances[topic]:
+            del self._instances[topic]
+        for worker in self._active():
+            worker.retire(messages.retire(name, topic))
 
     async def close(self, *, drain_s: float = 0.0) -> None:
         """Let the workers finish what they have, for at most `drain_s`, then end them."""
@@ -217,9 +316,9 @@ class Pool:
         workers = [*filter(None, self._slots), *self._extra, *filter(None, [self._spare])]
         for worker in workers:
             for job in (*worker.sent, *worker.queue):
-                self._answer(job, failed(_names(job), "was not asked: the gateway stops"))
+                self._answer(job, failed(job.policies, "was not asked: the gateway stops"))
         for job in self._waiting:
-            self._answer(job, failed(_names(job), "was not asked: the gateway stops"))
+            self._answer(job, failed(job.policies, "was not asked: the gateway stops"))
         await asyncio.gather(*(worker.close(self._timeout_s) for worker in workers))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -243,7 +342,8 @@ class Pool:
         self._relieve()
 
     def _preferred(self, job: Job) -> Worker | None:
-        place = crc32(b"%s/%d" % (job.topic_plan.topic.encode(), job.partition)) % self._size
+        topic, partition = job.place
+        place = crc32(b"%s/%d" % (topic.encode(), partition)) % self._size
         worker = self._slots[place]
         return worker if worker is not None and worker.state is State.READY else None
 
@@ -258,7 +358,7 @@ class Pool:
         head = worker.head()
         if head is None or self._loop.time() - worker.head_since < HELD_UP_S:
             return False
-        return (head.topic_plan.topic, head.partition) != (job.topic_plan.topic, job.partition)
+        return head.place != job.place
 
     def _active(self) -> list[Worker]:
         everyone = [*filter(None, self._slots), *self._extra]
@@ -273,7 +373,7 @@ class Pool:
             # Nobody is left to judge, and the policies cannot be loaded: fail closed.
             waiting, self._waiting = self._waiting, []
             for job in waiting:
-                self._answer(job, failed(_names(job), "cannot be loaded in a new process"))
+                self._answer(job, failed(job.policies, "cannot be loaded in a new process"))
             return
         if all(self._slots) and len(self._extra) < self._size and self._retry_at is None:
             self._replace(None)
@@ -289,6 +389,10 @@ class Pool:
         worker = Worker(on_state=self._state_changed, on_verdict=self._verdict)
         await worker.start()
         return worker
+
+    async def _start_spare(self) -> None:
+        if self._with_spare and self._spare is None:
+            self._spare = await self._started()
 
     def _load(self, worker: Worker) -> None:
         worker.load(self._load_message)
@@ -307,10 +411,10 @@ class Pool:
         else:
             self._slots[slot] = worker
         self._load(worker)
-        if self._spare is None:
-            self._spare = await self._started()
+        await self._start_spare()
         if self._closed:
-            await asyncio.gather(worker.close(1), self._spare.close(1))
+            ending = [one for one in (worker, self._spare) if one is not None]
+            await asyncio.gather(*(one.close(1) for one in ending))
 
     def _state_changed(self, worker: Worker) -> None:
         self._loading_until.pop(worker, None)
@@ -331,7 +435,7 @@ class Pool:
         self._run(worker.close(1))
         judged = self._in_hand(worker)
         if worker.was_ready:
-            where = judged.topic_plan.topic if judged else None
+            where = judged.place[0] if judged else None
             log.error("policy worker died", worker=worker.pid, reason=worker.failure, topic=where)
         if judged is not None:
             self._charge(worker, judged)
@@ -343,10 +447,9 @@ class Pool:
         overdue = worker.failure.startswith(_OVERDUE)
         if not worker.intercepts(job):
             why = worker.failure if overdue else "ended its process"
-            self._answer(job, failed(_names(job), why))
+            self._answer(job, failed(job.policies, why))
         elif not overdue:
-            names = ", ".join(job.topic_plan.interceptors)
-            self._answer(job, unable(names, self._failed_code, "their process ended"))
+            self._answer(job, unable(job.interceptors, self._failed_code, "their process ended"))
         else:
             job.attempts += 1
             if job.attempts > self._retries or self._loop.time() >= job.deadline:
@@ -355,15 +458,15 @@ class Pool:
     def _give_up(self, job: Job) -> None:
         """Answer a batch whose interceptors have spent their time."""
         if job.attempts:
-            batch = batch_of(job.topic_plan.topic, job.partition, job.data)
+            batch = batch_of(*job.place, job.buffers[-1])
             self._timed_out.add(batch, self._loop.time() - job.submitted)
         self._answer(
-            job, self._too_late(job.topic_plan, f"did not decide in {job.attempts} attempts")
+            job, self._too_late(job.interceptors, f"did not decide in {job.attempts} attempts")
         )
 
-    def _too_late(self, plan: TopicPlan, why: str) -> Verdict:
+    def _too_late(self, interceptors: str, why: str) -> Verdict:
         limit = f"{self._interceptors_timeout_s * 1000:.0f} ms each"
-        return timed_out(", ".join(plan.interceptors), f"{why} ({limit})")
+        return timed_out(interceptors, f"{why} ({limit})")
 
     def _in_hand(self, worker: Worker) -> Job | None:
         """Tell which batch a worker died of."""
@@ -465,9 +568,7 @@ class Pool:
         moved = [
             job
             for job in (*worker.sent, *worker.queue)
-            if job is not head
-            and job.owner is worker
-            and (job.topic_plan.topic, job.partition) != (head.topic_plan.topic, head.partition)
+            if job is not head and job.owner is worker and job.place != head.place
         ]
         for job in moved:
             job.owner = None
@@ -488,12 +589,13 @@ class Pool:
             if not self._outstanding:
                 self._idle.set()
             job.answer(verdict)
+            if job.records_policy is not None:
+                instance = (job.place[0], job.records_policy)
+                self._in_use[instance] -= 1
+                if self._retiring:
+                    self._retire(instance)
 
     def _run(self, coroutine: object) -> None:
         task: asyncio.Task[None] = self._loop.create_task(coroutine)  # type: ignore[arg-type]
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _names(job: Job) -> str:
-    return ", ".join(job.topic_plan.policies)

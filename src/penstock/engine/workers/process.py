@@ -27,10 +27,10 @@ from uuid import UUID
 from penstock.configuration import Configuration, ConfigurationError, read_configuration
 from penstock.engine.chain import Chain, unusable
 from penstock.engine.loading import frames_of
-from penstock.engine.plan import Plan, TopicPlan
+from penstock.engine.plan import TopicPlan
 from penstock.engine.policies import Policies
 from penstock.engine.rewriting import intercept_and_judge
-from penstock.engine.verdict import OUT_OF_MEMORY, Outcome, Verdict, failed, refused
+from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, failed, refused
 from penstock.engine.views import Decoded
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import INTERCEPTING, Progress
@@ -97,6 +97,34 @@ class Judge:
             most_bytes=self._most_bytes,
         )
 
+    @property
+    def wants_context(self) -> bool:
+        """Whether a policy of topics is to be told who asks, and what there is."""
+        judges = (self._policies.create_topic, self._policies.alter_config)
+        return any(one is not None and one.wants_context for one in judges)
+
+    def judge_topic(self, job: int, question: messages.Question) -> Verdict:
+        """Answer a question about a topic."""
+        self._progress.begin(job)
+        if isinstance(question, messages.TryRecordsPolicy):
+            try:
+                self._policies.try_records_policy(question.name)
+            except ConfigurationError as error:
+                return failed(question.name, "cannot be used", detail=str(error))
+        elif isinstance(question, messages.JudgeCreation):
+            if self._policies.create_topic is not None:
+                return self._policies.create_topic.creation(*question)
+        elif self._policies.alter_config is not None:
+            return self._policies.alter_config.alteration(*question)
+        return ACCEPTED
+
+    def retire(self, name: str, topic: str) -> None:
+        """Close a topic's instance of a class of KIP-686, which no later batch needs."""
+        self._chains.clear()
+        complaint = self._policies.retire(name, topic)
+        if complaint:
+            sys.stderr.write(f"close() failed: {complaint}\n")
+
     def _chain(self, plan: bytes) -> Chain:
         if len(self._chains) >= _CHAINS_KEPT:
             self._chains.clear()
@@ -119,11 +147,11 @@ def main() -> None:
     first = next(inbox, None)
     if first is None or first[0] != messages.LOAD:
         return
-    path, properties = json.loads(bytes(first[1]))
+    path, properties, names = json.loads(bytes(first[1]))
     try:
         configuration = read_configuration(Path(path), properties)
         _limit_memory(configuration["policy.worker.memory.max.bytes"])
-        policies = Policies(configuration, Plan(configuration).names)
+        policies = Policies(configuration, names)
     except ConfigurationError as error:
         parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
         return
@@ -131,12 +159,19 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
-    parent.sendall(messages.ready(policies.patterns))
     judge = Judge(configuration, policies, progress)
+    parent.sendall(messages.ready(policies.patterns, wants_context=judge.wants_context))
     header = messages.JUDGE_HEADER
     verdicts: list[bytes] = []
     gathering_since = 0.0
     for kind, body, more in inbox:
+        if kind == messages.JUDGE_TOPIC:
+            job, question = messages.read_judge_topic(bytes(body))
+            parent.sendall(messages.verdict(job, judge.judge_topic(job, question)))
+            continue
+        if kind == messages.RETIRE:
+            judge.retire(*json.loads(bytes(body)))
+            continue
         if kind != messages.JUDGE:
             break
         job, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)

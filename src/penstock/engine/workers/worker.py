@@ -71,6 +71,7 @@ class Worker(asyncio.Protocol):
         self.head_since = 0.0
         self.idle_since = 0.0
         self.patterns: Patterns = []
+        self.wants_context = False
         self._on_state = on_state
         self._on_verdict = on_verdict
         self._buffer = bytearray()
@@ -142,6 +143,11 @@ class Worker(asyncio.Protocol):
             self.queue.append(job)
         else:
             self._send(job)
+
+    def retire(self, message: bytes) -> None:
+        """Have it close an instance that none of its batches needs; see `messages.retire`."""
+        if self.state is State.READY:
+            self._transport.write(message)
 
     def _has_room(self, job: Job) -> bool:
         if self.sent and (job.alone or self.sent[-1].alone):
@@ -223,7 +229,7 @@ class Worker(asyncio.Protocol):
                 self.idle_since = self.head_since
             self._on_verdict(self, job, verdict)
         elif kind == messages.READY and self.state is State.LOADING:
-            self.patterns = messages.read_ready(body)
+            self.patterns, self.wants_context = messages.read_ready(body)
             self.state = State.READY
             self.was_ready = True
             self.idle_since = self._loop.time()
@@ -236,7 +242,7 @@ class Worker(asyncio.Protocol):
             self.head_since = self._loop.time()
         self.sent.append(job)
         self._sent_bytes += job.size
-        self._transport.writelines((job.header, job.plan, job.dropped_before, job.data))
+        self._transport.writelines(job.buffers)
 
     async def _log_output(self) -> None:
         """Log what policies print, marked as theirs."""

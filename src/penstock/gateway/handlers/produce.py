@@ -14,34 +14,49 @@ Not done here: authorisation (the broker's, after the verdict), quotas (the brok
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.plan import TopicPlan
+import structlog
+
+from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import (
     INVALID_RECORD,
     MESSAGE_TOO_LARGE,
     Outcome,
+    failed,
     refused,
 )
 from penstock.gateway.handlers.interceptions import Idempotence, Interceptions
+from penstock.gateway.refusals import Refused
+from penstock.topics.index import UnreadableSettingsError
+from penstock.topics.log import SettingsLogError
 from penstock.wire import topics
-from penstock.wire.errors import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
+from penstock.wire.errors import (
+    INVALID_TOPIC_EXCEPTION,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from penstock.wire.produce import Answer, ProduceResponse
 from penstock.wire.topics import NO_ID
 from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import asyncio
+    from collections.abc import Callable, Container, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.plan import Plan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.session import Exchange, Host, Session
+    from penstock.gateway.topic_policies import TopicPolicies
+    from penstock.gateway.topic_settings import TopicSettings
     from penstock.wire.produce import ProduceRequest, Topic
 
     Place = tuple[int, int]
+
+log = structlog.get_logger()
 
 _ID_TRUSTED_S = 10.0
 """How long a topic's id is believed: a topic made anew under the same name has another one."""
@@ -68,22 +83,27 @@ class Submit(Protocol):
 
 
 class Policies(NamedTuple):
-    """A plan, the workers that know its classes, and how far a refusal reaches."""
+    """What is in force together, until a configuration is read again.
+
+    Attributes:
+        plan: Which policies each topic has.
+        submit: Has a batch judged by the workers that know their classes.
+        whole_request: Whether a refusal reaches the whole request.
+        topics: The policies of topics and configs.
+        retain: Has a topic's instances of other classes of KIP-686 closed; see `Pool.retain`.
+        idempotence: What becomes of idempotent producers whose records are dropped.
+        judges_partitions: Whether the policy of topics is asked about more partitions.
+        refused_automatic_creation_code: Answers Metadata for a topic that may not be created.
+    """
 
     plan: Plan
     submit: Submit
     whole_request: bool
+    topics: TopicPolicies
+    retain: Callable[[str, Container[str]], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """One partition of one request that was not let through; for logs and watchers."""
-
-    topic: str
-    partition: int
-    client_id: str | None
-    verdict: Verdict
+    judges_partitions: bool = True
+    refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 
 class KnownTopics:
@@ -98,10 +118,10 @@ class KnownTopics:
         """Give the name of an id. An id never gets another name."""
         return self._names.get(topic_id)
 
-    def topic_id(self, name: str) -> UUID | None:
-        """Give the id of a name, if it was heard of recently."""
-        topic_id, until = self._ids.get(name, (None, 0.0))
-        return topic_id if self._clock() < until else None
+    def topic_id(self, name: str, *, since: float = 0.0) -> UUID | None:
+        """Give the id of a name, if it was heard of recently, and after `since`."""
+        topic_id, at = self._ids.get(name, (None, -_ID_TRUSTED_S))
+        return topic_id if at > since and self._clock() < at + _ID_TRUSTED_S else None
 
     def learn(self, name: str, topic_id: UUID) -> None:
         """Take note."""
@@ -109,13 +129,14 @@ class KnownTopics:
             if len(known) >= _KNOWN_TOPICS_MAX:
                 known.clear()
         self._names[topic_id] = name
-        self._ids[name] = (topic_id, self._clock() + _ID_TRUSTED_S)
+        self._ids[name] = (topic_id, self._clock())
 
 
 class ProduceExchange:
     """One Produce request from its arrival to its answer."""
 
-    __slots__ = ("_host", "_interceptions", "_policies", "_readdress", "_session", "_undecided",
+    __slots__ = ("_host", "_interceptions", "_policies", "_readdress", "_reading", "_session",
+                 "_undecided", "_unread",
                  "answer", "answers", "api_key", "complete", "correlation_id", "ready",
                  "request", "transform", "version")  # fmt: skip
 
@@ -133,6 +154,8 @@ class ProduceExchange:
         self._policies = host.policies
         self._readdress = arrived.transform
         self._undecided = 0
+        self._reading: asyncio.Task[object] | None = None
+        self._unread: frozenset[str | UUID] = frozenset()
         self._interceptions = Interceptions(host.sequences, self._policies.idempotence)
 
     @property
@@ -153,20 +176,56 @@ class ProduceExchange:
     def begin(self, session: Session) -> None:
         """Have the request judged; `ready` is set when all is decided."""
         self._session = session
+        settings = self._host.settings
+        if settings is not None:
+            new = settings.knows_not(
+                filter(None, (topic.topic_id or topic.name for topic in self.request.topics))
+            )
+            if new:
+                self._reading = self._host.run(self._read_on(settings, new))
+                return
+        self._look_up()
+
+    async def _read_on(self, settings: TopicSettings, new: Sequence[str | UUID]) -> None:
+        """Read what is kept of topics that are new here, before they are judged."""
+        try:
+            await settings.read_on()
+        except SettingsLogError as error:
+            self._unread = frozenset(new)
+            log.error("topics cannot be judged: their settings are not known", reason=str(error))
+        else:
+            settings.see(new)
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Ask the broker for the ids and names that are needed."""
+        session = self._session
         names: set[str] = set()
         ids: set[UUID] = set()
         for topic in self.request.topics:
             if topic.topic_id is not None:
                 if session.topics.name(topic.topic_id) is None:
                     ids.add(topic.topic_id)
-            elif topic.name is not None:
-                plan = self._policies.plan.for_topic(topic.name)
-                if plan and plan.needs_topic_id and session.topics.topic_id(topic.name) is None:
-                    names.add(topic.name)
+            elif (
+                topic.name is not None
+                and self._needs_id(topic.name)
+                and self._known_id(topic.name) is None
+            ):
+                names.add(topic.name)
         if names or ids:
             session.ask(partial(topics.request, names=names, ids=ids), self._found)
         else:
             self._judge({})
+
+    def _needs_id(self, name: str) -> bool:
+        plan = self._policies.plan.for_topic(name)
+        settings = self._host.settings
+        return bool((plan and plan.needs_topic_id) or (settings and settings.names(name)))
+
+    def _known_id(self, name: str) -> UUID | None:
+        settings = self._host.settings
+        since = settings.changed_at(name) if settings else 0.0
+        return self._session.topics.topic_id(name, since=since)
 
     def _found(self, frame: bytes) -> None:
         """Take the broker's answer about topics."""
@@ -187,20 +246,51 @@ class ProduceExchange:
                 if name is None:
                     self._unknown(t, topic, errors.get(topic.topic_id, UNKNOWN_TOPIC_ID))
                     continue
-            plan = self._policies.plan.for_topic(name or "")
-            if plan is None:
-                if name is None or not self._host.sequences.has_topic(name):
-                    continue
-                plan = TopicPlan(topic=name)  # it had interceptors before
+            name = name or ""
             topic_id = topic.topic_id or NO_ID
-            if plan.needs_topic_id and topic.topic_id is None:
-                known = self._session.topics.topic_id(plan.topic)
+            if topic.topic_id is None and self._needs_id(name):
+                known = self._known_id(name)
                 if known is None:
-                    self._unknown(t, topic, errors.get(plan.topic, UNKNOWN_TOPIC_OR_PARTITION))
+                    self._unknown(t, topic, errors.get(name, UNKNOWN_TOPIC_OR_PARTITION))
                     continue
                 topic_id = known
+            own = self._own_settings(t, topic, name, topic_id)
+            if own is None:
+                continue
+            plan = self._policies.plan.for_topic(name, own)
+            if plan is None:
+                if not name or not self._host.sequences.has_topic(name):
+                    continue
+                plan = TopicPlan(topic=name)  # it had interceptors before
+            if plan.unusable:
+                self._cannot_be_judged(t, topic, plan)
+                continue
             self._submit(t, topic, plan, topic_id)
         self._settle()
+
+    def _own_settings(
+        self, t: int, topic: Topic, name: str, topic_id: UUID
+    ) -> Mapping[str, str] | None:
+        """Give the keys set on a topic; None where the topic has been answered with an error."""
+        settings = self._host.settings
+        if settings is None:
+            return NO_SETTINGS
+        if name == settings.topic:
+            self._unknown(t, topic, INVALID_TOPIC_EXCEPTION)
+        elif self._unread and (topic.topic_id or topic.name) in self._unread:
+            self._unknown(t, topic, NOT_LEADER_OR_FOLLOWER)
+        else:
+            try:
+                return settings.of(name, topic_id)
+            except UnreadableSettingsError as error:
+                self._cannot_be_judged(t, topic, TopicPlan(topic=name, unusable=str(error)))
+        return None
+
+    def _cannot_be_judged(self, t: int, topic: Topic, plan: TopicPlan) -> None:
+        names = ", ".join(plan.policies) or "of this topic"
+        verdict = failed(names, f"cannot be asked: {plan.unusable}")
+        for i in range(len(topic.partitions)):
+            self._refuse((t, i), plan.topic, verdict)
 
     def _submit(self, t: int, topic: Topic, plan: TopicPlan, topic_id: UUID) -> None:
         intercepted = bool(plan.interceptors) or self._host.sequences.has_topic(plan.topic)
@@ -322,6 +412,8 @@ class ProduceExchange:
 
     def abandon(self) -> None:
         """Take note that the request goes nowhere."""
+        if self._reading is not None:
+            self._reading.cancel()
         self._interceptions.depart()
 
     def local_answer(self) -> Sequence[bytes]:

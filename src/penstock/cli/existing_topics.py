@@ -1,0 +1,107 @@
+"""`penstock audit --topics`: the topics that exist, judged as if they were created now."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.cli.failures import CommandError
+from penstock.configuration import ConfigurationError
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS, takes_settings
+from penstock.engine.topics import Alteration, Asking, Creation
+from penstock.engine.verdict import ACCEPTED, Outcome
+from penstock.gateway.cluster_view import ClusterView, UnknownError
+from penstock.gateway.topic_policies import TopicPolicies
+from penstock.topics.index import SettingsIndex, UnreadableSettingsError, index_of
+from penstock.topics.log import SettingsLog, SettingsLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.configuration import Configuration
+    from penstock.engine.verdict import Verdict
+
+_TIMEOUT_S = 30.0
+
+
+class JudgedTopic(NamedTuple):
+    """A topic, and what the policies would say to it."""
+
+    topic: str
+    verdict: Verdict
+
+    @property
+    def why(self) -> str:
+        """The reason, for a person."""
+        return self.verdict.message or self.verdict.detail or "the policy gave no reason"
+
+
+async def judge_topics(
+    configuration: Configuration, properties: Mapping[str, str]
+) -> list[JudgedTopic]:
+    """Judge every topic but Kafka's own and Penstock's, in the order of their names.
+
+    Each is put to the policies with its counts, and the configs that were set on it, as a
+    request to create it would be; a policy that asks for the cluster's topics is told the others.
+
+    Args:
+        configuration: Names the policies.
+        properties: How the cluster is reached, as a Java client takes them.
+
+    Raises:
+        ConfigurationError: It names no policy of topics, or one that cannot be loaded.
+        CommandError: The cluster does not answer.
+    """
+    if not (configuration[CREATE_TOPIC] or configuration[ALTER_CONFIG]):
+        raise ConfigurationError(
+            f"{configuration.path}: --topics needs {CREATE_TOPIC} or {ALTER_CONFIG}"
+        )
+    policies = TopicPolicies(configuration, tries_classes=False)
+    await policies.start()
+    try:
+        view = ClusterView(properties, configuration.folder)
+        topics = await view.topics()
+        own = {*INTERNAL_TOPICS, configuration["topic.settings.topic"]}
+        names = sorted(topics.keys() - own)
+        configs = await asyncio.to_thread(view.configs, names)
+        await asyncio.to_thread(_add_settings, configuration, properties, view, configs)
+        judged = []
+        for name in names:
+            others = {other: counts for other, counts in topics.items() if other != name}
+            asking = Asking(topics=others)
+            verdict = ACCEPTED
+            if configs[name]:
+                altered = Alteration("TOPIC", name, configs[name])
+                verdict = await policies.alteration(altered, asking)
+            if verdict.outcome is Outcome.ACCEPTED:
+                asked = Creation(name, *topics[name], None, configs[name])
+                verdict = await policies.creation(asked, asking)
+            judged.append(JudgedTopic(name, verdict))
+    except (UnknownError, SettingsLogError) as error:
+        raise CommandError(f"{properties['bootstrap.servers']}: {error}", 3) from None
+    else:
+        return judged
+    finally:
+        await policies.close()
+
+
+def _add_settings(
+    configuration: Configuration,
+    properties: Mapping[str, str],
+    view: ClusterView,
+    configs: dict[str, dict[str, str]],
+) -> None:
+    """Add the topic level keys that Penstock keeps to the configs of their topics."""
+    if not takes_settings(configuration):
+        return
+    topic = configuration["topic.settings.topic"]
+    kept = SettingsLog(properties, configuration.folder, topic, configuration.path)
+    index: SettingsIndex = index_of(kept.read(_TIMEOUT_S))
+    ids = view.ids(name for name in configs if index.names(name))
+    for name, topic_id in ids.items():
+        if topic_id is None:
+            continue
+        try:
+            configs[name] |= index.of(name, topic_id)
+        except UnreadableSettingsError as error:
+            raise SettingsLogError(str(error)) from None

@@ -1,0 +1,174 @@
+"""A request that is answered after a conversation with the broker, over the client's connection.
+
+The handlers of topics and configs are coroutines: they ask the broker, the policies and the
+settings, one after the other, and give the answer. Meanwhile what the client sends next waits,
+as behind any request that is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from penstock.wire import admin, topics
+from penstock.wire.errors import NONE, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from uuid import UUID
+
+    from penstock.gateway.session import Exchange, Host, Session
+
+log = structlog.get_logger()
+
+
+class Handler(Protocol):
+    """Answers the requests of one API."""
+
+    def __call__(self, talk: Conversation) -> Coroutine[object, object, bytes]:
+        """Give the response's frame.
+
+        Raises:
+            WireError: The request or the broker's answer cannot be read.
+        """
+
+
+class Conversation:
+    """What a handler has to work with.
+
+    Attributes:
+        request: What the client asked.
+        host: The gateway.
+        session: The client's conversation with its broker.
+    """
+
+    def __init__(
+        self,
+        request: admin.Request,
+        session: Session,
+        transform: Callable[[bytes], Sequence[bytes | memoryview]] | None,
+    ) -> None:
+        self.request = request
+        self.session = session
+        self._transform = transform
+        self.host: Host = session.host
+
+    @property
+    def principal(self) -> str | None:
+        """Who the client authenticated as, where that is known."""
+        return self.session.principal
+
+    async def ask(self, make: Callable[[int], bytes]) -> bytes:
+        """Send a request of our own; give the response's frame.
+
+        Args:
+            make: Makes the request's frame from a correlation id.
+        """
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def answered(frame: bytes) -> None:
+            if not future.done():
+                future.set_result(frame)
+
+        self.session.ask(make, answered)
+        return await future
+
+    async def forward(self, frame: bytes | None = None) -> bytes:
+        """Send the client's request, or another in its place; give the response for the client.
+
+        Args:
+            frame: The request's frame; the original unless given.
+        """
+        sent = self.request.frame if frame is None else frame
+        answer = await self.ask(lambda number: admin.with_correlation_id(sent, number))
+        answer = admin.answering(answer, self.request.correlation_id)
+        return answer if self._transform is None else b"".join(self._transform(answer))
+
+    async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
+        """Ask the cluster about topics, creating none."""
+        names = sorted(names)
+        if not names:
+            return []
+        write = partial(topics.request, names=names, client_id=self.request.client_id)
+        return topics.response(await self.ask(write))
+
+    async def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
+        """Ask the cluster for topics' ids; those that it does not tell are missing."""
+        return {
+            topic.name: topic.topic_id
+            for topic in await self.find_topics(names)
+            if topic.name is not None and topic.code == NONE
+        }
+
+    async def finish(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Do something to its end, also if the client's connection or the broker's is lost."""
+        await asyncio.shield(self.host.run(coroutine))
+
+    async def forward_changed(self, body: Any) -> Any:
+        """Send the client's request with another body; give the body of the response."""
+        return self.request.read_answer(await self.forward(self.request.changed(body)))
+
+
+class ConversationExchange:
+    """One such request from its arrival to its answer."""
+
+    __slots__ = ("_answer", "_handler", "_session", "_task", "answer", "api_key", "complete",
+                 "correlation_id", "frame", "ready", "transform", "version")  # fmt: skip
+
+    breaks_off = False
+    unanswered = False
+
+    def __init__(self, frame: bytes, arrived: Exchange, handler: Handler) -> None:
+        self.frame = frame
+        self.api_key = arrived.api_key
+        self.version = arrived.version
+        self.correlation_id = arrived.correlation_id
+        self.transform = arrived.transform
+        self.answer: Sequence[bytes | memoryview] | None = None
+        self.complete = True
+        self.ready = False
+        self._handler = handler
+        self._task: asyncio.Task[object] | None = None
+        self._answer = b""
+
+    def begin(self, session: Session) -> None:
+        """Start the conversation, when those before it have gone on; see `proceed`."""
+        self._session = session
+        session.advance()
+
+    def proceed(self) -> None:
+        """Start the conversation: everything the client sent before has gone to the broker."""
+        if self._task is None:
+            self._task = self._session.host.run(self._converse())
+
+    async def _converse(self) -> None:
+        session = self._session
+        try:
+            self._answer = await self._handler(
+                Conversation(admin.read_request(self.frame), session, self.transform)
+            )
+        except WireError as error:
+            log.warning("closing a connection", api_key=self.api_key, reason=str(error))
+            session.fail()
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            session.fail()
+        else:
+            self.ready = True
+            session.advance()
+
+    def outgoing(self) -> Sequence[bytes]:
+        """Give what goes to the broker: it has been there."""
+        return []
+
+    def local_answer(self) -> Sequence[bytes]:
+        """Give the response."""
+        return [self._answer]
+
+    def abandon(self) -> None:
+        """End the conversation without an answer."""
+        if self._task is not None:
+            self._task.cancel()

@@ -1,0 +1,344 @@
+"""CreateTopics (API key 19), versions 2 to 7.
+
+Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
+first asked whether it would create the topics (validate-only, over the client's connection, so
+its ACLs decide and its errors come before a policy's, as in a KRaft controller). Of those that
+it would, the configs go to the `AlterConfigPolicy` (KIP-133), then the topic to the
+`CreateTopicPolicy` (KIP-108), with the counts that the cluster resolved. The survivors are
+created, without Penstock's own keys, which are kept for them before the cluster is asked. Each
+topic has its own result. All other requests pass as the bytes they came in.
+
+Not done here: a topic that the first question found fault with is not sent again. Controller
+mutation quotas are charged for both questions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+from kio.schema.create_topics.v7 import request as v7
+from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i16, i32
+
+from penstock.engine.topics import Alteration, Creation
+from penstock.gateway.cluster_view import UnknownError
+from penstock.gateway.handlers.topic_judgement import Judgement, Refusal, complaint_about
+from penstock.topics import settings as topic_settings
+from penstock.topics.log import SettingsLogError
+from penstock.wire.admin import read_body
+from penstock.wire.errors import (
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_REQUEST,
+    NONE,
+    UNKNOWN_SERVER_ERROR,
+)
+from penstock.wire.requests import write_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from penstock.gateway.handlers.conversation import Conversation
+
+log = structlog.get_logger()
+
+_RESULTS_TELL_CONFIGS_FROM = 5
+_RESULTS_TELL_IDS_FROM = 7
+_DUPLICATE = "Duplicate topic name."
+_AFTER_CONFIGS = frozenset(
+    {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
+)
+"""What a controller finds fault with only after the configs."""
+
+
+class _Asked(NamedTuple):
+    """One topic of the request: as the client wrote it, as the cluster gets it, our own keys."""
+
+    given: Any
+    stripped: Any
+    own: dict[str, str | None]
+
+    @property
+    def configs(self) -> dict[str, str | None]:
+        return {config.name: config.value for config in self.given.configs}
+
+
+async def create_topics(talk: Conversation) -> bytes:
+    """Answer one request."""
+    request = talk.request
+    asked = [_read(topic, own_keys=talk.host.settings is not None) for topic in request.body.topics]
+    policies = talk.host.policies.topics
+    judged = policies.create_topic is not None or policies.alter_config is not None
+    open_creations = talk.host.settings is not None and any(
+        talk.host.settings.names(topic.given.name) for topic in asked
+    )
+    if not (judged or open_creations or any(topic.own for topic in asked)):
+        return await talk.forward()
+    return await _Creating(talk, asked).answer()
+
+
+class _Creating:
+    """The conversation about one request."""
+
+    def __init__(self, talk: Conversation, asked: list[_Asked]) -> None:
+        self._talk = talk
+        self._request = talk.request
+        self._asked = asked
+        self._names: list[str] = []
+        self._results: dict[str, Any] = {}
+        self._creations: dict[str, UUID] = {}
+
+    async def answer(self) -> bytes:
+        body = self._request.body
+        told = await self._ask_cluster(
+            [topic.stripped for topic in self._asked], validate_only=True
+        )
+        # In the order, and as often, as the cluster names them.
+        self._names = [result.name for result in told.topics]
+        self._results = {result.name: result for result in told.topics}
+        await self._judge()
+        accepted = [
+            topic for topic in self._asked if self._results[topic.given.name].error_code == NONE
+        ]
+        if not accepted or body.validate_only:
+            return self._answer(told.throttle_time)
+        if len(accepted) == len(self._asked) and not any(topic.own for topic in accepted):
+            return await self._forward()
+        try:
+            created = await self._create(accepted)
+        finally:
+            for creation in self._creations.values():
+                assert self._talk.host.settings is not None
+                self._talk.host.settings.leave(creation)
+        return self._answer(created.throttle_time if created else told.throttle_time)
+
+    async def _forward(self) -> bytes:
+        """Send the request as it came."""
+        frame = await self._talk.forward()
+        for result in self._request.read_answer(frame).topics:
+            if result.error_code != NONE:
+                self._talk.host.view.disallow(result.name)
+        return frame
+
+    # What the cluster says
+
+    async def _ask_cluster(self, topics: list[Any], *, validate_only: bool) -> Any:
+        request = v7.CreateTopicsRequest(
+            topics=tuple(topics), timeout=self._request.body.timeout, validate_only=validate_only
+        )
+        write = partial(write_request, request=request, client_id=self._request.client_id)
+        return read_body(await self._talk.ask(write), CreateTopicsResponse)
+
+    # What we say
+
+    async def _judge(self) -> None:
+        judgement = Judgement(self._talk)
+        for topic in self._asked:
+            name = topic.given.name
+            result = self._results.get(name)
+            if result is None:
+                self._names.append(name)
+                self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
+                continue
+            code = int(result.error_code)
+            if code and (code not in _AFTER_CONFIGS or result.error_message == _DUPLICATE):
+                continue
+            refusal = await self._refusal(judgement, topic, result, sound=not code)
+            if refusal is not None:
+                self._results[name] = _result(name, refusal)
+
+    async def _refusal(
+        self, judgement: Judgement, topic: _Asked, result: Any, *, sound: bool
+    ) -> Refusal | None:
+        for key, value in topic.own.items():
+            complaint = await complaint_about(self._talk.host, key, value or "")
+            if complaint:
+                return Refusal(INVALID_CONFIG, complaint)
+        if topic.given.configs:
+            altered = Alteration("TOPIC", topic.given.name, topic.configs)
+            refusal = await judgement.alteration(altered)
+            if refusal is not None:
+                return refusal
+        if not sound:
+            return None
+        try:
+            creation = await self._creation(topic, result)
+        except UnknownError as error:
+            return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+        return await judgement.creation(creation)
+
+    async def _creation(self, topic: _Asked, result: Any) -> Creation:
+        given = topic.given
+        configs = {name: value for name, value in topic.configs.items() if value is not None}
+        if given.assignments:
+            assignments = {one.partition_index: one.broker_ids for one in given.assignments}
+            return Creation(given.name, None, None, assignments, configs)
+        # The cluster tells the counts to those who may describe the topic's configs.
+        partitions, replicas = given.num_partitions, given.replication_factor
+        if partitions < 0:
+            partitions = result.num_partitions
+        if replicas < 0:
+            replicas = result.replication_factor
+        if partitions < 0:
+            partitions = await self._talk.host.view.default("num.partitions")
+        if replicas < 0:
+            replicas = await self._talk.host.view.default("default.replication.factor")
+        return Creation(given.name, int(partitions), int(replicas), None, configs)
+
+    # What is done
+
+    async def _create(self, accepted: list[_Asked]) -> Any:
+        """Have the topics created; take note of the results."""
+        ready = []
+        for topic in accepted:
+            try:
+                await self._keep(topic)
+            except SettingsLogError as error:
+                self._fail(topic.given.name, f"its settings could not be kept: {error}")
+            else:
+                ready.append(topic)
+        if not ready:
+            return None
+        created = await self._ask_cluster([topic.stripped for topic in ready], validate_only=False)
+        for result in created.topics:
+            self._results[result.name] = result
+        # What follows is finished also if the connection is lost meanwhile.
+        await self._talk.finish(self._settle(ready))
+        return created
+
+    async def _keep(self, topic: _Asked) -> None:
+        """Keep the topic's own keys before it is there."""
+        settings = self._talk.host.settings
+        if settings is None:
+            return
+        await settings.settle_abandoned(topic.given.name)
+        if topic.own:
+            own = {key: value or "" for key, value in topic.own.items()}
+            self._creations[topic.given.name] = await settings.begin(topic.given.name, own)
+
+    async def _settle(self, topics: list[_Asked]) -> None:
+        """Put the keys of what was created under its id, delete those of what was not."""
+        settings = self._talk.host.settings
+        for topic in topics:
+            name = topic.given.name
+            result = self._results[name]
+            if result.error_code != NONE:
+                self._talk.host.view.disallow(name)
+            creation = self._creations.pop(name, None)
+            if creation is None or settings is None:
+                continue
+            try:
+                if result.error_code == NONE:
+                    await settings.finish(creation, result.topic_id)
+                else:
+                    await settings.withdraw(creation)
+            except SettingsLogError as error:
+                settings.leave(creation)  # they hold all the same
+                log.error("settings are still those of a creation", topic=name, reason=str(error))
+
+    def _fail(self, name: str, why: str) -> None:
+        self._talk.host.view.disallow(name)
+        refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
+        self._results[name] = _result(name, refusal)
+
+    # The answer
+
+    def _answer(self, throttle_time: Any) -> bytes:
+        """Write the results in the client's version."""
+        own = {topic.given.name: topic.own for topic in self._asked}
+        results = tuple(
+            self._for_client(self._results[name], own.get(name, {})) for name in self._names
+        )
+        return self._request.answer(
+            self._request.answer_type(throttle_time=throttle_time, topics=results)
+        )
+
+    def _for_client(self, result: Any, own: Mapping[str, str | None]) -> Any:
+        types, version = self._request.answer_types, self._request.version
+        fields = {
+            "name": result.name,
+            "error_code": result.error_code,
+            "error_message": result.error_message,
+        }
+        if version >= _RESULTS_TELL_CONFIGS_FROM:
+            configs = [
+                types.CreatableTopicConfigs(
+                    name=config.name,
+                    value=config.value,
+                    read_only=config.read_only,
+                    config_source=config.config_source,
+                    is_sensitive=config.is_sensitive,
+                )
+                for config in result.configs or ()
+            ]
+            if own and configs:
+                configs += self._own_configs(result.name, own)
+                configs.sort(key=lambda config: config.name)
+            fields |= {
+                "topic_config_error_code": result.topic_config_error_code,
+                "num_partitions": result.num_partitions,
+                "replication_factor": result.replication_factor,
+                "configs": tuple(configs) if result.configs is not None else None,
+            }
+        if version >= _RESULTS_TELL_IDS_FROM:
+            fields["topic_id"] = result.topic_id
+        return types.CreatableTopicResult(**fields)
+
+    def _own_configs(self, topic: str, own: Mapping[str, str | None]) -> list[Any]:
+        defaults = self._talk.host.policies.plan.settings(topic)
+        kind = self._request.answer_types.CreatableTopicConfigs
+        return [
+            kind(
+                name=name,
+                value=own.get(name, defaults.get(name, key.default)),
+                read_only=False,
+                config_source=i8(
+                    topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
+                ),
+                is_sensitive=False,
+            )
+            for name, key in topic_settings.KEYS.items()
+        ]
+
+
+def _read(topic: Any, *, own_keys: bool) -> _Asked:
+    """Take our own keys out of a topic, but for those that the cluster will object to."""
+    own = topic_settings.own({config.name: config.value for config in topic.configs})
+    if not own_keys:
+        own = {}
+    kept = tuple(
+        v7.CreatableTopicConfig(name=config.name, value=config.value)
+        for config in topic.configs
+        # A null value is an error whatever the key: the cluster says so, naming all of them.
+        if config.name not in own or config.value is None
+    )
+    stripped = v7.CreatableTopic(
+        name=TopicName(topic.name),
+        num_partitions=i32(topic.num_partitions),
+        replication_factor=i16(topic.replication_factor),
+        assignments=tuple(
+            v7.CreatableReplicaAssignment(
+                partition_index=one.partition_index, broker_ids=one.broker_ids
+            )
+            for one in topic.assignments
+        ),
+        configs=kept,
+    )
+    return _Asked(topic, stripped, own)
+
+
+def _result(name: str, refusal: Refusal) -> Any:
+    return CreatableTopicResult(
+        name=TopicName(name),
+        topic_id=None,
+        error_code=ErrorCode(refusal.code),
+        error_message=refusal.message,
+        configs=(),
+    )

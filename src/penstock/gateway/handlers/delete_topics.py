@@ -1,0 +1,113 @@
+"""DeleteTopics (API key 20), versions 1 to 6: what is kept for a topic goes with it.
+
+Behaviour: the topic that keeps the settings is not deleted through the gateway (73, as for a
+cluster that deletes no topics). Of what the cluster has deleted, the settings are deleted
+before the client is answered. All requests go to the cluster as the bytes they came in, unless
+they name that one topic.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+
+from penstock.topics.log import SettingsLogError
+from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from penstock.gateway.handlers.conversation import Conversation
+
+log = structlog.get_logger()
+
+_IDS_FROM: Final = 6
+_WHY: Final = "This topic keeps the settings of topics"
+_MESSAGES_FROM: Final = 5
+
+
+async def delete_topics(talk: Conversation) -> bytes:
+    """Answer one request."""
+    settings, body = talk.host.settings, talk.request.body
+    if settings is None:
+        return await talk.forward()
+    if talk.request.version >= _IDS_FROM:
+        named = {topic.name for topic in body.topics if topic.name is not None}
+        own_id = await _id_of_settings_topic(talk, body)
+        kept = tuple(
+            one
+            for one in body.topics
+            if one.name != settings.topic and (one.topic_id is None or one.topic_id != own_id)
+        )
+        refused = [one for one in body.topics if one not in kept]
+        left = replace(body, topics=kept)
+    else:
+        named = set(body.topic_names)
+        refused = [name for name in body.topic_names if name == settings.topic]
+        left = replace(
+            body, topic_names=tuple(name for name in body.topic_names if name != settings.topic)
+        )
+        kept = left.topic_names
+    ids = await talk.topic_ids({name for name in named if settings.names(name)})
+    if not refused:
+        frame = await talk.forward()
+        answer = talk.request.read_answer(frame)
+    elif kept:
+        answer = await talk.forward_changed(left)
+    else:
+        answer = None
+    deleted = [one for one in answer.responses if one.error_code == NONE] if answer else []
+    await talk.finish(_forget(talk, deleted, ids))
+    if not refused:
+        return frame
+    results = [*(answer.responses if answer else ()), *(_refusal(talk, one) for one in refused)]
+    return talk.request.answer(
+        replace(answer, responses=tuple(results))
+        if answer
+        else talk.request.answer_type(
+            throttle_time=i32Timedelta.parse(dt.timedelta()), responses=tuple(results)
+        )
+    )
+
+
+async def _id_of_settings_topic(talk: Conversation, body: Any) -> UUID | None:
+    settings = talk.host.settings
+    assert settings is not None
+    if all(topic.topic_id is None for topic in body.topics):
+        return None
+    return (await talk.topic_ids({settings.topic})).get(settings.topic)
+
+
+async def _forget(talk: Conversation, deleted: list[Any], ids: dict[str, UUID]) -> None:
+    """Delete the settings of topics that are gone, and have their policies close."""
+    settings = talk.host.settings
+    assert settings is not None
+    gone = []
+    for one in deleted:
+        topic_id = getattr(one, "topic_id", None) or ids.get(one.name)
+        if topic_id is not None:
+            gone.append(topic_id)
+        if one.name is not None:
+            talk.host.topic_deleted(one.name)
+    try:
+        await settings.forget(gone)
+    except SettingsLogError as error:
+        # They stand under an id that no topic will have again; `sweep` deletes them.
+        log.warning("settings of deleted topics are deleted later", reason=str(error))
+
+
+def _refusal(talk: Conversation, asked: Any) -> Any:
+    types, version = talk.request.answer_types, talk.request.version
+    fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
+    if version >= _IDS_FROM:
+        fields |= {"name": asked.name, "topic_id": asked.topic_id}
+    else:
+        fields["name"] = asked
+    if version >= _MESSAGES_FROM:
+        fields["error_message"] = _WHY
+    return types.DeletableTopicResult(**fields)

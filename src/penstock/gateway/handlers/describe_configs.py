@@ -1,0 +1,94 @@
+"""DescribeConfigs (API key 32), versions 1 to 4: topic level keys beside those of the cluster.
+
+Behaviour: the broker is asked as the client asked; brokers leave out names that they do not
+know. To each topic that it described, the keys that were asked for (by name, or by asking for
+all) are added, in the order of names: set on the topic (source 1), or else with the file's
+default or none (source 5). Everything else passes as the bytes it came in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.static.primitive import i8
+
+from penstock.gateway.handlers.alter_configs import TOPIC
+from penstock.topics import settings as topic_settings
+from penstock.topics.index import UnreadableSettingsError
+from penstock.wire.errors import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.gateway.handlers.conversation import Conversation
+
+_TYPES_FROM: Final = 3
+
+
+async def describe_configs(talk: Conversation) -> bytes:
+    """Answer one request."""
+    asked = {one.resource_name: _own(one) for one in talk.request.body.resources if _own(one)}
+    frame = await talk.forward()
+    settings = talk.host.settings
+    if not asked or settings is None:
+        return frame
+    body = talk.request.read_answer(frame)
+    topics = {
+        one.resource_name
+        for one in body.results
+        if one.resource_type == TOPIC and one.error_code == NONE and one.resource_name in asked
+    }
+    if not topics:
+        return frame
+    ids = await talk.topic_ids({topic for topic in topics if settings.names(topic)})
+    results = []
+    for result in body.results:
+        topic = result.resource_name
+        if result.resource_type == TOPIC and topic in topics:
+            try:
+                own = settings.of(topic, ids[topic]) if topic in ids else {}
+            except UnreadableSettingsError:
+                own = {}
+            added = [_config(talk, topic, name, own) for name in asked[topic]]
+            configs = sorted((*result.configs, *added), key=lambda config: config.name)
+            result = replace(result, configs=tuple(configs))  # noqa: PLW2901 - the same result
+        results.append(result)
+    return talk.request.answer(replace(body, results=tuple(results)))
+
+
+def _own(resource: Any) -> list[str]:
+    """Give our own keys that are asked for."""
+    if resource.resource_type != TOPIC:
+        return []
+    keys = resource.configuration_keys
+    return [name for name in topic_settings.KEYS if not keys or name in keys]
+
+
+def _config(talk: Conversation, topic: str, name: str, own: Mapping[str, str]) -> Any:
+    """Describe one key."""
+    types, body = talk.request.answer_types, talk.request.body
+    key = topic_settings.KEYS[name]
+    default = talk.host.policies.plan.settings(topic).get(name, key.default)
+    source = topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
+    synonyms = []
+    if body.include_synonyms:
+        if name in own:
+            synonyms.append((own[name], topic_settings.SET_ON_TOPIC))
+        if default is not None:
+            synonyms.append((default, topic_settings.DEFAULT))
+    fields: dict[str, Any] = {
+        "name": name,
+        "value": own.get(name, default),
+        "read_only": False,
+        "config_source": i8(source),
+        "is_sensitive": False,
+        "synonyms": tuple(
+            types.DescribeConfigsSynonym(name=name, value=value, source=i8(number))
+            for value, number in synonyms
+        ),
+    }
+    if talk.request.version >= _TYPES_FROM:
+        fields["config_type"] = i8(key.type_id)
+        fields["documentation"] = key.documentation if body.include_documentation else None
+    return types.DescribeConfigsResourceResult(**fields)

@@ -1,0 +1,148 @@
+"""Metadata (API key 3), versions 0 to 13, where it may create topics.
+
+Behaviour, where a `CreateTopicPolicy` is set: nothing is created by the client's own request.
+Topics that the cluster does not know are put to the policy as the cluster would create them;
+for those that it allows, the cluster is asked again with automatic creation. The client gets
+what a KRaft cluster answers at first in any case: 3, and asks again. A topic that the policy
+refuses stays unknown: 3, or 44 where the configuration says so. Versions 0 to 3, which cannot
+ask without creating, are answered from a question in version 12.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i16, i32, i32Timedelta
+
+from penstock.engine.topics import Creation
+from penstock.gateway.cluster_view import INTERNAL_TOPICS, UnknownError
+from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
+from penstock.wire.addresses import replace_addresses
+from penstock.wire.admin import as_version, read_body
+from penstock.wire.errors import (
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from penstock.wire.requests import read_response, write_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.gateway.handlers.conversation import Conversation
+
+_CHOICE_FROM: Final = 4
+"""The first version in which a client says whether topics may be created."""
+_TIMEOUT: Final = i32Timedelta.parse(dt.timedelta(seconds=30))
+
+
+async def metadata(talk: Conversation) -> bytes:
+    """Answer one request."""
+    body = talk.request.body
+    creates = talk.request.version < _CHOICE_FROM or body.allow_auto_topic_creation
+    if not creates or not body.topics:
+        return await talk.forward()
+    told = await _without_creation(talk)
+    unknown = [
+        topic.name
+        for topic in told.topics
+        if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
+    ]
+    if not unknown or not await talk.host.view.creates_topics():
+        return talk.request.answer(told)
+    refusals = {name: await _refusal(talk, name) for name in unknown}
+    allowed = [name for name, refusal in refusals.items() if refusal is None]
+    if allowed:
+        await _create(talk, allowed)
+    topics = tuple(
+        replace(topic, error_code=ErrorCode(_code(talk, refusals[topic.name])))
+        if topic.name in refusals
+        else topic
+        for topic in told.topics
+    )
+    return talk.request.answer(replace(told, topics=topics))
+
+
+async def _without_creation(talk: Conversation) -> Any:
+    """Ask what the client asks, so that nothing is created."""
+    body, version = talk.request.body, talk.request.version
+    if version >= _CHOICE_FROM:
+        return await talk.forward_changed(replace(body, allow_auto_topic_creation=False))
+    frame = await _ask(talk, [topic.name for topic in body.topics], creating=False)
+    replaced = b"".join(
+        replace_addresses(frame, talk.request.api_key, 12, talk.host.addresses.learn_for_clients)
+    )
+    told = read_body(replaced, MetadataResponse)
+    return as_version(told, talk.request.answer_type)
+
+
+async def _ask(talk: Conversation, names: Sequence[str], *, creating: bool) -> bytes:
+    request = MetadataRequest(
+        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(one)) for one in names),
+        allow_auto_topic_creation=creating,
+        include_topic_authorized_operations=False,
+    )
+    return await talk.ask(partial(write_request, request=request, client_id=talk.request.client_id))
+
+
+async def _create(talk: Conversation, names: Sequence[str]) -> None:
+    """Have the cluster create topics in its own way."""
+    await _ask(talk, names, creating=True)
+
+
+async def _refusal(talk: Conversation, topic: str) -> Refusal | None:
+    asked: Creation | Refusal | None
+    try:
+        if topic in INTERNAL_TOPICS:
+            asked = await talk.host.view.missing_internal_topic(topic)
+        else:
+            asked = await _as_created(talk, topic)
+    except UnknownError as error:
+        return Refusal(UNKNOWN_SERVER_ERROR, str(error))
+    if isinstance(asked, Refusal):
+        return asked
+    return None if asked is None else await Judgement(talk).creation(asked)
+
+
+async def _as_created(talk: Conversation, topic: str) -> Creation | Refusal:
+    """Find out, as the client, with what the cluster would create a topic by itself."""
+    request = CreateTopicsRequest(
+        topics=(
+            CreatableTopic(
+                name=TopicName(topic),
+                num_partitions=i32(-1),
+                replication_factor=i16(-1),
+                assignments=(),
+                configs=(),
+            ),
+        ),
+        timeout=_TIMEOUT,
+        validate_only=True,
+    )
+    write = partial(write_request, request=request, client_id=talk.request.client_id)
+    (result,) = read_response(await talk.ask(write), CreateTopicsResponse).topics
+    if result.error_code != NONE:
+        return Refusal(int(result.error_code), result.error_message)
+    partitions, replicas = int(result.num_partitions), int(result.replication_factor)
+    if partitions < 0:  # the client may not describe the topic's configs
+        partitions = await talk.host.view.default("num.partitions")
+        replicas = await talk.host.view.default("default.replication.factor")
+    return Creation(topic, partitions, replicas, None, {})
+
+
+def _code(talk: Conversation, refusal: Refusal | None) -> int:
+    if refusal is None:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if refusal.code == TOPIC_AUTHORIZATION_FAILED:
+        return refusal.code
+    return talk.host.policies.refused_automatic_creation_code

@@ -1,0 +1,88 @@
+"""StreamsGroupHeartbeat (API key 88), version 0: brokers create a topology's internal topics.
+
+Behaviour, where a `CreateTopicPolicy` is set: the topics of a topology that do not exist are
+put to the policy when a member brings it; if one is refused, the member is answered 44 with the
+policy's text, and does not join. A topic whose count the topology leaves to the broker is judged
+with the largest count of the topics that the topology reads, which is at least what a broker
+comes to.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32, i32Timedelta
+
+from penstock.engine.topics import Creation
+from penstock.gateway.cluster_view import UnknownError
+from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
+from penstock.wire.errors import NONE, UNKNOWN_SERVER_ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.gateway.handlers.conversation import Conversation
+
+
+async def streams_group_heartbeat(talk: Conversation) -> bytes:
+    """Answer one request."""
+    topology = talk.request.body.topology
+    if topology is None:
+        return await talk.forward()
+    internal = {topic.name: topic for topic in _internal(topology)}
+    read = {name for subtopology in topology.subtopologies for name in subtopology.source_topics}
+    found = {
+        topic.name: topic
+        for topic in await talk.find_topics(read | internal.keys())
+        if topic.code == NONE
+    }
+    given = [int(topic.partitions) for topic in internal.values()]
+    largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
+    judgement = Judgement(talk)
+    for name, topic in internal.items():
+        if name in found:
+            continue
+        try:
+            replicas = int(topic.replication_factor)
+            if replicas <= 0:
+                replicas = await talk.host.view.default("default.replication.factor")
+        except UnknownError as error:
+            return _refused(
+                talk, Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+            )
+        configs = {config.key: config.value for config in topic.topic_configs}
+        asked = Creation(name, int(topic.partitions) or largest, replicas, None, configs)
+        refusal = await judgement.creation(asked)
+        if refusal is not None:
+            return _refused(talk, refusal)
+    return await talk.forward()
+
+
+def _internal(topology: Any) -> Iterator[Any]:
+    for subtopology in topology.subtopologies:
+        yield from subtopology.repartition_source_topics
+        yield from subtopology.state_changelog_topics
+
+
+def _refused(talk: Conversation, refusal: Refusal) -> bytes:
+    no_time = i32Timedelta.parse(dt.timedelta())
+    return talk.request.answer(
+        talk.request.answer_type(
+            throttle_time=no_time,
+            error_code=ErrorCode(refusal.code),
+            error_message=refusal.message,
+            member_id=talk.request.body.member_id,
+            member_epoch=i32(talk.request.body.member_epoch),
+            heartbeat_interval=no_time,
+            acceptable_recovery_lag=i32(0),
+            task_offset_interval=no_time,
+            status=None,
+            active_tasks=None,
+            standby_tasks=None,
+            warmup_tasks=None,
+            endpoint_information_epoch=i32(0),
+            partitions_by_user_endpoint=None,
+        )
+    )

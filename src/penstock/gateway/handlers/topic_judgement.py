@@ -1,0 +1,102 @@
+"""What the handlers of topics and configs have in common: policies asked, values checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.topics import Alteration, Asking
+from penstock.engine.verdict import Outcome, Verdict
+from penstock.gateway.cluster_view import UnknownError
+from penstock.gateway.refusals import Refused
+from penstock.topics import settings as topic_settings
+from penstock.wire.errors import UNKNOWN_SERVER_ERROR
+
+if TYPE_CHECKING:
+    from penstock.engine.topics import Creation
+    from penstock.gateway.handlers.conversation import Conversation
+    from penstock.gateway.session import Host
+
+
+class Refusal(NamedTuple):
+    """An error for the client: Kafka's code, and a text or none."""
+
+    code: int
+    message: str | None
+
+
+class Judgement:
+    """Asks the policies on behalf of one request, and has refusals logged."""
+
+    def __init__(self, talk: Conversation) -> None:
+        self._host = talk.host
+        self._policies = talk.host.policies.topics
+        self._principal = talk.principal
+        self._client_id = talk.request.client_id
+
+    async def creation(self, asked: Creation) -> Refusal | None:
+        """Have a topic judged; it is counted as there from then on, if it is allowed."""
+        if self._policies.create_topic is None:
+            return None
+        asking = await self._asking()
+        if isinstance(asking, Refusal):
+            return asking
+        refusal = self._refusal(asked.topic, await self._policies.creation(asked, asking))
+        if refusal is None and self._policies.wants_context:
+            assignments = asked.replicas_assignments or {}
+            self._host.view.allow(
+                asked.topic,
+                len(assignments) if asked.num_partitions is None else asked.num_partitions,
+                min(map(len, assignments.values()), default=0)
+                if asked.replication_factor is None
+                else asked.replication_factor,
+            )
+        return refusal
+
+    async def alteration(self, asked: Alteration) -> Refusal | None:
+        """Have altered configs judged."""
+        if self._policies.alter_config is None:
+            return None
+        asking = await self._asking()
+        if isinstance(asking, Refusal):
+            return asking
+        verdict = await self._policies.alteration(asked, asking)
+        return self._refusal(f"{asked.resource_type} {asked.resource_name}", verdict)
+
+    async def _asking(self) -> Asking | Refusal:
+        if not self._policies.wants_context:
+            return Asking()
+        try:
+            topics = await self._host.view.topics()
+        except UnknownError as error:
+            return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+        return Asking(self._principal, self._client_id, topics)
+
+    def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
+        if verdict.outcome is Outcome.ACCEPTED:
+            return None
+        self._host.refused(Refused(what, None, self._client_id, verdict))
+        return Refusal(verdict.code, verdict.message)
+
+
+async def complaint_about(host: Host, key: str, value: str) -> str | None:
+    """Say what is wrong with a value for one of our own keys; None if nothing is."""
+    complaint = topic_settings.complaint(key, value)
+    if complaint is None and key == topic_settings.RECORDS_POLICY:
+        complaint = await _about_class(host, value.strip())
+    if complaint is None and key == topic_settings.VALIDATION_POLICY:
+        names = host.policies.plan.names["record.validation.policy.class.name"]
+        if not names:
+            complaint = "the gateway has no record.validation.policy.class.name to read it"
+    if complaint is None or complaint.startswith("Invalid value"):
+        return complaint
+    return f"Invalid value {value} for configuration {key}: {complaint}"
+
+
+async def _about_class(host: Host, name: str) -> str | None:
+    if not host.policies.plan.may_be_named(name):
+        return (
+            f"Class {name} may not be named: it is neither in the gateway's configuration file "
+            "nor allowed by its records.policy.class.names.allowed"
+        )
+    why = await host.policies.topics.cannot_use(name)
+    return why and f"Class {name} cannot be used: {why}"

@@ -1,0 +1,105 @@
+"""Puts questions about topics to the policies of KIP-108 and KIP-133, in their own worker.
+
+One process has the only instances: what a policy remembers, it remembers for the gateway, and
+no topic waits behind records. It is killed at the deadline and replaced, as any worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
+from penstock.engine.verdict import ACCEPTED, Outcome
+from penstock.engine.workers.messages import JudgeAlteration, JudgeCreation, TryRecordsPolicy
+from penstock.engine.workers.pool import Pool
+
+if TYPE_CHECKING:
+    from penstock.configuration import Configuration
+    from penstock.engine.topics import Alteration, Asking, Creation
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.messages import Question
+
+log = structlog.get_logger()
+
+_KEYS: Final = (CREATE_TOPIC, ALTER_CONFIG)
+
+
+class TopicPolicies:
+    """The policies of topics and configs that one configuration names."""
+
+    def __init__(self, configuration: Configuration, *, tries_classes: bool) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            configuration: Names the policies.
+            tries_classes: Whether topics may name classes of KIP-686, which are tried first.
+        """
+        names = {key: (configuration[key],) if configuration[key] else () for key in _KEYS}
+        self.create_topic: str | None = configuration[CREATE_TOPIC]
+        self.alter_config: str | None = configuration[ALTER_CONFIG]
+        self._pool: Pool | None = None
+        if tries_classes or any(names.values()):
+            self._pool = Pool(configuration, names=names, size=1, spare=False)
+
+    async def start(self) -> None:
+        """Start the worker.
+
+        Raises:
+            ConfigurationError: A policy cannot be loaded or configured.
+        """
+        if self._pool is not None:
+            await self._pool.start()
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """Let the policies close; see `Pool.close`."""
+        if self._pool is not None:
+            await self._pool.close(drain_s=drain_s)
+
+    @property
+    def wants_context(self) -> bool:
+        """Whether a policy is to be told who asks, and what topics there are."""
+        return self._pool is not None and self._pool.wants_context
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of its workers."""
+        return self._pool.pids if self._pool is not None else []
+
+    async def creation(self, asked: Creation, asking: Asking) -> Verdict:
+        """Judge a topic that is asked for."""
+        if self.create_topic is None:
+            return ACCEPTED
+        return await self._ask(JudgeCreation(asked, asking), self.create_topic)
+
+    async def alteration(self, asked: Alteration, asking: Asking) -> Verdict:
+        """Judge configs that are to be altered."""
+        if self.alter_config is None:
+            return ACCEPTED
+        return await self._ask(JudgeAlteration(asked, asking), self.alter_config)
+
+    async def cannot_use(self, records_policy: str) -> str | None:
+        """Say why a class of KIP-686 cannot be used; None if it can be."""
+        verdict = await self._ask(TryRecordsPolicy(records_policy), records_policy)
+        if verdict.outcome is Outcome.ACCEPTED:
+            return None
+        # The reason may name files of this machine.
+        log.warning(
+            "a topic asks for a class that cannot be used",
+            policy=records_policy,
+            reason=verdict.detail or verdict.message,
+        )
+        return "the gateway's log says why"
+
+    async def _ask(self, question: Question, names: str) -> Verdict:
+        assert self._pool is not None
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+
+        def done(verdict: Verdict) -> None:
+            if not future.done():
+                future.set_result(verdict)
+
+        self._pool.ask(question, names, done)
+        return await future

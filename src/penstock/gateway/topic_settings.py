@@ -1,0 +1,334 @@
+"""The topic level keys of topics, for the requests of this gateway.
+
+What holds is `penstock.topics.index`, kept current by `penstock.topics.log`. Promises:
+
+- A topic never takes a record unjudged between its creation and its settings: they are in the
+  log before the cluster is asked to create it, and a topic that is seen here for the first
+  time is judged only after everything that was in the log by then has been read.
+- A change is answered when it has been read back here; other gateways follow within the
+  time in which they read the log.
+- A gateway that dies in the middle of a creation leaves its settings in the log. They hold for
+  the topic if it came to be; who finds them puts them under its id, or deletes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from penstock.topics.index import (
+    Entry,
+    SettingsIndex,
+    UnreadableSettingsError,
+    of_creation,
+    of_topic,
+)
+from penstock.topics.log import SettingsLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.topics.log import LogRecord, SettingsLog
+
+log = structlog.get_logger()
+
+READ_TIMEOUT_S: Final = 5.0
+"""How long a topic that is new here waits until the log has been read."""
+ABANDONED_AFTER_S: Final = 60.0
+"""A creation of another gateway that is open for so long is taken to have been left behind."""
+LEFT_AFTER_S: Final = 10.0
+"""A creation of our own whose outcome was lost is looked after when so long has passed."""
+SWEEP_EVERY_S: Final = 20.0
+_SEEN_MAX: Final = 100_000
+_COMPLAIN_EVERY_S: Final = 10.0
+
+
+class TopicSettings:
+    """The settings of all topics, as one gateway knows and changes them."""
+
+    def __init__(
+        self, settings_log: SettingsLog, gateway: str, changed: Callable[[str], None]
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            settings_log: Where they are kept.
+            gateway: Tells this gateway from others, also after a restart.
+            changed: Called with the name of a topic whose settings have changed.
+        """
+        self._log = settings_log
+        self.topic = settings_log.topic
+        self._gateway = gateway
+        self._changed = changed
+        self.index = SettingsIndex()
+        self._seen: set[str | UUID] = set()
+        self._changed_at: dict[str, float] = {}
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._complained = 0.0
+        self._mine: set[UUID] = set()
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def start(self, timeout_s: float) -> None:
+        """Read all settings, and follow them from here on.
+
+        Raises:
+            ConfigurationError: The topic of settings cannot be used.
+            SettingsLogError: The cluster does not answer.
+        """
+        self._loop = asyncio.get_running_loop()
+        for record in await asyncio.to_thread(self._log.open, timeout_s):
+            self._take(record)
+        self._log.follow(
+            partial(self._from_thread, self._take), partial(self._from_thread, self._complain)
+        )
+
+    def _from_thread(self, call: Callable[[Any], None], argument: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, argument)
+
+    async def close(self) -> None:
+        """Stop following."""
+        await asyncio.to_thread(self._log.close)
+
+    # Reading
+
+    def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
+        """Give the topic level keys set on a topic.
+
+        Raises:
+            UnreadableSettingsError: What is kept about it cannot be understood.
+        """
+        return self.index.of(topic, topic_id)
+
+    def names(self, topic: str) -> bool:
+        """Whether anything is kept for a topic of this name: then its id decides."""
+        return self.index.names(topic)
+
+    def changed_at(self, topic: str) -> float:
+        """When something about a topic changed last (monotonic seconds): its id may, too."""
+        return self._changed_at.get(topic, 0.0)
+
+    def knows_not(self, topics: Iterable[str | UUID]) -> list[str | UUID]:
+        """Give those topics, by name or id, that are new here: read on before judging them."""
+        return [topic for topic in topics if topic not in self._seen]
+
+    def see(self, topics: Iterable[str | UUID]) -> None:
+        """Take note that all that was written before these topics came up has been read."""
+        if len(self._seen) > _SEEN_MAX:
+            self._seen.clear()
+        self._seen.update(topics)
+
+    async def read_on(self) -> None:
+        """Wait until everything has been read that is in the log now.
+
+        Raises:
+            SettingsLogError: It cannot be read now.
+        """
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await self._read_up_to(await asyncio.to_thread(self._log.end, READ_TIMEOUT_S))
+        except TimeoutError:
+            raise SettingsLogError(f"{self.topic} could not be read in time") from None
+
+    async def _read_up_to(self, position: int) -> None:
+        if self.index.position < position:
+            future = self._loop.create_future()
+            self._waiting.append((position, future))
+            await future
+
+    def _take(self, record: LogRecord) -> None:
+        index = self.index
+        if not record.ends:
+            try:
+                topics: tuple[str, ...] = index.apply(record.key, record.value, record.timestamp_ms)
+            except UnreadableSettingsError as error:
+                log.error(
+                    "a setting cannot be understood",
+                    topic=self.topic,
+                    offset=record.position - 1,
+                    reason=str(error),
+                )
+                topics = ()
+            for topic in topics:
+                self._changed_at[topic] = time.monotonic()
+                self._changed(topic)
+        index.position = max(index.position, record.position)
+        if self._waiting:
+            self._wake()
+
+    def _wake(self) -> None:
+        still = []
+        for position, future in self._waiting:
+            if self.index.position < position:
+                still.append((position, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = [one for one in still if not one[1].done()]
+
+    def _complain(self, why: str) -> None:
+        now = time.monotonic()
+        if now - self._complained > _COMPLAIN_EVERY_S:
+            self._complained = now
+            log.warning("the settings of topics cannot be followed", topic=self.topic, reason=why)
+
+    # Writing
+
+    def changing(self, topic: str) -> asyncio.Lock:
+        """Give what one holds while one changes a topic's settings here, from reading on."""
+        if len(self._locks) > 1000:
+            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
+        return self._locks.setdefault(topic, asyncio.Lock())
+
+    async def put(self, topic: str, topic_id: UUID, settings: Mapping[str, str]) -> None:
+        """Keep a topic's settings; return when they hold here.
+
+        Raises:
+            SettingsLogError: They could not be kept.
+        """
+        value = Entry(topic, settings, self._gateway).encode() if settings else None
+        await self._append([(of_topic(topic_id).encode(), value)])
+
+    async def forget(self, topic_ids: Iterable[UUID]) -> None:
+        """Delete the settings of topics that are gone.
+
+        Raises:
+            SettingsLogError: They could not be deleted.
+        """
+        records = [(of_topic(one).encode(), None) for one in topic_ids if self.index.knows(one)]
+        if records:
+            await self._append(records)
+
+    async def begin(self, topic: str, settings: Mapping[str, str]) -> UUID:
+        """Keep the settings of a topic that is about to be created; give the creation's id.
+
+        Raises:
+            SettingsLogError: They could not be kept: do not create the topic.
+        """
+        creation = uuid.uuid4()
+        self._mine.add(creation)
+        entry = Entry(topic, settings, self._gateway)
+        try:
+            await self._append([(of_creation(creation).encode(), entry.encode())])
+        except BaseException:
+            self._mine.discard(creation)
+            raise
+        return creation
+
+    async def finish(self, creation: UUID, topic_id: UUID) -> None:
+        """Put the settings of a creation under the id that the topic got.
+
+        Raises:
+            SettingsLogError: Not now; they hold all the same, and it is tried again later.
+        """
+        found = self.index.creation(creation)
+        if found is not None and found.settings:
+            value = Entry(found.topic, found.settings, self._gateway).encode()
+            await self._append([(of_topic(topic_id).encode(), value)])
+        await self.withdraw(creation)
+
+    async def withdraw(self, creation: UUID) -> None:
+        """Delete the settings of a creation that came to nothing.
+
+        Raises:
+            SettingsLogError: Not now; it is tried again later.
+        """
+        await self._append([(of_creation(creation).encode(), None)])
+        self._mine.discard(creation)
+
+    async def settle_abandoned(self, topic: str) -> None:
+        """Delete what earlier creations of a topic that does not exist have left behind.
+
+        Raises:
+            SettingsLogError: It could not be deleted.
+        """
+        for creation, entry in self._abandoned(starting=False).items():
+            if entry.topic == topic:
+                await self.withdraw(creation)
+
+    def _abandoned(self, *, starting: bool) -> dict[UUID, Entry]:
+        now_ms = time.time() * 1000
+        others_ms = now_ms - ABANDONED_AFTER_S * 1000
+        ours_ms = math.inf if starting else now_ms - LEFT_AFTER_S * 1000
+
+        def left_open(entry: Entry) -> bool:
+            ours = entry.gateway == self._gateway
+            return (ours and entry.timestamp_ms <= ours_ms) or entry.timestamp_ms < others_ms
+
+        return {
+            one: entry
+            for one, entry in self.index.creations(left_open).items()
+            if one not in self._mine
+        }
+
+    def leave(self, creation: UUID) -> None:
+        """Leave a creation of which the outcome is not known to `sweep`."""
+        self._mine.discard(creation)
+
+    async def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        future: asyncio.Future[int] = self._loop.create_future()
+
+        def done(end: int, failure: str | None) -> None:
+            def settle() -> None:
+                if future.done():
+                    return
+                if failure is None:
+                    future.set_result(end)
+                else:
+                    future.set_exception(SettingsLogError(f"{self.topic}: {failure}"))
+
+            self._loop.call_soon_threadsafe(settle)
+
+        self._log.append(records, done)
+        end = await future
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await self._read_up_to(end)
+        except TimeoutError:
+            raise SettingsLogError(f"{self.topic} could not be read in time") from None
+
+    # What others, or we before a restart, have left behind
+
+    async def sweep(
+        self, look_up: Callable[[list[str]], dict[str, UUID | None]], *, starting: bool = False
+    ) -> None:
+        """Settle creations that were left open, and delete settings of topics that are gone.
+
+        Args:
+            look_up: Blocks; gives the ids of topics by name, None for a topic that certainly
+                does not exist, and leaves out those of which it cannot tell.
+            starting: Whether this gateway has just started: then whatever it left open is
+                settled at once.
+        """
+        creations = self._abandoned(starting=starting)
+        old_ms = (time.time() - ABANDONED_AFTER_S) * 1000
+        topics = {
+            one: entry
+            for one, entry in self.index.topics().items()
+            if entry.timestamp_ms < old_ms and not starting
+        }
+        names = {entry.topic for entry in (*creations.values(), *topics.values())}
+        if not names:
+            return
+        found = await asyncio.to_thread(look_up, sorted(names))
+        for creation, entry in creations.items():
+            if entry.topic not in found:
+                continue
+            topic_id = found[entry.topic]
+            if topic_id is None or self.index.knows(topic_id):
+                await self.withdraw(creation)
+            else:
+                await self.finish(creation, topic_id)
+            log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
+        gone = [one for one, entry in topics.items()
+                if entry.topic in found and found[entry.topic] != one]  # fmt: skip
+        if gone:
+            await self.forget(gone)
+            log.info("settings of topics that are gone are deleted", count=len(gone))

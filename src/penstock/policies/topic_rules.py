@@ -1,0 +1,180 @@
+"""KIP-108 and KIP-133: which topics may be created, and how their configs may be changed.
+
+    create.topic.policy.class.name=penstock.policies.TopicRules
+    alter.config.policy.class.name=penstock.policies.ConfigRules
+    topic.rules.name.pattern=[a-z]+([.][a-z]+)*
+    topic.rules.partitions.max=10
+    topic.rules.replication.factor.min=3
+    topic.rules.configs.allowed=retention.*,cleanup.policy,min.insync.replicas
+    topic.rules.configs.required=cleanup.policy,min.insync.replicas=2
+    topic.rules.retention.ms.max=604800000
+
+| key after `topic.rules.`   | rule                                                           |
+|----------------------------|----------------------------------------------------------------|
+| `name.pattern`             | a regular expression for the whole name                        |
+| `partitions.min`           | the least number of partitions                                 |
+| `partitions.max`           | the largest number of partitions                               |
+| `replication.factor.min`   | the least number of replicas of each partition                 |
+| `replication.factor.max`   | the largest number of replicas of each partition               |
+| `configs.allowed`          | names and globs; no other config may be given                  |
+| `configs.required`         | `name`: must be given; `name=value`: with this value           |
+| `retention.ms.min`         | the least `retention.ms`, where one is given                   |
+| `retention.ms.max`         | the largest one; -1, which is unlimited, is above it           |
+| `internal.topics`          | `judge`: names that start with `__` too; `skip`, the default   |
+
+At least one rule must be there. Lists are separated by commas, so a required value cannot have
+one. In a `.properties` file a backslash is written twice. Kafka creates its own topics, like
+`__consumer_offsets`, through the same policy: therefore `skip`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.policies.topic_settings_rules import (
+    ALLOWED,
+    CONFIG_RULES,
+    NAME,
+    REQUIRED,
+    RULES,
+    TopicRuleSettings,
+)
+from penstock.policy import AlterConfigPolicy, CreateTopicPolicy, PolicyViolationException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from penstock.policies.topic_settings_rules import Bounds
+
+
+class TopicRules(CreateTopicPolicy):
+    """Refuses topics that break one of the `topic.rules.*`, and tells every rule broken."""
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Read the rules.
+
+        Args:
+            configs: The configuration file; keys that do not start with `topic.rules.` are
+                passed over.
+
+        Raises:
+            ValueError: A key is unknown, a value is not what it should be, rules contradict
+                each other, or there is none.
+        """
+        self._settings = TopicRuleSettings.read(configs, RULES)
+
+    def validate(self, request: CreateTopicPolicy.RequestMetadata) -> None:
+        """Return where the topic keeps all rules.
+
+        Raises:
+            PolicyViolationException: It breaks some, which the message names.
+        """
+        if self._settings.judges(request.topic):
+            _refuse(request.topic, self._objections(request))
+
+    def _objections(self, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
+        settings = self._settings
+        if settings.name and not settings.name.fullmatch(request.topic):
+            yield f"has a name that does not match {settings.name.pattern} ({NAME})"
+        yield from _partitions(settings.partitions, request)
+        yield from _replicas(settings.replicas, request)
+        yield from _not_allowed(settings, request.configs, "set")
+        given = {name: request.configs.get(name) for name in settings.required}
+        yield from _not_as_required(settings.required, given, absent="does not set")
+        yield from settings.retention_objections(request.configs)
+
+
+class ConfigRules(AlterConfigPolicy):
+    """Refuses changes of topics' configs that break one of the rules over configs.
+
+    Deleting a config is a change: it must be allowed, and a required one stays. What is not
+    changed is not judged, nor are other resources than topics.
+    """
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Read the rules.
+
+        Args:
+            configs: The configuration file; keys that do not start with `topic.rules.` are
+                passed over.
+
+        Raises:
+            ValueError: A key is unknown, a value is not what it should be, rules contradict
+                each other, or there is none over configs.
+        """
+        self._settings = TopicRuleSettings.read(configs, CONFIG_RULES)
+
+    def validate(self, request: AlterConfigPolicy.RequestMetadata) -> None:
+        """Return where the change keeps all rules.
+
+        Raises:
+            PolicyViolationException: It breaks some, which the message names.
+        """
+        resource = request.resource
+        if resource.type == "TOPIC" and self._settings.judges(resource.name):
+            _refuse(resource.name, self._objections(request.configs))
+
+    def _objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
+        settings = self._settings
+        yield from _not_allowed(settings, configs, "change")
+        given = {name: configs[name] for name in settings.required if name in configs}
+        yield from _not_as_required(settings.required, given, absent="asks to delete")
+        yield from settings.retention_objections(configs)
+
+
+def _refuse(topic: str, objections: Iterable[str]) -> None:
+    """Raise PolicyViolationException if there is an objection, with all of them."""
+    told = "; it ".join(objections)
+    if told:
+        raise PolicyViolationException(f"Topic {topic} {told}")
+
+
+def _partitions(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
+    count = request.num_partitions
+    if count is None:
+        count = len(request.replicas_assignments or ())
+    limit = bounds.broken_by(count)
+    if limit:
+        yield f"asks for {_counted(count, 'partition')}; {limit}"
+
+
+def _replicas(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
+    factor = request.replication_factor
+    limit = None if factor is None else bounds.broken_by(factor)
+    if factor is not None and limit:
+        yield f"asks for {_counted(factor, 'replica')} of each partition; {limit}"
+    assignments = request.replicas_assignments or {}
+    partitions_by_limit: dict[str, list[int]] = {}
+    for partition in sorted(assignments):
+        limit = bounds.broken_by(len(assignments[partition]))
+        if limit:
+            partitions_by_limit.setdefault(limit, []).append(partition)
+    for broken, partitions in partitions_by_limit.items():
+        replicas = _counted(len(assignments[partitions[0]]), "replica")
+        # One stands for all: a message is cut, and there may be thousands.
+        others = f" ({len(partitions)} partitions break this rule)" if partitions[1:] else ""
+        yield f"asks for {replicas} of partition {partitions[0]}{others}; {broken}"
+
+
+def _not_allowed(settings: TopicRuleSettings, configs: Iterable[str], verb: str) -> Iterator[str]:
+    refused = sorted(name for name in configs if not settings.allows(name))
+    if refused:
+        yield (
+            f"asks to {verb} {', '.join(refused)}; "
+            f"only these are allowed: {', '.join(settings.allowed)} ({ALLOWED})"
+        )
+
+
+def _not_as_required(
+    required: Mapping[str, str | None], given: Mapping[str, str | None], *, absent: str
+) -> Iterator[str]:
+    for name, value in given.items():
+        wanted = required[name]
+        if value is not None and wanted in {None, value}:
+            continue
+        asked = f"{absent} {name}" if value is None else f"asks for {name}={value}"
+        yield f"{asked}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

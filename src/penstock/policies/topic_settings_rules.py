@@ -1,0 +1,243 @@
+"""The keys `topic.rules.*` of the configuration file: what may stand there, and what it rules."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+PREFIX: Final = "topic.rules."
+NAME: Final = "topic.rules.name.pattern"
+PARTITIONS: Final = "topic.rules.partitions"
+REPLICAS: Final = "topic.rules.replication.factor"
+ALLOWED: Final = "topic.rules.configs.allowed"
+REQUIRED: Final = "topic.rules.configs.required"
+RETENTION_BOUNDS: Final = "topic.rules.retention.ms"
+INTERNAL_TOPICS: Final = "topic.rules.internal.topics"
+
+_RETENTION: Final = "retention.ms"
+_UNLIMITED: Final = Decimal("Infinity")
+
+# Wider than int(): whatever the broker reads as a number (trim(), then Long.parseLong) must be
+# read as that number here, or it would pass unjudged.
+_BROKER_NUMBER: Final = re.compile(r"[\x00-\x20]*([+-]?\d+)[\x00-\x20]*")
+_REQUIRED_CONFIG: Final = re.compile(r"([\w.-]+)(?:\s*=\s*(.+))?")
+_CONFIG_GLOB: Final = re.compile(r"[^\s=]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The least and the most that may be asked for; None where there is no such bound.
+
+    Attributes:
+        key: What the two keys start with, like `topic.rules.partitions`.
+        least: The value of `<key>.min`.
+        most: The value of `<key>.max`.
+        unit: What stands behind the numbers in messages.
+
+    Raises:
+        ValueError: No number is within the bounds.
+    """
+
+    key: str
+    least: int | None
+    most: int | None
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError(
+                f"{self.key}.min must be at most {self.most}, the value of {self.key}.max, "
+                f"not {self.least}"
+            )
+
+    def broken_by(self, number: int | Decimal) -> str | None:
+        """Say which bound the number breaks, or None where it is within them."""
+        if self.least is not None and number < self.least:
+            return f"at least {self._shown(self.least)} required ({self.key}.min)"
+        if self.most is not None and number > self.most:
+            return f"at most {self._shown(self.most)} allowed ({self.key}.max)"
+        return None
+
+    def _shown(self, bound: int) -> str:
+        return f"{bound}{self.unit} {'is' if bound == 1 else 'are'}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRuleSettings:
+    """The rules of a configuration file; `read` makes them.
+
+    Attributes:
+        name: What the whole name of a topic must match, or None.
+        partitions: How many partitions a topic may have.
+        replicas: How many replicas a partition may have.
+        retention: Which `retention.ms` may be given.
+        allowed: Names and globs of the configs that may be given; empty for all.
+        required: The configs that must be given: the value that each must have, or None
+            where any value will do.
+        judges_internal_topics: Whether topics whose names start with `__` are judged.
+
+    Raises:
+        ValueError: The rules contradict each other.
+    """
+
+    name: re.Pattern[str] | None
+    partitions: Bounds
+    replicas: Bounds
+    retention: Bounds
+    allowed: tuple[str, ...]
+    required: Mapping[str, str | None]
+    judges_internal_topics: bool
+
+    def __post_init__(self) -> None:
+        for name in self.required:
+            if not self.allows(name):
+                raise ValueError(
+                    f"{REQUIRED} must name only what {ALLOWED} allows: add {name} to "
+                    f"{ALLOWED}, or remove it from {REQUIRED}"
+                )
+        for objection in self.retention_objections(self.required):
+            raise ValueError(f"{REQUIRED} must keep the other rules; it {objection}")
+
+    @classmethod
+    def read(cls, configs: Mapping[str, str], rules: Collection[str]) -> TopicRuleSettings:
+        """Read the keys that start with `topic.rules.`; all others are passed over.
+
+        Args:
+            configs: The configuration file, as text by key.
+            rules: The keys of which at least one must be there.
+
+        Raises:
+            ValueError: A key is unknown, a value is not what it should be, rules contradict
+                each other, or none of `rules` is there.
+        """
+        values = {key: _value(key, text) for key, text in configs.items() if key.startswith(PREFIX)}
+        if values.keys().isdisjoint(rules):
+            raise ValueError(f"there is no rule to judge by: set one of {', '.join(rules)}")
+        return cls(
+            name=values.get(NAME),
+            partitions=_bounds(values, PARTITIONS),
+            replicas=_bounds(values, REPLICAS),
+            retention=_bounds(values, RETENTION_BOUNDS, unit=" ms"),
+            allowed=values.get(ALLOWED, ()),
+            required=values.get(REQUIRED, {}),
+            judges_internal_topics=values.get(INTERNAL_TOPICS, "skip") == "judge",
+        )
+
+    def judges(self, topic: str) -> bool:
+        """Whether the rules hold for the topic."""
+        return self.judges_internal_topics or not topic.startswith("__")
+
+    def allows(self, config: str) -> bool:
+        """Whether the config may be given."""
+        return not self.allowed or any(fnmatchcase(config, glob) for glob in self.allowed)
+
+    def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
+        """Say which bound the `retention.ms` among the configs breaks, if it breaks one.
+
+        A value that is no number breaks none: the broker refuses it.
+        """
+        match = _BROKER_NUMBER.fullmatch(configs.get(_RETENTION) or "")
+        if match is None:
+            return
+        number = Decimal(match[1])
+        unlimited = number == -1
+        limit = self.retention.broken_by(_UNLIMITED if unlimited else number)
+        if limit:
+            meaning = ", which is unlimited" if unlimited else ""
+            yield f"asks for {_RETENTION}={number}{meaning}; {limit}"
+
+
+def _value(key: str, text: str) -> Any:
+    if key not in _READERS:
+        near = difflib.get_close_matches(
+            key.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in _READERS], n=1
+        )
+        told = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(_READERS)}"
+        raise ValueError(f"{key} is unknown; {told}")
+    try:
+        return _READERS[key](text.strip())
+    except ValueError as error:
+        raise ValueError(f"{key} must be {error}") from None
+
+
+def _bounds(values: Mapping[str, Any], key: str, *, unit: str = "") -> Bounds:
+    return Bounds(key, values.get(f"{key}.min"), values.get(f"{key}.max"), unit)
+
+
+# Readers take the text without the space around it. What they raise completes the sentence
+# "<key> must be ...".
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    if not text:
+        raise ValueError("a regular expression, not nothing")
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"a regular expression: {error}") from None
+
+
+def _whole_number(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"a whole number from {least} to {most}, not {text or 'nothing'}")
+        return number
+
+    return read
+
+
+def _allowed(text: str) -> tuple[str, ...]:
+    globs = _entries(text)
+    if not globs or not all(map(_CONFIG_GLOB.fullmatch, globs)):
+        raise ValueError("names of configs, or globs like retention.*, separated by commas")
+    return globs
+
+
+def _required(text: str) -> dict[str, str | None]:
+    matches = [_REQUIRED_CONFIG.fullmatch(entry) for entry in _entries(text)]
+    required = {match[1]: match[2] for match in matches if match}
+    if not required or len(required) < len(matches):
+        raise ValueError("names of configs, or name=value, separated by commas, each name once")
+    return required
+
+
+def _internal_topics(text: str) -> str:
+    if text.lower() not in {"skip", "judge"}:
+        raise ValueError(f"skip or judge, not {text or 'nothing'}")
+    return text.lower()
+
+
+def _entries(text: str) -> tuple[str, ...]:
+    return tuple(entry.strip() for entry in text.split(",") if entry.strip())
+
+
+_TOPIC_READERS: Final[dict[str, Callable[[str], Any]]] = {
+    NAME: _pattern,
+    f"{PARTITIONS}.min": _whole_number(1, 2**31 - 1),
+    f"{PARTITIONS}.max": _whole_number(1, 2**31 - 1),
+    f"{REPLICAS}.min": _whole_number(1, 2**15 - 1),
+    f"{REPLICAS}.max": _whole_number(1, 2**15 - 1),
+}
+_CONFIG_READERS: Final[dict[str, Callable[[str], Any]]] = {
+    ALLOWED: _allowed,
+    REQUIRED: _required,
+    f"{RETENTION_BOUNDS}.min": _whole_number(0, 2**63 - 1),
+    f"{RETENTION_BOUNDS}.max": _whole_number(0, 2**63 - 1),
+}
+_READERS: Final = {**_TOPIC_READERS, **_CONFIG_READERS, INTERNAL_TOPICS: _internal_topics}
+
+CONFIG_RULES: Final = tuple(_CONFIG_READERS)
+"""The keys of the rules over a topic's configs."""
+RULES: Final = (*_TOPIC_READERS, *CONFIG_RULES)
+"""The keys of all rules."""

@@ -1,0 +1,229 @@
+"""What the topic of settings says: which topic level keys hold for which topic.
+
+Two kinds of records. A topic's settings stand under its id, so a topic made anew under the
+same name has none. While a topic is being created its id is not known: its settings stand
+under a creation of its own, before the cluster is asked to create it, and hold for the topic
+of that name until they are put under its id, or the creation is withdrawn.
+
+Everything here follows from the records in their order, so every gateway comes to the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from penstock.topics import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from penstock.topics.log import LogRecord
+
+_VERSION: Final = 1
+_TOPIC, _CREATION = "topic", "creation"
+
+
+class UnreadableSettingsError(Exception):
+    """A record about the topic cannot be understood: nobody knows what holds for the topic."""
+
+
+class Place(NamedTuple):
+    """A key of the topic of settings: a topic's id, or a creation's."""
+
+    kind: str
+    id: UUID
+
+    def encode(self) -> bytes:
+        """Write it as a record's key."""
+        return f"{self.kind}/{self.id}".encode()
+
+    @classmethod
+    def decode(cls, key: bytes | None) -> Place:
+        """Read a record's key.
+
+        Raises:
+            ValueError: It is none.
+        """
+        kind, _, of = (key or b"").decode().partition("/")
+        if kind not in {_TOPIC, _CREATION}:
+            raise ValueError("an unknown kind of key")
+        return cls(kind, UUID(of))
+
+
+def of_topic(topic_id: UUID) -> Place:
+    """Give the place of a topic's settings."""
+    return Place(_TOPIC, topic_id)
+
+
+def of_creation(creation_id: UUID) -> Place:
+    """Give the place of the settings of a topic that is being created."""
+    return Place(_CREATION, creation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record's value.
+
+    Attributes:
+        topic: The topic's name.
+        settings: Its topic level keys.
+        gateway: Who wrote it.
+        timestamp_ms: When; set by the broker, not part of the value.
+        unreadable: Whether the value could not be understood.
+    """
+
+    topic: str
+    settings: Mapping[str, str]
+    gateway: str
+    timestamp_ms: int = 0
+    unreadable: bool = False
+
+    def encode(self) -> bytes:
+        """Write it as a record's value."""
+        fields = {"version": _VERSION, "topic": self.topic, "settings": dict(self.settings),
+                  "gateway": self.gateway}  # fmt: skip
+        return json.dumps(fields, sort_keys=True).encode()
+
+    @classmethod
+    def decode(cls, value: bytes, timestamp_ms: int) -> Entry:
+        """Read a record's value.
+
+        Raises:
+            ValueError: It is none, or of a later version.
+        """
+        fields = json.loads(value)
+        try:
+            found = {str(key): str(one) for key, one in fields["settings"].items()}
+            if fields["version"] != _VERSION or not found.keys() <= settings.KEYS.keys():
+                raise ValueError("written by a later version")
+            return cls(str(fields["topic"]), found, str(fields["gateway"]), timestamp_ms)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("not the value of a setting") from error
+
+
+class SettingsIndex:
+    """The settings that hold, after the records up to a position."""
+
+    def __init__(self) -> None:
+        """Begin at the beginning, with nothing."""
+        self.position = 0
+        self._entries: dict[Place, Entry] = {}
+        self._places: dict[str, dict[Place, None]] = {}
+
+    def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> tuple[str, ...]:
+        """Take the next record.
+
+        Returns:
+            The names of the topics it is about.
+
+        Raises:
+            UnreadableSettingsError: It cannot be understood. Where its key can, nothing is
+                known of the topic from here on, until a readable record follows.
+        """
+        try:
+            place = Place.decode(key)
+        except ValueError as error:
+            raise UnreadableSettingsError(f"key: {error}") from error
+        before = self._entries.get(place)
+        unreadable = None
+        if value is None:
+            after = None
+        else:
+            try:
+                after = Entry.decode(value, timestamp_ms)
+            except ValueError as error:
+                unreadable = error
+                name = before.topic if before is not None else _name_in(value)
+                after = Entry(name, {}, "", timestamp_ms, unreadable=True)
+        if before is not None:
+            self._forget(place, before.topic)
+        if after is not None:
+            self._entries[place] = after
+            self._places.setdefault(after.topic, {})[place] = None
+        if unreadable is not None:
+            raise UnreadableSettingsError(f"value for {place.kind} {place.id}: {unreadable}")
+        return tuple({entry.topic: None for entry in (before, after) if entry is not None})
+
+    def _forget(self, place: Place, topic: str) -> None:
+        del self._entries[place]
+        del self._places[topic][place]
+        if not self._places[topic]:
+            del self._places[topic]
+
+    def names(self, topic: str) -> bool:
+        """Whether anything is said of a topic of this name: then its id decides."""
+        return topic in self._places
+
+    def knows(self, topic_id: UUID) -> bool:
+        """Whether settings stand under an id."""
+        return of_topic(topic_id) in self._entries
+
+    def entry(self, topic_id: UUID) -> Entry | None:
+        """Give what stands under an id."""
+        return self._entries.get(of_topic(topic_id))
+
+    def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
+        """Give the topic level keys set on a topic.
+
+        Raises:
+            UnreadableSettingsError: Nobody knows.
+        """
+        entry = self._entries.get(of_topic(topic_id))
+        if entry is None:
+            # It may have been created a moment ago: the first such creation in the log counts.
+            entry = next(
+                (
+                    self._entries[one]
+                    for one in self._places.get(topic, ())
+                    if one.kind == _CREATION
+                ),
+                None,
+            )
+        if entry is None:
+            return {}
+        if entry.unreadable:
+            raise UnreadableSettingsError(f"the settings of topic {topic} cannot be understood")
+        return entry.settings
+
+    def all_of(self, topic: str) -> list[Mapping[str, str]]:
+        """Give every set of keys that may hold for a topic of this name."""
+        return [self._entries[place].settings for place in self._places.get(topic, ())]
+
+    def topics(self) -> dict[UUID, Entry]:
+        """Give the entries of topics, by id."""
+        return {place.id: one for place, one in self._entries.items() if place.kind == _TOPIC}
+
+    def creation(self, creation_id: UUID) -> Entry | None:
+        """Give the entry of a creation that is open."""
+        return self._entries.get(of_creation(creation_id))
+
+    def creations(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
+        """Give the entries of creations that are open, by their ids."""
+        return {
+            place.id: one
+            for place, one in self._entries.items()
+            if place.kind == _CREATION and where(one)
+        }
+
+
+def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
+    """Give what some records say; those that cannot be understood count as `apply` has it."""
+    index = SettingsIndex()
+    for record in records:
+        if not record.ends:
+            with contextlib.suppress(UnreadableSettingsError):
+                index.apply(record.key, record.value, record.timestamp_ms)
+        index.position = record.position
+    return index
+
+
+def _name_in(value: bytes) -> str:
+    """Give the topic's name in a value that is not understood otherwise; "" if there is none."""
+    try:
+        return str(json.loads(value)["topic"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,317 @@
+"""The compacted topic that keeps settings: read from its beginning and followed, and written to.
+
+As the gateway's own principal, through librdkafka. One thread follows the topic; what it reads
+is handed on in order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.clients import client_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+_TOPIC_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    # Small and read as a whole at every start: worth being compacted often.
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.bytes": str(16 * 2**20),
+    # Stale creations are told from fresh ones by the brokers' clocks.
+    "message.timestamp.type": "LogAppendTime",
+}
+_APPEARS_WITHIN_S: Final = 15.0
+_POLL_S: Final = 0.5
+_DENIED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class SettingsLogError(Exception):
+    """The topic of settings cannot be read or written now. The text is for a user."""
+
+
+class LogRecord(NamedTuple):
+    """One record, or the end of the topic (without key and value) up to which all was read."""
+
+    position: int
+    """The offset after it."""
+    key: bytes | None = None
+    value: bytes | None = None
+    timestamp_ms: int = 0
+    ends: bool = False
+
+
+class SettingsLog:
+    """One reader and writer of the topic of settings."""
+
+    def __init__(self, properties: Mapping[str, str], folder: Path, topic: str, file: Path) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            properties: The keys after `upstream.`, as a Java client takes them.
+            folder: Where relative locations in them start.
+            topic: The topic's name.
+            file: The configuration file, for errors.
+        """
+        self._settings: dict[str, Any] = {
+            **client_properties(properties, folder),
+            "client.id": "penstock",
+            "log_level": 0,
+        }
+        self.topic = topic
+        self._where = f"{file}: topic.settings.topic: {topic}"
+        self._partition = TopicPartition(topic, 0)
+        self._stopped = threading.Event()
+        self._consumer: Consumer | None = None
+        self._threads: list[threading.Thread] = []
+
+    def open(self, timeout_s: float) -> list[LogRecord]:
+        """Create the topic if there is none, and read all of it. Blocks.
+
+        Returns:
+            Its records, in order.
+
+        Raises:
+            ConfigurationError: We may not use it, or it is not such a topic.
+            SettingsLogError: The cluster does not answer.
+        """
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._ensure(deadline)
+            self._producer = Producer(
+                {
+                    **self._settings,
+                    "enable.idempotence": True,
+                    "linger.ms": 0,
+                    "message.timeout.ms": 10_000,
+                }
+            )
+            return self._read_all(deadline)
+        except KafkaException as error:
+            raise self._error(error.args[0]) from None
+
+    def read(self, timeout_s: float) -> list[LogRecord]:
+        """Read all of the topic, and nothing where there is none; create nothing. Blocks.
+
+        Raises:
+            ConfigurationError: We may not read it.
+            SettingsLogError: The cluster does not answer.
+        """
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._admin = AdminClient(self._settings)
+            if self._partitions(timeout_s) is not None:
+                return self._read_all(deadline)
+            return []
+        except KafkaException as error:
+            raise self._error(error.args[0]) from None
+        finally:
+            if self._consumer is not None:
+                self._consumer.close()
+
+    def follow(self, take: Callable[[LogRecord], None], complain: Callable[[str], None]) -> None:
+        """Hand on what comes from here on; both are called from another thread."""
+        for what, arguments in ((self._follow, (take, complain)), (self._deliver, ())):
+            thread = threading.Thread(
+                target=what, args=arguments, name="topic-settings", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def append(
+        self,
+        records: Sequence[tuple[bytes, bytes | None]],
+        done: Callable[[int, str | None], None],
+    ) -> None:
+        """Write records.
+
+        Args:
+            records: Keys and values; None deletes a key.
+            done: Called once from another thread: with the offset after the last of them, or
+                with what went wrong.
+        """
+        left = len(records)
+        last, failure = 0, None
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            nonlocal left, last, failure
+            left -= 1
+            if error is not None:
+                failure = error.str()
+            else:
+                last = max(last, message.offset() + 1)
+            if not left:
+                done(last, failure)
+
+        for key, value in records:
+            self._producer.produce(self.topic, value, key, 0, on_delivery=delivered)
+
+    def end(self, timeout_s: float) -> int:
+        """Ask for the offset after the last record. Blocks.
+
+        Raises:
+            SettingsLogError: There is no answer.
+        """
+        asked = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+        try:
+            future = self._admin.list_offsets(asked, request_timeout=timeout_s)[self._partition]
+            return int(future.result(timeout_s + 1).offset)
+        except KafkaException as error:
+            raise SettingsLogError(f"{self.topic}: {error.args[0].str()}") from None
+        except TimeoutError:
+            raise SettingsLogError(f"{self.topic}: no answer") from None
+
+    def close(self) -> None:
+        """Stop following. Blocks for a moment."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join(5)
+        if self._consumer is not None:
+            self._producer.flush(2)
+            self._consumer.close()
+
+    def _partitions(self, timeout_s: float) -> Sequence[Any] | None:
+        """Give the topic's partitions; None where it does not exist. Asking creates nothing."""
+        asked = self._admin.describe_topics(
+            TopicCollection([self.topic]), request_timeout=timeout_s
+        )
+        try:
+            return list(asked[self.topic].result(timeout_s + 1).partitions)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise
+
+    def _ensure(self, deadline: float) -> None:
+        """Create the topic where there is none; check it where there is."""
+        admin = self._admin = AdminClient(self._settings)
+        left = max(1.0, deadline - time.monotonic())
+        partitions = self._partitions(left)
+        if partitions is not None:
+            self._check(admin, len(partitions), left)
+            return
+        new = NewTopic(self.topic, 1, -1, config=dict(_TOPIC_CONFIGS))
+        try:
+            admin.create_topics([new], request_timeout=left)[self.topic].result(left + 1)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        until = time.monotonic() + _APPEARS_WITHIN_S
+        while time.monotonic() < until:
+            partitions = self._partitions(left)
+            if partitions and all(one.leader is not None for one in partitions):
+                return
+            time.sleep(0.05)
+        raise SettingsLogError(f"{self._where}: was created and does not appear")
+
+    def _check(self, admin: AdminClient, partitions: int, timeout_s: float) -> None:
+        if partitions != 1:
+            raise ConfigurationError(
+                f"{self._where} has {partitions} partitions; it must have one, because the order "
+                "of its records decides: name another topic"
+            )
+        resource = ConfigResource(ResourceType.TOPIC, self.topic)
+        try:
+            configs = admin.describe_configs([resource], request_timeout=timeout_s)[
+                resource
+            ].result(timeout_s + 1)
+        except KafkaException as error:
+            if error.args[0].code() in _DENIED:
+                return  # whoever made it for us may look at it
+            raise
+        policy = configs["cleanup.policy"].value or ""
+        if "compact" not in policy or "delete" in policy:
+            raise ConfigurationError(
+                f"{self._where} has cleanup.policy={policy}; it must be compact, or settings "
+                "would be lost: alter it, or name another topic"
+            )
+
+    def _read_all(self, deadline: float) -> list[LogRecord]:
+        self._consumer = Consumer(
+            {
+                **self._settings,
+                "group.id": "penstock",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "check.crcs": True,
+            }
+        )
+        self._consumer.assign([TopicPartition(self.topic, 0, 0)])
+        records: list[LogRecord] = []
+        while True:
+            left = deadline - time.monotonic()
+            message = self._consumer.poll(left) if left > 0 else None
+            if message is None:
+                raise SettingsLogError(f"{self._where}: could not be read in time")
+            error = message.error()
+            if error is None:
+                records.append(_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                records.append(LogRecord(message.offset() or 0, ends=True))
+                return records
+            elif not error.retriable() and error.code() in _DENIED:
+                raise KafkaException(error)
+
+    def _follow(self, take: Callable[[LogRecord], None], complain: Callable[[str], None]) -> None:
+        assert self._consumer is not None
+        while not self._stopped.is_set():
+            try:
+                message = self._consumer.poll(_POLL_S)
+            except KafkaException as failure:
+                complain(failure.args[0].str())
+                self._stopped.wait(1)
+                continue
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                take(_record(message))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                take(LogRecord(message.offset() or 0, ends=True))
+            else:
+                complain(error.str())
+                self._stopped.wait(0.2)
+
+    def _deliver(self) -> None:
+        while not self._stopped.is_set():
+            self._producer.poll(_POLL_S)
+
+    def _error(self, error: KafkaError) -> Exception:
+        if error.code() in _DENIED:
+            return ConfigurationError(
+                f"{self._where}: {error.str()}; the principal of upstream.* needs Describe, Read "
+                "and Write on it, and Create where it is not there; or leave the value empty to "
+                "do without settings of topics"
+            )
+        return SettingsLogError(f"{self._where}: {error.str()}")
+
+
+def _record(message: Any) -> LogRecord:
+    return LogRecord(message.offset() + 1, message.key(), message.value(), message.timestamp()[1])

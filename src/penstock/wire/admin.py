@@ -1,0 +1,160 @@
+"""Requests that are read as a whole, changed, and answered in the client's own version.
+
+For the APIs of topics and configs, which are small and rare: the protocol library reads and
+writes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import INT16, INT32, skip_tags
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_CORRELATION_AT: Final = 8
+_CLIENT_ID_AT: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that has been read.
+
+    Attributes:
+        frame: As it came, length included.
+        api_key: Its API.
+        version: Its version.
+        correlation_id: The client's number for it.
+        client_id: What the client calls itself, or None.
+        body: The library's entity.
+    """
+
+    frame: bytes
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: Any
+    _body_at: int
+
+    def changed(self, body: Any) -> bytes:
+        """Write it with another body of the same version; give the frame."""
+        return _framed(self.frame[4 : self._body_at], body)
+
+    def answer(self, body: Any) -> bytes:
+        """Write a response to it; give the frame."""
+        tags = b"\x00" if body.__header_schema__.__flexible__ else b""
+        return _framed(INT32.pack(self.correlation_id) + tags, body)
+
+    def read_answer(self, frame: bytes) -> Any:
+        """Read the body of a response to it.
+
+        Raises:
+            WireError: It is none.
+        """
+        return read_body(frame, self.answer_type)
+
+    @property
+    def types(self) -> ModuleType:
+        """The library's module of the request's types."""
+        return _module(type(self.body))
+
+    @property
+    def answer_type(self) -> Any:
+        """The library's type of the response."""
+        return load_response_schema(self.api_key, self.version)
+
+    @property
+    def answer_types(self) -> ModuleType:
+        """The library's module of the response's types."""
+        return _module(self.answer_type)
+
+
+def read_request(frame: bytes) -> Request:
+    """Read a request, length included.
+
+    Raises:
+        WireError: It is none that the library knows, or has something behind its end.
+    """
+    try:
+        api_key, version = INT16.unpack_from(frame, 4)[0], INT16.unpack_from(frame, 6)[0]
+        kind = load_request_schema(api_key, version)
+        size = INT16.unpack_from(frame, _CLIENT_ID_AT)[0]
+        position = _CLIENT_ID_AT + INT16.size
+        client_id = frame[position : position + size].decode() if size >= 0 else None
+        position += max(0, size)
+        if kind.__flexible__:
+            position = skip_tags(frame, position)
+        body, used = entity_reader(kind)(frame, position)
+    except Exception as error:
+        raise WireError("a request that cannot be read") from error
+    if position + used != len(frame):
+        raise WireError("a request with something behind its end")
+    correlation_id = INT32.unpack_from(frame, _CORRELATION_AT)[0]
+    return Request(frame, api_key, version, correlation_id, client_id, body, position)
+
+
+def read_body(frame: bytes, kind: type[Any]) -> Any:
+    """Read a response, length included, as one of the library's entities.
+
+    Raises:
+        WireError: It is none.
+    """
+    try:
+        flexible = kind.__header_schema__.__flexible__
+        position = skip_tags(frame, 8) if flexible else 8
+        body, _ = entity_reader(kind)(frame, position)
+    except Exception as error:
+        raise WireError(f"a {kind.__name__} that cannot be read") from error
+    return body
+
+
+def as_version(body: Any, kind: type[Any]) -> Any:
+    """Give a body as one of another version of the same type, without what that has not."""
+    of = sys.modules[kind.__module__]
+    fields = {}
+    for field in dataclasses.fields(kind):
+        value = getattr(body, field.name)
+        if isinstance(value, tuple):
+            value = tuple(
+                as_version(one, getattr(of, type(one).__name__))
+                if dataclasses.is_dataclass(one)
+                else one
+                for one in value
+            )
+        fields[field.name] = value
+    return kind(**fields)
+
+
+def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
+    """Give a request with another correlation id."""
+    number = INT32.pack(correlation_id)
+    return frame[:_CORRELATION_AT] + number + frame[_CORRELATION_AT + INT32.size :]
+
+
+def answering(frame: bytes, correlation_id: int) -> bytes:
+    """Give a response with another correlation id."""
+    return frame[:4] + INT32.pack(correlation_id) + frame[8:]
+
+
+def _framed(header: bytes, body: Any) -> bytes:
+    buffer = io.BytesIO()
+    buffer.write(b"\x00\x00\x00\x00")
+    buffer.write(header)
+    entity_writer(type(body))(buffer, body)
+    frame = buffer.getvalue()
+    return INT32.pack(len(frame) - 4) + frame[4:]
+
+
+def _module(kind: type[Any]) -> ModuleType:
+
+    return sys.modules[kind.__module__]
