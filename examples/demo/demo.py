@@ -2,7 +2,8 @@
 
 Starts a Kafka and the gateway in front of it, produces orders through the gateway with
 confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. Then
-the second door, on Spark: see history.py.
+what may be done to topics, with Kafka's own tools: see topics.py. Then the second door, on Spark:
+see history.py.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import history
 import structlog
+import topics
 import uvloop
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -37,6 +39,8 @@ record.validator.classes=key_required.KeyRequired
 record.validation.policy.class.name=json_schema.JsonSchema
 topics.orders*.record.validation.policy=order.schema.json
 json.schema.folder={here}
+create.topic.policy.class.name=penstock.policies.TopicRules
+topic.rules.partitions.max=12
 """
 say = Console(highlight=False, width=100).print
 
@@ -134,6 +138,34 @@ def stored(bootstrap: str) -> list[tuple[bytes | None, bytes, tuple[tuple[str, b
     return found
 
 
+def show(
+    orders: list[Order],
+    acknowledged: list[Order],
+    refused: list[Order],
+    found: list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]],
+    reasons: Counter[tuple[str, str]],
+) -> dict[str, bool]:
+    """Show what was refused; give what was proved."""
+    table = Table("refused", "policy", "reason", title="\nWhat was refused, and why")
+    for (policy, reason), count in sorted(reasons.items(), key=lambda item: -item[1]):
+        table.add_row(str(count), policy, reason)
+    say(table)
+    made = Counter(order.bad for order in orders if order.bad)
+    say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())), "\n")
+
+    good = Counter((o.key, o.value, tuple(o.headers)) for o in orders if not o.bad)
+    return {
+        "every good order was acknowledged": Counter(
+            (o.key, o.value, tuple(o.headers)) for o in acknowledged
+        )
+        == good,
+        "every bad order was refused": sorted(o.value for o in refused)
+        == sorted(o.value for o in orders if o.bad),
+        "the broker has the good orders, byte for byte, each once, and nothing else": Counter(found)
+        == good,
+    }
+
+
 async def run(kafka: str, folder: Path) -> bool:
     """Run the demo in front of a Kafka; tell whether it proved what it should."""
     file = folder / "penstock.properties"
@@ -157,30 +189,13 @@ async def run(kafka: str, folder: Path) -> bool:
         say(f"producing {len(orders)} orders through the gateway, some of them bad:")
         acknowledged, refused = await asyncio.to_thread(produce, str(address), orders, reasons)
         found = await asyncio.to_thread(stored, kafka)
+        checks = show(orders, acknowledged, refused, found, reasons)
+        say(f"\n{len(found)} records stored, {len(refused)} refused.")
+        checks |= await asyncio.to_thread(topics.run, str(address))
     finally:
         await gateway.stop()
-
-    table = Table("refused", "policy", "reason", title="\nWhat was refused, and why")
-    for (policy, reason), count in sorted(reasons.items(), key=lambda item: -item[1]):
-        table.add_row(str(count), policy, reason)
-    say(table)
-    made = Counter(order.bad for order in orders if order.bad)
-    say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())), "\n")
-
-    good = Counter((o.key, o.value, tuple(o.headers)) for o in orders if not o.bad)
-    checks = {
-        "every good order was acknowledged": Counter(
-            (o.key, o.value, tuple(o.headers)) for o in acknowledged
-        )
-        == good,
-        "every bad order was refused": sorted(o.value for o in refused)
-        == sorted(o.value for o in orders if o.bad),
-        "the broker has the good orders, byte for byte, each once, and nothing else": Counter(found)
-        == good,
-    }
     for what, holds in checks.items():
         say("[green]yes[/]" if holds else "[red]NO [/]", what)
-    say(f"\n{len(found)} records stored, {len(refused)} refused.")
     return all(checks.values())
 
 

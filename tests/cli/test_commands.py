@@ -44,6 +44,7 @@ def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
 
     assert done.stdout == (
         f"configuration {file}\n"
+        "settings of topics are kept in __penstock_topic_settings\n"
         "topics orders-eu\n"
         "  1. batch   policies.Batch\n"
         "  2. record  policies.One\n"

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from penstock.configuration import ConfigurationError
-from penstock.spark import apply, close_policies, judge
+from penstock.spark import apply, close_policies, judge, load_plan
 from tests.spark.conftest import NO_BAD
 
 ACCEPTED = ("accepted", None, 0, None)
@@ -125,6 +125,29 @@ class Tell(RecordsPolicy):
         == ["0: [b'0', b'1', b'2'] 1700000000000"] * 3 + ["0: [b'3', b'4'] 1700000003000"] * 2
     )
     assert told[5].startswith("1: [b'5', b'6', b'7']")
+
+
+def test_what_is_set_on_a_topic_wins_over_the_file(rows, configured):
+    policies = """
+from penstock.policy import *
+class Whole(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        raise PolicyViolationException(f"no records of {topic} at {[r.timestamp for r in records]}")
+"""
+    properties = {"records.policy.class.names.allowed": "policies.Whole"}
+    file = configured(properties, policies)
+    (module,) = (path.stem for path in file.parent.glob("*.py"))
+    own = {"records.policy.class.name": f"{module}.Whole", "records.policy.enabled": "true"}
+    other = {**own, "records.policy.class.name": "os.Whole"}
+    df = rows(
+        {"value": b"", "topic": "a"}, {"value": b"", "topic": "b"}, {"value": b"", "topic": "c"}
+    )
+    judged = judge(df, load_plan(file, topic_settings={"a": own, "b": other}))
+    found = [(o, c, m) for o, _, c, m in verdicts(judged)]
+    assert found[0][:2] == ("refused", 44)
+    assert found[0][2].startswith("no records of a at [")
+    assert found[1][:2] == ("failed", -1), "a class that may not be named judges nothing"
+    assert found[2][0] == "accepted"
 
 
 def test_interceptors_run_first_and_drop_replace_or_fail(rows, plan):

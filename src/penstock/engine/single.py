@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
-from penstock.engine.plan import TopicPlan
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, TopicPlan
 from penstock.engine.policies import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, Policies
 from penstock.engine.views import Decoded
 from penstock.policy import (
@@ -20,11 +21,12 @@ from penstock.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
     from penstock.engine.chain import Decided
+    from penstock.engine.topics import Alteration, Asking, Creation
     from penstock.engine.verdict import Verdict
     from penstock.engine.views import DecodedRecord
 
@@ -46,18 +48,8 @@ def judge_by(
         The verdict about the batch; what became of each record where it is an interceptor.
     """
     key = _key_of(policy)
-    cls = policy if isinstance(policy, type) else type(policy)
-    name = f"{cls.__module__}.{cls.__name__}"
-    configuration = replace(
-        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}),
-        properties=MappingProxyType(dict(properties)),
-    )
-    policies = Policies(
-        configuration,
-        {key: (name,)},
-        given={name: policy if isinstance(policy, type) else lambda: policy},
-    )
-    try:
+    name = _name_of(policy)
+    with _alone(policy, key, properties, file) as policies:
         plan = TopicPlan(
             topic=topic,
             records_policy=name if key == RECORDS else None,
@@ -68,8 +60,49 @@ def judge_by(
         if key == INTERCEPTORS:
             return Chain(plan, policies).decide(partition, topic_id, Decoded(records))
         return Chain(plan, policies).judge(partition, topic_id, Decoded(records))
+
+
+def judge_creation_by(
+    policy: Any, asked: Creation, asking: Asking, *, properties: Mapping[str, str], file: Path
+) -> Verdict:
+    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge_topic`."""
+    with _alone(policy, CREATE_TOPIC, properties, file) as policies:
+        assert policies.create_topic is not None
+        return policies.create_topic.creation(asked, asking)
+
+
+def judge_alteration_by(
+    policy: Any, asked: Alteration, asking: Asking, *, properties: Mapping[str, str], file: Path
+) -> Verdict:
+    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge_configs`."""
+    with _alone(policy, ALTER_CONFIG, properties, file) as policies:
+        assert policies.alter_config is not None
+        return policies.alter_config.alteration(asked, asking)
+
+
+@contextmanager
+def _alone(policy: Any, key: str, properties: Mapping[str, str], file: Path) -> Iterator[Policies]:
+    """Make and configure one policy, given as a class or an instance; close it in the end."""
+    cls = policy if isinstance(policy, type) else type(policy)
+    name = _name_of(policy)
+    configuration = replace(
+        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}),
+        properties=MappingProxyType(dict(properties)),
+    )
+    policies = Policies(
+        configuration,
+        {key: (name,)},
+        given={name: cls if isinstance(policy, type) else lambda: policy},
+    )
+    try:
+        yield policies
     finally:
         policies.close()
+
+
+def _name_of(policy: Any) -> str:
+    cls = policy if isinstance(policy, type) else type(policy)
+    return f"{cls.__module__}.{cls.__name__}"
 
 
 def _key_of(policy: Any) -> str:

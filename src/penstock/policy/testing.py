@@ -3,29 +3,34 @@
 ::
 
     from penstock.policy import Record
-    from penstock.policy.testing import judge
+    from penstock.policy.testing import judge, judge_topic
 
     def test_orders_need_a_key():
         [good, bad] = judge(KeyRequired, [Record(0, b"k", b"v"), {"value": b"v"}])
         assert good.outcome == "accepted"
         assert bad.message == "a key is required"
+
+    def test_topics_are_small():
+        assert judge_topic(Sizes, "orders", num_partitions=50).code == 44
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.policy.records import Header, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.chain import Decided
     from penstock.engine.verdict import Verdict as _BatchVerdict
 
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
 """The topic id that policies see here unless another is given."""
 
@@ -103,6 +108,84 @@ def judge(
     if isinstance(verdict, tuple):
         return _each(verdict, len(views))
     return _spread(verdict, len(views))
+
+
+def judge_topic(
+    policy: Any,
+    topic: str,
+    *,
+    num_partitions: int | None = 1,
+    replication_factor: int | None = 1,
+    replicas_assignments: Mapping[int, Sequence[int]] | None = None,
+    topic_configs: Mapping[str, str] = _NOTHING,
+    configs: Mapping[str, str] = _NOTHING,
+    principal: str | None = None,
+    client_id: str | None = None,
+    topics: Mapping[str, tuple[int, int]] = _NOTHING,
+) -> Verdict:
+    """Ask a policy of KIP-108 whether a topic may be created, as the gateway would.
+
+    The policy is made (if a class is given), configured, asked and closed as in a worker.
+
+    Args:
+        policy: A class or an instance of `CreateTopicPolicy`, with context or without.
+        topic: The topic's name.
+        num_partitions: How many partitions; not used with `replicas_assignments`.
+        replication_factor: How many replicas; not used with `replicas_assignments`.
+        replicas_assignments: Broker ids by partition.
+        topic_configs: The configs in the request.
+        configs: What `configure()` receives.
+        principal: Who asks, for a policy with context.
+        client_id: What the client calls itself, for a policy with context.
+        topics: Partitions and replicas of the topics there are, for a policy with context.
+
+    Raises:
+        ConfigurationError: It cannot be made or configured.
+    """
+    from penstock.engine.single import judge_creation_by  # noqa: PLC0415
+    from penstock.engine.topics import Asking, Creation  # noqa: PLC0415
+
+    if replicas_assignments is not None:
+        num_partitions = replication_factor = None
+    asked = Creation(topic, num_partitions, replication_factor, replicas_assignments, topic_configs)
+    asking = Asking(principal, client_id, topics)
+    verdict = judge_creation_by(policy, asked, asking, properties=configs, file=Path("configs"))
+    return Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+
+
+def judge_configs(
+    policy: Any,
+    altered: Mapping[str, str | None],
+    *,
+    resource_type: str = "TOPIC",
+    resource_name: str = "test",
+    configs: Mapping[str, str] = _NOTHING,
+    principal: str | None = None,
+    client_id: str | None = None,
+    topics: Mapping[str, tuple[int, int]] = _NOTHING,
+) -> Verdict:
+    """Ask a policy of KIP-133 whether configs may be altered, as the gateway would.
+
+    Args:
+        policy: A class or an instance of `AlterConfigPolicy`, with context or without.
+        altered: The values that the altered configs will have; None where one is deleted.
+        resource_type: `TOPIC`, `BROKER`, `GROUP` or `CLIENT_METRICS`.
+        resource_name: The topic's name, the broker's id, ...
+        configs: What `configure()` receives.
+        principal: Who asks, for a policy with context.
+        client_id: What the client calls itself, for a policy with context.
+        topics: Partitions and replicas of the topics there are, for a policy with context.
+
+    Raises:
+        ConfigurationError: It cannot be made or configured.
+    """
+    from penstock.engine.single import judge_alteration_by  # noqa: PLC0415
+    from penstock.engine.topics import Alteration, Asking  # noqa: PLC0415
+
+    asked = Alteration(resource_type, resource_name, altered)
+    asking = Asking(principal, client_id, topics)
+    verdict = judge_alteration_by(policy, asked, asking, properties=configs, file=Path("configs"))
+    return Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
 
 
 def _record(given: Any) -> Record:

@@ -1,0 +1,178 @@
+"""Commands about topics: audit --topics, check, explain, and the file read again on SIGHUP."""
+
+import signal
+import subprocess
+import uuid
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.gateways import PENSTOCK, write_configuration
+
+POLICIES = """
+from penstock.policy import *
+class Small(CreateTopicPolicy):
+    def validate(self, request):
+        if request.topic.startswith("audited-") and request.num_partitions > 3:
+            raise PolicyViolationException(f"{request.num_partitions} are more than 3")
+        if request.topic.startswith("audited-odd-"):
+            raise ValueError("secret")
+class Short(AlterConfigPolicy):
+    def validate(self, request):
+        if int(request.configs.get("retention.ms", 0)) > 1000000000:
+            raise PolicyViolationException("too long")
+class Curly(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(not record.value.startswith(b"{") for record in records):
+            raise PolicyViolationException("not curly")
+"""
+BOTH = {
+    "create.topic.policy.class.name": "policies.Small",
+    "alter.config.policy.class.name": "policies.Short",
+    "topic.settings.topic": "",
+}
+
+
+def run(*arguments):
+    return subprocess.run(
+        [*PENSTOCK, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_audit_of_topics_lists_what_would_be_refused(kafka, topic, admin, tmp_path):
+    large = topic("audited-large", 4)
+    long = topic("audited-long", 1, **{"retention.ms": "2000000000"})
+    odd = topic("audited-odd", 1)
+    fine = topic("audited-fine", 3)
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, BOTH, POLICIES)
+
+    done = run("audit", "--topics", file)
+
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert "topics judged" in lines[0]
+    assert f"  {large}  policies.Small  44  4 are more than 3" in lines
+    assert f"  {long}  policies.Short  44  too long" in lines
+    assert any(line.startswith(f"  {odd}  policies.Small  -1  ValueError at ") for line in lines)
+    assert "secret" not in done.stdout
+    assert not any(fine in line or "__consumer_offsets" in line for line in lines)
+    for done in admin.delete_topics([large, long, odd]).values():
+        done.result(30)
+
+
+def test_audit_of_topics_ends_with_0_where_all_is_well(kafka, tmp_path):
+    rules = {
+        "create.topic.policy.class.name": "penstock.policies.TopicRules",
+        "topic.rules.partitions.max": "1000",
+    }
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, rules)
+    done = run("audit", "--topics", file)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 refused, 0 failed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("properties", "more", "code", "text"),
+    [
+        ({}, (), 2, "--topics needs create.topic.policy.class.name"),
+        (BOTH, ("--topic", "t"), 2, "--topics judges all topics"),
+        (BOTH, ("--bootstrap-server", "127.0.0.1:1"), 3, "127.0.0.1:1"),
+        ({"create.topic.policy.class.name": "policies.Nobody"}, (), 2, "no class Nobody"),
+        (
+            {
+                "create.topic.policy.class.name": "penstock.policies.TopicRules",
+                "topic.rules.partition.max": "3",
+            },
+            (),
+            2,
+            "topic.rules.partitions.max",
+        ),
+    ],
+)
+def test_wrong_use_is_told(kafka, tmp_path, properties, more, code, text):
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, POLICIES)
+    done = run("audit", "--topics", file, *more)
+    assert done.returncode == code
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_check_loads_and_shows_policies_of_topics(kafka, tmp_path):
+    properties = {**BOTH, "records.policy.class.names.allowed": "policies.*"}
+    del properties["topic.settings.topic"]
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, POLICIES)
+    done = run("check", file)
+    assert done.returncode == 0, done.stderr
+    assert "create.topic.policy.class.name policies.Small" in done.stdout
+    assert "alter.config.policy.class.name policies.Short" in done.stdout
+    assert "__penstock_topic_settings" in done.stdout
+    assert "topics may name policies.*" in done.stdout
+
+    broken = POLICIES.replace("class Short(", "class Long(")
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 9192, properties, broken)
+    done = run("check", file)
+    assert done.returncode == 2
+    assert "alter.config.policy.class.name: policies.Short" in done.stderr
+
+
+def refusal(of):
+    with pytest.raises(KafkaException) as caught:
+        of.result(30)
+    return caught.value.args[0].code(), caught.value.args[0].str()
+
+
+def test_the_file_is_read_again_on_sighup_as_a_whole_or_not_at_all(gateway, topic):
+    running = gateway({**BOTH, "record.validator.classes": ""}, POLICIES)
+    admin = AdminClient({"bootstrap.servers": running.address})
+    folder, name = running.file.parent, f"audited-{uuid.uuid4().hex[:8]}"
+    workers = set(running.workers())
+
+    def create():
+        return admin.create_topics([NewTopic(name, 4)])[name]
+
+    assert refusal(create()) == (44, "4 are more than 3")
+
+    (folder / "policies.py").write_text(POLICIES.replace("than 3", "than three"))
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+    assert refusal(create()) == (44, "4 are more than three")
+
+    with running.file.open("a") as file:
+        file.write("record.validator.classes=policies.Missing\nadvertised.host=elsewhere\n")
+    (folder / "policies.py").write_text(POLICIES.replace("than 3", "than others"))
+    running.process.send_signal(signal.SIGHUP)
+    (failed,) = running.wait_for("not reloaded, the old policies stay in force")
+    assert "policies.Missing" in failed["reason"]
+    assert refusal(create()) == (44, "4 are more than three")
+
+    text = running.file.read_text().replace("policies.Missing", "")
+    running.file.write_text(text.replace("policies.Small", "policies.Large"))
+    (folder / "policies.py").write_text(POLICIES.replace("Small", "Large").replace("> 3", "> 9"))
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded", count=2)
+    create().result(30)
+    (restart,) = running.wait_for("these keys have changed and take effect at a restart")
+    assert restart["keys"] == ["advertised.host"]
+    assert workers.isdisjoint(running.workers()), "a process of the first policies still runs"
+
+
+def test_explain_judges_by_what_is_set_on_the_topic(gateway, topic, admin, kafka):
+    settings = f"settings-{uuid.uuid4().hex[:8]}"
+    running = gateway(
+        {"records.policy.class.names.allowed": "policies.*", "topic.settings.topic": settings},
+        POLICIES,
+    )
+    name = f"explained-{uuid.uuid4().hex[:8]}"
+    own = {"records.policy.class.name": "policies.Curly", "records.policy.enabled": "true"}
+    through = AdminClient({"bootstrap.servers": running.address})
+    through.create_topics([NewTopic(name, 1, config=own)])[name].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(name, b"round", partition=0)
+    assert producer.flush(20) == 0
+
+    done = run("explain", running.file, "--topic", name, "--offset", "0:0")
+
+    assert done.returncode == 1, done.stderr
+    assert "policies.Curly: refused with 44: not curly" in done.stdout
