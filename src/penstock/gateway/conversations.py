@@ -9,6 +9,7 @@ from penstock.gateway.handlers.alter_configs import alter_configs
 from penstock.gateway.handlers.coordinators import find_coordinator
 from penstock.gateway.handlers.create_partitions import create_partitions
 from penstock.gateway.handlers.create_topics import create_topics
+from penstock.gateway.handlers.delete_records import delete_records
 from penstock.gateway.handlers.delete_topics import delete_topics
 from penstock.gateway.handlers.describe_configs import describe_configs
 from penstock.gateway.handlers.metadata import metadata
@@ -30,11 +31,13 @@ def handlers(policies: Policies, *, keeps_settings: bool) -> dict[int, Handler]:
         chosen[routing.INCREMENTAL_ALTER_CONFIGS] = alter_configs
     if keeps_settings:
         chosen[routing.DESCRIBE_CONFIGS] = describe_configs
+        chosen[routing.DELETE_RECORDS] = delete_records
+    if keeps_settings or topics.wants_context:
         chosen[routing.DELETE_TOPICS] = delete_topics
     if topics.create_topic is not None:
         chosen[routing.METADATA] = metadata
         chosen[routing.FIND_COORDINATOR] = find_coordinator
         chosen[routing.STREAMS_GROUP_HEARTBEAT] = streams_group_heartbeat
-        if policies.judges_partitions:
-            chosen[routing.CREATE_PARTITIONS] = create_partitions
+    if keeps_settings or (topics.create_topic is not None and policies.judges_partitions):
+        chosen[routing.CREATE_PARTITIONS] = create_partitions
     return chosen

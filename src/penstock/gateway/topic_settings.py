@@ -194,7 +194,14 @@ class TopicSettings:
             SettingsLogError: They could not be kept.
         """
         value = Entry(topic, settings, self._gateway).encode() if settings else None
-        await self._append([(of_topic(topic_id).encode(), value)])
+        # The topic is there: whatever a creation has left behind is superseded, too.
+        over = self.index.creations(lambda entry: entry.topic == topic)
+        await self._append(
+            [
+                (of_topic(topic_id).encode(), value),
+                *((of_creation(one).encode(), None) for one in over),
+            ]
+        )
 
     async def forget(self, topic_ids: Iterable[UUID]) -> None:
         """Delete the settings of topics that are gone.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from penstock.wire import admin, topics
-from penstock.wire.errors import NONE, WireError
+from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -96,12 +96,22 @@ class Conversation:
         return topics.response(await self.ask(write))
 
     async def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
-        """Ask the cluster for topics' ids; those that it does not tell are missing."""
-        return {
-            topic.name: topic.topic_id
-            for topic in await self.find_topics(names)
-            if topic.name is not None and topic.code == NONE
-        }
+        """Ask the cluster for topics' ids; those that it does not tell are missing.
+
+        Whoever may alter or describe a topic's configs need not be allowed to describe the
+        topic: then the gateway's own principal asks.
+        """
+        ids: dict[str, UUID] = {}
+        denied = []
+        for topic in await self.find_topics(names):
+            if topic.name is not None and topic.code == NONE:
+                ids[topic.name] = topic.topic_id
+            elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:
+                denied.append(topic.name)
+        if denied:
+            told = await asyncio.to_thread(self.host.view.ids, denied)
+            ids |= {name: topic_id for name, topic_id in told.items() if topic_id is not None}
+        return ids
 
     async def finish(self, coroutine: Coroutine[object, object, None]) -> None:
         """Do something to its end, also if the client's connection or the broker's is lost."""

@@ -1,6 +1,7 @@
 """CreatePartitions (API key 37), versions 0 to 3: more partitions than a new topic might have.
 
-Behaviour, where a `CreateTopicPolicy` is set and asked about partitions: the cluster is first
+Behaviour: the topic of settings keeps its one partition (44). Where a `CreateTopicPolicy` is set
+and asked about partitions: the cluster is first
 asked whether it would add them (validate-only, over the client's connection), then the policy
 is asked about the topic as if it were created now: with the new count, the replicas it has, and
 the configs that were set on it. A topic that is refused takes no other with it.
@@ -19,10 +20,10 @@ from kio.static.primitive import i8
 
 from penstock.engine.topics import Creation
 from penstock.gateway.handlers.alter_configs import TOPIC
-from penstock.gateway.handlers.topic_judgement import Judgement
+from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
 from penstock.topics import settings as topic_settings
 from penstock.topics.index import UnreadableSettingsError
-from penstock.wire.errors import NONE
+from penstock.wire.errors import NONE, POLICY_VIOLATION
 from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
 
 async def create_partitions(talk: Conversation) -> bytes:
     """Answer one request."""
-    body = talk.request.body
+    body, settings, policies = talk.request.body, talk.host.settings, talk.host.policies
+    judged = policies.topics.create_topic is not None and policies.judges_partitions
+    named = settings is not None and any(topic.name == settings.topic for topic in body.topics)
+    if not (judged or named):
+        return await talk.forward()
     probe = await talk.forward_changed(replace(body, validate_only=True))
     results = {one.name: one for one in probe.results}
     sound = [topic for topic in body.topics
@@ -44,10 +49,18 @@ async def create_partitions(talk: Conversation) -> bytes:
     judgement = Judgement(talk)
     accepted = []
     for topic in sound:
-        asked = Creation(
-            topic.name, topic.count, replicas.get(topic.name, 0), None, configs.get(topic.name, {})
-        )
-        refusal = await judgement.creation(asked)
+        refusal: Refusal | None = None
+        if settings is not None and topic.name == settings.topic:
+            refusal = Refusal(POLICY_VIOLATION, "This topic keeps the settings of topics")
+        elif judged:
+            asked = Creation(
+                topic.name,
+                topic.count,
+                replicas.get(topic.name, 0),
+                None,
+                configs.get(topic.name, {}),
+            )
+            refusal = await judgement.creation(asked)
         if refusal is None:
             accepted.append(topic)
             continue
@@ -57,7 +70,10 @@ async def create_partitions(talk: Conversation) -> bytes:
             error_message=refusal.message,
         )
     throttle_time = probe.throttle_time
-    if accepted and not body.validate_only:
+    if body.validate_only:
+        for topic in accepted:
+            talk.host.view.disallow(topic.name)
+    elif accepted:
         if len(accepted) == len(body.topics):
             return await talk.forward()
         done = await talk.forward_changed(replace(body, topics=tuple(accepted)))

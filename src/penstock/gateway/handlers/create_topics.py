@@ -108,6 +108,8 @@ class _Creating:
             topic for topic in self._asked if self._results[topic.given.name].error_code == NONE
         ]
         if not accepted or body.validate_only:
+            for topic in accepted:
+                self._talk.host.view.disallow(topic.given.name)
             return self._answer(told.throttle_time)
         if len(accepted) == len(self._asked) and not any(topic.own for topic in accepted):
             return await self._forward()

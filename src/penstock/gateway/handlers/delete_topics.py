@@ -35,7 +35,11 @@ async def delete_topics(talk: Conversation) -> bytes:
     """Answer one request."""
     settings, body = talk.host.settings, talk.request.body
     if settings is None:
-        return await talk.forward()
+        frame = await talk.forward()
+        for one in talk.request.read_answer(frame).responses:
+            if one.error_code == NONE and one.name is not None:
+                talk.host.topic_deleted(one.name)
+        return frame
     if talk.request.version >= _IDS_FROM:
         named = {topic.name for topic in body.topics if topic.name is not None}
         own_id = await _id_of_settings_topic(talk, body)

@@ -52,14 +52,14 @@ async def metadata(talk: Conversation) -> bytes:
     creates = talk.request.version < _CHOICE_FROM or body.allow_auto_topic_creation
     if not creates or not body.topics:
         return await talk.forward()
-    told = await _without_creation(talk)
+    frame, told = await _without_creation(talk)
     unknown = [
         topic.name
         for topic in told.topics
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
     ]
     if not unknown or not await talk.host.view.creates_topics():
-        return talk.request.answer(told)
+        return frame
     refusals = {name: await _refusal(talk, name) for name in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
     if allowed:
@@ -73,17 +73,18 @@ async def metadata(talk: Conversation) -> bytes:
     return talk.request.answer(replace(told, topics=topics))
 
 
-async def _without_creation(talk: Conversation) -> Any:
-    """Ask what the client asks, so that nothing is created."""
-    body, version = talk.request.body, talk.request.version
-    if version >= _CHOICE_FROM:
-        return await talk.forward_changed(replace(body, allow_auto_topic_creation=False))
-    frame = await _ask(talk, [topic.name for topic in body.topics], creating=False)
-    replaced = b"".join(
-        replace_addresses(frame, talk.request.api_key, 12, talk.host.addresses.learn_for_clients)
-    )
-    told = read_body(replaced, MetadataResponse)
-    return as_version(told, talk.request.answer_type)
+async def _without_creation(talk: Conversation) -> tuple[bytes, Any]:
+    """Ask what the client asks, so that nothing is created; give the response and its body."""
+    request = talk.request
+    if request.version >= _CHOICE_FROM:
+        asked = request.changed(replace(request.body, allow_auto_topic_creation=False))
+        frame = await talk.forward(asked)
+        return frame, request.read_answer(frame)
+    frame = await _ask(talk, [topic.name for topic in request.body.topics], creating=False)
+    learn = talk.host.addresses.learn_for_clients
+    replaced = b"".join(replace_addresses(frame, request.api_key, 12, learn))
+    told = as_version(read_body(replaced, MetadataResponse), request.answer_type)
+    return request.answer(told), told
 
 
 async def _ask(talk: Conversation, names: Sequence[str], *, creating: bool) -> bytes:
