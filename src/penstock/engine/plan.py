@@ -201,7 +201,7 @@ class Plan:
         if topic in INTERNAL_TOPICS:
             return None
         enabled = settings.get("records.policy.enabled", "false").strip().lower() == "true"
-        batch = settings.get(_RECORDS) if enabled else None
+        batch = settings.get(_RECORDS, "").strip() or None if enabled else None
         setting = settings.get(_VALIDATION)
         plan = TopicPlan(
             topic=topic,

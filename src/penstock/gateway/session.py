@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.gateway.handlers.conversation import ConversationExchange
-from penstock.gateway.handlers.end_txn import EndTxnExchange
+from penstock.gateway.handlers.end_txn import end_txn
 from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange
 from penstock.gateway.routing import (
     API_VERSIONS,
@@ -138,7 +138,7 @@ class Exchange:
         return True
 
 
-Held = ProduceExchange | EndTxnExchange | ConversationExchange
+Held = ProduceExchange | ConversationExchange
 """Requests that are held until it is decided what becomes of them."""
 
 
@@ -279,8 +279,6 @@ class Session:
         self._arriving = exchange
         if api_key == PRODUCE:
             return self._produce_head(exchange)
-        if api_key == END_TXN and version == transactions.VERSION and self.host.transactions:
-            return True
         if api_key == API_VERSIONS:
             exchange.transform = lambda frame: api_versions.narrow(frame, version, RANGES)
         elif may_hold_addresses(api_key, version):
@@ -291,6 +289,8 @@ class Session:
         elif api_key == SASL_AUTHENTICATE:
             exchange.transform = lambda frame: self._authenticated(frame, version)
         exchange.handler = self.host.conversation(api_key)
+        if api_key == END_TXN and version == transactions.VERSION and self.host.transactions:
+            exchange.handler = end_txn
         if exchange.handler is not None or api_key in _SASL:
             return True
         self._enqueue(exchange)
@@ -338,8 +338,6 @@ class Session:
         exchange: Held
         if arriving.handler is not None:
             exchange = ConversationExchange(frame, arriving, arriving.handler)
-        elif arriving.api_key == END_TXN:
-            exchange = EndTxnExchange(frame, self.host.transactions, arriving)
         else:
             exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
         self._waiting_bytes += len(frame)

@@ -14,7 +14,6 @@ What holds is `penstock.topics.index`, kept current by `penstock.topics.log`. Pr
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 import uuid
 from functools import partial
@@ -24,6 +23,7 @@ import structlog
 
 from penstock.topics.index import (
     Entry,
+    Place,
     SettingsIndex,
     UnreadableSettingsError,
     of_creation,
@@ -73,7 +73,7 @@ class TopicSettings:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reading: asyncio.Task[None] | None = None
         self._complained = 0.0
-        self._mine: set[UUID] = set()
+        self._mine: dict[UUID, Entry] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def start(self, timeout_s: float) -> None:
@@ -187,31 +187,70 @@ class TopicSettings:
             self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
         return self._locks.setdefault(topic, asyncio.Lock())
 
-    async def put(self, topic: str, topic_id: UUID, settings: Mapping[str, str]) -> None:
+    def open_creations(self, topic: str) -> list[UUID]:
+        """Give the creations of a topic that are open now; for `put`."""
+        return list(self.index.creations(lambda entry: entry.topic == topic))
+
+    async def put(
+        self,
+        topic: str,
+        topic_id: UUID,
+        settings: Mapping[str, str],
+        *,
+        over: Iterable[UUID] = (),
+    ) -> None:
         """Keep a topic's settings; return when they hold here.
+
+        Args:
+            topic: Its name.
+            topic_id: Its id.
+            settings: All of its topic level keys.
+            over: Creations of the topic that were open before it was known to exist: they
+                made it, or came to nothing.
 
         Raises:
             SettingsLogError: They could not be kept.
         """
         value = Entry(topic, settings, self._gateway).encode() if settings else None
-        # The topic is there: whatever a creation has left behind is superseded, too.
-        over = self.index.creations(lambda entry: entry.topic == topic)
+        ended = {*over, *self.index.superseded(topic_id)}
         await self._append(
             [
                 (of_topic(topic_id).encode(), value),
-                *((of_creation(one).encode(), None) for one in over),
+                *((of_creation(one).encode(), None) for one in ended),
             ]
         )
 
-    async def forget(self, topic_ids: Iterable[UUID]) -> None:
+    async def forget(self, topic_ids: Iterable[UUID], *, over: Iterable[UUID] = ()) -> None:
         """Delete the settings of topics that are gone.
+
+        Args:
+            topic_ids: Their ids.
+            over: Creations of these topics that were open before they were deleted.
 
         Raises:
             SettingsLogError: They could not be deleted.
         """
-        records = [(of_topic(one).encode(), None) for one in topic_ids if self.index.knows(one)]
-        if records:
-            await self._append(records)
+        places: list[Place] = [of_creation(one) for one in over if one not in self._mine]
+        for topic_id in topic_ids:
+            if self.index.knows(topic_id):
+                over = self.index.superseded(topic_id)
+                places += [*map(of_creation, over), of_topic(topic_id)]
+        if places:
+            await self._append([(place.encode(), None) for place in places])
+
+    async def prepare(self, topic: str, settings: Mapping[str, str]) -> UUID | None:
+        """Make ready for the creation of a topic; give the creation's id, if it needs one.
+
+        It does where there are settings, and where another creation of the topic is open: its
+        settings are not to be those of a topic that is made now without any.
+
+        Raises:
+            SettingsLogError: It is not ready: do not create the topic.
+        """
+        await self._settle_abandoned(topic)
+        if not settings and not self.open_creations(topic):
+            return None
+        return await self.begin(topic, settings)
 
     async def begin(self, topic: str, settings: Mapping[str, str]) -> UUID:
         """Keep the settings of a topic that is about to be created; give the creation's id.
@@ -220,12 +259,11 @@ class TopicSettings:
             SettingsLogError: They could not be kept: do not create the topic.
         """
         creation = uuid.uuid4()
-        self._mine.add(creation)
-        entry = Entry(topic, settings, self._gateway)
+        entry = self._mine[creation] = Entry(topic, settings, self._gateway)
         try:
             await self._append([(of_creation(creation).encode(), entry.encode())])
         except BaseException:
-            self._mine.discard(creation)
+            del self._mine[creation]
             raise
         return creation
 
@@ -235,11 +273,14 @@ class TopicSettings:
         Raises:
             SettingsLogError: Not now; they hold all the same, and it is tried again later.
         """
-        found = self.index.creation(creation)
-        if found is not None and found.settings:
+        # Others may have taken ours for abandoned: we know what it was.
+        found = self._mine.get(creation) or self.index.creation(creation)
+        if found is not None:
+            # Also where there are none: then those of other creations do not hold.
             value = Entry(found.topic, found.settings, self._gateway).encode()
             await self._append([(of_topic(topic_id).encode(), value)])
-        await self.withdraw(creation)
+        for one in {creation, *self.index.superseded(topic_id)}:
+            await self.withdraw(one)
 
     async def withdraw(self, creation: UUID) -> None:
         """Delete the settings of a creation that came to nothing.
@@ -248,36 +289,31 @@ class TopicSettings:
             SettingsLogError: Not now; it is tried again later.
         """
         await self._append([(of_creation(creation).encode(), None)])
-        self._mine.discard(creation)
+        self._mine.pop(creation, None)
 
-    async def settle_abandoned(self, topic: str) -> None:
-        """Delete what earlier creations of a topic that does not exist have left behind.
-
-        Raises:
-            SettingsLogError: It could not be deleted.
-        """
-        for creation, entry in self._abandoned(starting=False).items():
+    async def _settle_abandoned(self, topic: str) -> None:
+        """Delete what earlier creations of a topic that does not exist have left behind."""
+        for creation, entry in self._abandoned().items():
             if entry.topic == topic:
                 await self.withdraw(creation)
 
-    def _abandoned(self, *, starting: bool) -> dict[UUID, Entry]:
+    def _abandoned(self) -> dict[UUID, Entry]:
+        """Give the creations that nobody will bring to an end any more."""
         now_ms = time.time() * 1000
-        others_ms = now_ms - ABANDONED_AFTER_S * 1000
-        ours_ms = math.inf if starting else now_ms - LEFT_AFTER_S * 1000
 
         def left_open(entry: Entry) -> bool:
-            ours = entry.gateway == self._gateway
-            return (ours and entry.timestamp_ms <= ours_ms) or entry.timestamp_ms < others_ms
+            after_s = LEFT_AFTER_S if entry.gateway == self._gateway else ABANDONED_AFTER_S
+            return entry.timestamp_ms < now_ms - after_s * 1000
 
-        return {
-            one: entry
-            for one, entry in self.index.creations(left_open).items()
-            if one not in self._mine
-        }
+        return self._not_mine(left_open)
+
+    def _not_mine(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
+        found = self.index.creations(where)
+        return {one: entry for one, entry in found.items() if one not in self._mine}
 
     def leave(self, creation: UUID) -> None:
         """Leave a creation of which the outcome is not known to `sweep`."""
-        self._mine.discard(creation)
+        self._mine.pop(creation, None)
 
     async def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         future: asyncio.Future[int] = self._loop.create_future()
@@ -311,15 +347,19 @@ class TopicSettings:
         Args:
             look_up: Blocks; gives the ids of topics by name, None for a topic that certainly
                 does not exist, and leaves out those of which it cannot tell.
-            starting: Whether this gateway has just started: then whatever it left open is
-                settled at once.
+            starting: Whether this gateway has just started: then what it left open is settled
+                at once, where the topic came to be.
         """
-        creations = self._abandoned(starting=starting)
+        abandoned = creations = self._abandoned()
+        if starting:
+            creations = self._not_mine(lambda entry: entry.gateway == self._gateway) | abandoned
+        # What cannot be understood stays: nobody knows what should judge its topic.
+        creations = {one: entry for one, entry in creations.items() if not entry.unreadable}
         old_ms = (time.time() - ABANDONED_AFTER_S) * 1000
         topics = {
             one: entry
             for one, entry in self.index.topics().items()
-            if entry.timestamp_ms < old_ms and not starting
+            if entry.timestamp_ms < old_ms and entry.topic and not starting
         }
         names = {entry.topic for entry in (*creations.values(), *topics.values())}
         if not names:
@@ -329,10 +369,12 @@ class TopicSettings:
             if entry.topic not in found:
                 continue
             topic_id = found[entry.topic]
-            if topic_id is None or self.index.knows(topic_id):
+            if topic_id is not None and not self.index.knows(topic_id):
+                await self.finish(creation, topic_id)
+            elif topic_id is not None or creation in abandoned:
                 await self.withdraw(creation)
             else:
-                await self.finish(creation, topic_id)
+                continue  # the cluster may still be at it
             log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
         gone = [one for one, entry in topics.items()
                 if entry.topic in found and found[entry.topic] != one]  # fmt: skip

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.topics import settings
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from penstock.topics.log import LogRecord
 
 _VERSION: Final = 1
+_TOPIC_NAME: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
+_NOBODY: Final = ""
+"""The name of the topic in a value that does not tell one."""
 _TOPIC, _CREATION = "topic", "creation"
 
 
@@ -51,7 +55,10 @@ class Place(NamedTuple):
         kind, _, of = (key or b"").decode().partition("/")
         if kind not in {_TOPIC, _CREATION}:
             raise ValueError("an unknown kind of key")
-        return cls(kind, UUID(of))
+        place = cls(kind, UUID(of))
+        if place.encode() != key:  # compaction goes by the bytes
+            raise ValueError("an id in another spelling")
+        return place
 
 
 def of_topic(topic_id: UUID) -> Place:
@@ -73,6 +80,7 @@ class Entry:
         settings: Its topic level keys.
         gateway: Who wrote it.
         timestamp_ms: When; set by the broker, not part of the value.
+        order: Its place among the records that were read.
         unreadable: Whether the value could not be understood.
     """
 
@@ -80,6 +88,7 @@ class Entry:
     settings: Mapping[str, str]
     gateway: str
     timestamp_ms: int = 0
+    order: int = 0
     unreadable: bool = False
 
     def encode(self) -> bytes:
@@ -89,18 +98,23 @@ class Entry:
         return json.dumps(fields, sort_keys=True).encode()
 
     @classmethod
-    def decode(cls, value: bytes, timestamp_ms: int) -> Entry:
+    def decode(cls, value: bytes, timestamp_ms: int, order: int) -> Entry:
         """Read a record's value.
 
         Raises:
             ValueError: It is none, or of a later version.
         """
-        fields = json.loads(value)
+        fields = _loads(value)
         try:
-            found = {str(key): str(one) for key, one in fields["settings"].items()}
+            topic, found = str(fields["topic"]), dict(fields["settings"].items())
             if fields["version"] != _VERSION or not found.keys() <= settings.KEYS.keys():
                 raise ValueError("written by a later version")
-            return cls(str(fields["topic"]), found, str(fields["gateway"]), timestamp_ms)
+            if not _TOPIC_NAME.fullmatch(topic):
+                raise ValueError("the name of no topic")
+            for key, one in found.items():
+                if not isinstance(one, str) or settings.complaint(key, one):
+                    raise ValueError(f"no value of {key}")
+            return cls(topic, found, str(fields["gateway"]), timestamp_ms, order)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not the value of a setting") from error
 
@@ -111,6 +125,7 @@ class SettingsIndex:
     def __init__(self) -> None:
         """Begin at the beginning, with nothing."""
         self.position = 0
+        self._count = 0
         self._entries: dict[Place, Entry] = {}
         self._places: dict[str, dict[Place, None]] = {}
 
@@ -128,17 +143,18 @@ class SettingsIndex:
             place = Place.decode(key)
         except ValueError as error:
             raise UnreadableSettingsError(f"key: {error}") from error
+        self._count += 1
         before = self._entries.get(place)
         unreadable = None
         if value is None:
             after = None
         else:
             try:
-                after = Entry.decode(value, timestamp_ms)
+                after = Entry.decode(value, timestamp_ms, self._count)
             except ValueError as error:
                 unreadable = error
                 name = before.topic if before is not None else _name_in(value)
-                after = Entry(name, {}, "", timestamp_ms, unreadable=True)
+                after = Entry(name, {}, "", timestamp_ms, self._count, unreadable=True)
         if before is not None:
             self._forget(place, before.topic)
         if after is not None:
@@ -155,8 +171,8 @@ class SettingsIndex:
             del self._places[topic]
 
     def names(self, topic: str) -> bool:
-        """Whether anything is said of a topic of this name: then its id decides."""
-        return topic in self._places
+        """Whether anything may be said of a topic of this name: then its id decides."""
+        return topic in self._places or _NOBODY in self._places
 
     def knows(self, topic_id: UUID) -> bool:
         """Whether settings stand under an id."""
@@ -201,6 +217,18 @@ class SettingsIndex:
         """Give the entry of a creation that is open."""
         return self._entries.get(of_creation(creation_id))
 
+    def superseded(self, topic_id: UUID) -> list[UUID]:
+        """Give the open creations that are older than the settings under a topic's id.
+
+        One of them made the topic, or they came to nothing: the topic was there by then.
+        """
+        entry = self.entry(topic_id)
+        if entry is None:
+            return []
+        return list(
+            self.creations(lambda one: one.topic == entry.topic and one.order < entry.order)
+        )
+
     def creations(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
         """Give the entries of creations that are open, by their ids."""
         return {
@@ -222,8 +250,16 @@ def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
 
 
 def _name_in(value: bytes) -> str:
-    """Give the topic's name in a value that is not understood otherwise; "" if there is none."""
+    """Give the topic's name in a value that is not understood otherwise."""
     try:
-        return str(json.loads(value)["topic"])
+        name = str(_loads(value)["topic"])
     except (ValueError, KeyError, TypeError):
-        return ""
+        return _NOBODY
+    return name if _TOPIC_NAME.fullmatch(name) else _NOBODY
+
+
+def _loads(value: bytes) -> Any:
+    try:
+        return json.loads(value)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

@@ -84,6 +84,7 @@ class _Altering:
         self._settings = talk.host.settings
         self._resources = [self._read(given) for given in self._request.body.resources]
         self._refusals: dict[tuple[int, str], Refusal] = {}
+        self._over: dict[str, list[UUID]] = {}
 
     def _read(self, given: Any) -> _Resource:
         changes = tuple(
@@ -109,6 +110,12 @@ class _Altering:
     async def answer(self) -> bytes:
         if not any(self._concerns(resource) for resource in self._resources):
             return await self._talk.forward()
+        if self._settings is not None:
+            self._over = {
+                one.given.resource_name: self._settings.open_creations(one.given.resource_name)
+                for one in self._resources
+                if one.own or self._kept(one)
+            }
         probe = await self._talk.forward_changed(
             replace(
                 self._request.body,
@@ -279,7 +286,7 @@ class _Altering:
                 else:
                     after.pop(change.name, None)
             if after != before or not readable:
-                await settings.put(topic, topic_id, after)
+                await settings.put(topic, topic_id, after, over=self._over.get(topic, ()))
 
     # The answer
 

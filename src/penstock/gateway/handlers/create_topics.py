@@ -111,7 +111,8 @@ class _Creating:
             for topic in accepted:
                 self._talk.host.view.disallow(topic.given.name)
             return self._answer(told.throttle_time)
-        if len(accepted) == len(self._asked) and not any(topic.own for topic in accepted):
+        ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
+        if len(accepted) == len(self._asked) and not ours:
             return await self._forward()
         try:
             created = await self._create(accepted)
@@ -120,6 +121,10 @@ class _Creating:
                 assert self._talk.host.settings is not None
                 self._talk.host.settings.leave(creation)
         return self._answer(created.throttle_time if created else told.throttle_time)
+
+    def _has_open_creation(self, topic: _Asked) -> bool:
+        settings = self._talk.host.settings
+        return settings is not None and bool(settings.open_creations(topic.given.name))
 
     async def _forward(self) -> bytes:
         """Send the request as it came."""
@@ -220,10 +225,10 @@ class _Creating:
         settings = self._talk.host.settings
         if settings is None:
             return
-        await settings.settle_abandoned(topic.given.name)
-        if topic.own:
-            own = {key: value or "" for key, value in topic.own.items()}
-            self._creations[topic.given.name] = await settings.begin(topic.given.name, own)
+        own = {key: value or "" for key, value in topic.own.items()}
+        creation = await settings.prepare(topic.given.name, own)
+        if creation is not None:
+            self._creations[topic.given.name] = creation
 
     async def _settle(self, topics: list[_Asked]) -> None:
         """Put the keys of what was created under its id, delete those of what was not."""

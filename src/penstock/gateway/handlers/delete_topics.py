@@ -57,7 +57,9 @@ async def delete_topics(talk: Conversation) -> bytes:
             body, topic_names=tuple(name for name in body.topic_names if name != settings.topic)
         )
         kept = left.topic_names
-    ids = await talk.topic_ids({name for name in named if settings.names(name)})
+    kept_for = {name for name in named if settings.names(name)}
+    over = {name: settings.open_creations(name) for name in kept_for}
+    ids = await talk.topic_ids(kept_for)
     if not refused:
         frame = await talk.forward()
         answer = talk.request.read_answer(frame)
@@ -66,7 +68,7 @@ async def delete_topics(talk: Conversation) -> bytes:
     else:
         answer = None
     deleted = [one for one in answer.responses if one.error_code == NONE] if answer else []
-    await talk.finish(_forget(talk, deleted, ids))
+    await talk.finish(_forget(talk, deleted, ids, over))
     if not refused:
         return frame
     results = [*(answer.responses if answer else ()), *(_refusal(talk, one) for one in refused)]
@@ -87,19 +89,22 @@ async def _id_of_settings_topic(talk: Conversation, body: Any) -> UUID | None:
     return (await talk.topic_ids({settings.topic})).get(settings.topic)
 
 
-async def _forget(talk: Conversation, deleted: list[Any], ids: dict[str, UUID]) -> None:
+async def _forget(
+    talk: Conversation, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
+) -> None:
     """Delete the settings of topics that are gone, and have their policies close."""
     settings = talk.host.settings
     assert settings is not None
-    gone = []
+    gone, ended = [], []
     for one in deleted:
         topic_id = getattr(one, "topic_id", None) or ids.get(one.name)
         if topic_id is not None:
             gone.append(topic_id)
         if one.name is not None:
+            ended += over.get(one.name, ())
             talk.host.topic_deleted(one.name)
     try:
-        await settings.forget(gone)
+        await settings.forget(gone, over=ended)
     except SettingsLogError as error:
         # They stand under an id that no topic will have again; `sweep` deletes them.
         log.warning("settings of deleted topics are deleted later", reason=str(error))
