@@ -95,7 +95,8 @@ async def _forget(
     """Delete the settings of topics that are gone, and have their policies close."""
     settings = talk.host.settings
     assert settings is not None
-    gone, ended = [], []
+    gone: list[UUID] = []
+    ended: list[UUID] = []
     for one in deleted:
         topic_id = getattr(one, "topic_id", None) or ids.get(one.name)
         if topic_id is not None:
