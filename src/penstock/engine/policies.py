@@ -9,6 +9,7 @@ another class. The classes of KIP-108 and KIP-133 have one in the one process th
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from types import MappingProxyType
@@ -18,8 +19,14 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.interception import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
-from penstock.engine.topics import TopicJudge
-from penstock.policy import RecordIntrospectionHints
+from penstock.engine.topics import TopicJudge, cannot_be_asked
+from penstock.policy import (
+    AlterConfigPolicy,
+    AlterConfigPolicyWithContext,
+    CreateTopicPolicy,
+    CreateTopicPolicyWithContext,
+    RecordIntrospectionHints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +37,16 @@ VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
 RECORDS: Final = "records.policy.class.name"
 INTERCEPTORS: Final = "produce.request.interceptors"
+_NOT_RUN: Final = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+_OF_OTHERS: Final = {
+    CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
+    ALTER_CONFIG: (CreateTopicPolicy, CreateTopicPolicyWithContext),
+}
+"""By key, the interfaces that look the same and are asked about something else."""
 
 
 class Policies:
@@ -145,6 +162,11 @@ class Policies:
         cls = load_class(name, key=key, file=file, space=space)
         if not callable(getattr(cls, method, None)):
             raise ConfigurationError(f"{file}: {key}: {name} has no method {method}()")
+        if any(is_kind(getattr(cls, method)) for is_kind in _NOT_RUN):
+            raise ConfigurationError(
+                f"{file}: {key}: {name}: {method}() is not run when it is called, and would let "
+                "everything pass: it must not be async, and must not yield"
+            )
         return cls
 
     def _instance(self, cls: Callable[[], Any], name: str, key: str) -> Any:
@@ -173,7 +195,16 @@ class Policies:
 
     def _topic_judge(self, names: Sequence[str], key: str) -> TopicJudge | None:
         for name in names:
-            return TopicJudge(name, self._instance(self._load(name, key, "validate"), name, key))
+            cls = self._load(name, key, "validate")
+            if isinstance(cls, type) and issubclass(cls, _OF_OTHERS[key]):
+                raise ConfigurationError(
+                    f"{self._configuration.path}: {key}: {name} is a policy of another kind"
+                )
+            instance = self._instance(cls, name, key)
+            complaint = cannot_be_asked(instance.validate)
+            if complaint:
+                raise ConfigurationError(f"{self._configuration.path}: {key}: {name}: {complaint}")
+            return TopicJudge(name, instance)
         return None
 
     def _interceptor(self, name: str) -> Interceptor:

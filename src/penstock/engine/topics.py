@@ -107,7 +107,7 @@ class TopicJudge:
             return refused(POLICY_VIOLATION, violation.message, self._name)
         except MemoryError as error:
             return self._failure(error, OUT_OF_MEMORY)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             return self._failure(error, type(error).__name__)
         return ACCEPTED
 
@@ -120,6 +120,17 @@ class TopicJudge:
             detail=f"{type(error).__name__} at {frames_of(error)}",
             error_type=kind,
         )
+
+
+def cannot_be_asked(validate: Any) -> str | None:
+    """Say why a `validate` method does not fit what it will be asked; None if it does."""
+    try:
+        inspect.signature(validate).bind(*[None] * (2 if _takes_context(validate) else 1))
+    except TypeError:
+        return "validate() must take a request, or a request and a context"
+    except ValueError:
+        pass
+    return None
 
 
 def _takes_context(validate: Any) -> bool:

@@ -78,6 +78,8 @@ class ClusterView:
         self._allowed: dict[str, tuple[tuple[int, int], float]] = {}
         self._defaults: tuple[dict[str, str], float] = ({}, -1.0)
         self._internal: set[str] = set()
+        self.deciding = asyncio.Lock()
+        """Held from the question what topics there are until one more is counted."""
 
     async def topics(self) -> dict[str, tuple[int, int]]:
         """Give partitions and replicas of every topic, those included that were just allowed.

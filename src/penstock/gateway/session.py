@@ -186,6 +186,7 @@ class Session:
         self.topics = KnownTopics()
         self._peer = peer
         self._authentication = sasl.Authentication()
+        self._uses_sasl = False
         self._requests = FrameReader(
             head_bytes=REQUEST_HEAD_BYTES,
             most_bytes=request_most_bytes,
@@ -257,8 +258,11 @@ class Session:
 
     @property
     def principal(self) -> str | None:
-        """Who the client is: as it authenticated to the broker, or else by its certificate."""
-        return self._authentication.principal or self._peer
+        """Who the client is: as it authenticated to the broker, or by its certificate.
+
+        A certificate does not speak for a client that authenticates by SASL.
+        """
+        return self._authentication.principal if self._uses_sasl else self._peer
 
     @property
     def waiting_bytes(self) -> int:
@@ -328,6 +332,7 @@ class Session:
             self._enqueue(arriving)
             return
         if arriving.api_key in _SASL:
+            self._uses_sasl = True
             if arriving.api_key == SASL_HANDSHAKE:
                 self._authentication.handshake(sasl.read_handshake(frame))
             else:

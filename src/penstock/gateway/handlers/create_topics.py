@@ -51,6 +51,7 @@ log = structlog.get_logger()
 
 _RESULTS_TELL_CONFIGS_FROM = 5
 _RESULTS_TELL_IDS_FROM = 7
+_CLUSTER_METADATA = "__cluster_metadata"
 _DUPLICATE = "Duplicate topic name."
 _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
@@ -155,7 +156,11 @@ class _Creating:
                 self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
                 continue
             code = int(result.error_code)
-            if code and (code not in _AFTER_CONFIGS or result.error_message == _DUPLICATE):
+            if code and (
+                code not in _AFTER_CONFIGS
+                or result.error_message == _DUPLICATE
+                or name == _CLUSTER_METADATA
+            ):
                 continue
             refusal = await self._refusal(judgement, topic, result, sound=not code)
             if refusal is not None:

@@ -18,7 +18,7 @@ from kio.static.primitive import i32, i32Timedelta
 from penstock.engine.topics import Creation
 from penstock.gateway.cluster_view import UnknownError
 from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
-from penstock.wire.errors import NONE, UNKNOWN_SERVER_ERROR
+from penstock.wire.errors import NONE, POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,18 @@ async def streams_group_heartbeat(talk: Conversation) -> bytes:
         if topic.code == NONE
     }
     given = [int(topic.partitions) for topic in internal.values()]
+    absent = sorted(read - found.keys() - internal.keys())
+    undecided = [name for name in internal if name not in found and not internal[name].partitions]
+    if absent and undecided:
+        # The broker would remember the topology, and create them unasked when it can.
+        return _refused(
+            talk,
+            Refusal(
+                POLICY_VIOLATION,
+                f"Source topics {', '.join(absent)} are missing: the policy cannot be asked about "
+                f"{', '.join(sorted(undecided))}, which get as many partitions",
+            ),
+        )
     largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
     judgement = Judgement(talk)
     for name, topic in internal.items():

@@ -37,11 +37,18 @@ class Judgement:
         """Have a topic judged; it is counted as there from then on, if it is allowed."""
         if self._policies.create_topic is None:
             return None
+        if not self._policies.wants_context:
+            return self._refusal(asked.topic, await self._policies.creation(asked, Asking()))
+        async with self._host.view.deciding:
+            return await self._counted(asked)
+
+    async def _counted(self, asked: Creation) -> Refusal | None:
+        """Have a topic judged among those there are, one after the other."""
         asking = await self._asking()
         if isinstance(asking, Refusal):
             return asking
         refusal = self._refusal(asked.topic, await self._policies.creation(asked, asking))
-        if refusal is None and self._policies.wants_context:
+        if refusal is None:
             assignments = asked.replicas_assignments or {}
             self._host.view.allow(
                 asked.topic,

@@ -1,0 +1,405 @@
+"""KIP-133 on the wire: AlterConfigs, IncrementalAlterConfigs, and the configs of new topics."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka.admin import ConfigResource
+from kio.index import load_request_schema
+from kio.static.primitive import i8
+
+from tests.gateways import wait_until
+from tests.integration.topics.test_create_topic_policy import (
+    Topic,
+    create_topics,
+    exists,
+    start_gateway,
+    told,
+    unique,
+)
+from tests.raw import RawClient
+
+ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+POLICIES = '''
+import json
+from penstock.policy import *
+
+class Configs(AlterConfigPolicy):
+    def validate(self, request):
+        configs = request.configs
+        if request.resource.name.startswith("tell-") or "log.cleaner.threads" in configs:
+            raise PolicyViolationException(json.dumps([*request.resource, dict(configs)]))
+        if configs.get("retention.ms") == "7":
+            raise PolicyViolationException("7 ms are too short")
+        if configs.get("retention.ms") == "8": raise PolicyViolationException
+        if configs.get("retention.ms") == "9": raise LookupError("a secret")
+        if configs.get("retention.ms") == "10": configs["retention.ms"] = "1000"
+
+class Topics(CreateTopicPolicy):
+    """Is asked after the other."""
+    def validate(self, request):
+        if request.topic.startswith(("both-", "tell-")):
+            raise PolicyViolationException("not this topic")
+'''
+
+
+class Change(NamedTuple):
+    """One key of a resource, as a client alters it."""
+
+    key: str
+    value: str | None
+    operation: int = SET
+
+
+Resource = tuple[int, str, Sequence[Change]]
+
+
+def incremental(*resources: Resource, version: int = 1, validate_only: bool = False) -> Any:
+    """An IncrementalAlterConfigs request."""
+    return _alter(INCREMENTAL_ALTER_CONFIGS, resources, version, validate_only)
+
+
+def legacy(*resources: Resource, version: int = 2, validate_only: bool = False) -> Any:
+    """An AlterConfigs request: what it does not name is reset."""
+    return _alter(ALTER_CONFIGS, resources, version, validate_only)
+
+
+def _alter(api_key: int, resources: Sequence[Resource], version: int, validate_only: bool) -> Any:
+    schema = load_request_schema(api_key, version)
+    types = sys.modules[schema.__module__]
+
+    def config(change: Change) -> Any:
+        fields = {"name": change.key, "value": change.value}
+        if api_key == INCREMENTAL_ALTER_CONFIGS:
+            fields["config_operation"] = i8(change.operation)
+        return types.AlterableConfig(**fields)
+
+    return schema(
+        resources=tuple(
+            types.AlterConfigsResource(
+                resource_type=i8(kind), resource_name=name, configs=tuple(map(config, changes))
+            )
+            for kind, name, changes in resources
+        ),
+        validate_only=validate_only,
+    )
+
+
+def answers(response: Any) -> list[tuple[str, int, str | None]]:
+    """Name, code and message of each resource, in order."""
+    return [
+        (one.resource_name, int(one.error_code), one.error_message) for one in response.responses
+    ]
+
+
+def shown(client: RawClient, request: Any) -> list:
+    """What the policy was shown: type, name, configs."""
+    ((_, code, message),) = answers(client.call(request))
+    assert code == 44, message
+    return json.loads(message)
+
+
+@pytest.fixture(scope="module")
+def judging(kafka, tmp_path_factory):
+    running = start_gateway(
+        tmp_path_factory.mktemp("gateway"),
+        kafka.bootstrap_servers,
+        POLICIES,
+        {
+            "alter.config.policy.class.name": "policies.Configs",
+            "create.topic.policy.class.name": "policies.Topics",
+        },
+    )
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(judging):
+    with RawClient(judging.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def broker(kafka):
+    with RawClient(kafka.bootstrap_servers) as connected:
+        yield connected
+
+
+@pytest.fixture
+def configs(admin):
+    """Gives the configs that are set on a topic itself."""
+
+    def of(topic: str) -> dict[str, str]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        found = admin.describe_configs([resource])[resource].result(10)
+        return {name: one.value for name, one in found.items() if one.source == 1}
+
+    return of
+
+
+# What a policy is shown
+
+SHOWN = {
+    "a value": ([Change("retention.ms", "1000")], {"retention.ms": "1000"}),
+    "the value that is there": ([Change("retention.ms", "5000")], {"retention.ms": "5000"}),
+    "a deletion": ([Change("retention.ms", None, DELETE)], {"retention.ms": None}),
+    "a deletion with a value": ([Change("retention.ms", "1", DELETE)], {"retention.ms": None}),
+    "a deletion of nothing": ([Change("flush.ms", None, DELETE)], {"flush.ms": None}),
+    "a longer list": (
+        [Change("cleanup.policy", "delete", APPEND)],
+        {"cleanup.policy": "compact,delete"},
+    ),
+    "a list that has it": (
+        [Change("cleanup.policy", "compact", APPEND)],
+        {"cleanup.policy": "compact"},
+    ),
+    "a list that was empty": (
+        [Change("leader.replication.throttled.replicas", "0:0,1:0", APPEND)],
+        {"leader.replication.throttled.replicas": "0:0,1:0"},
+    ),
+    "a shorter list": (
+        [Change("follower.replication.throttled.replicas", "0:0", SUBTRACT)],
+        {"follower.replication.throttled.replicas": "1:0"},
+    ),
+    "several keys": (
+        [Change("retention.ms", "1"), Change("flush.ms", "2"), Change("segment.ms", None, DELETE)],
+        {"retention.ms": "1", "flush.ms": "2", "segment.ms": None},
+    ),
+    "no keys": ([], {}),
+}
+
+
+@pytest.fixture
+def tell(broker):
+    """A topic with configs of its own, of whose changes the policy tells what it sees."""
+    name = unique("tell")
+    own = {
+        "retention.ms": "5000",
+        "cleanup.policy": "compact",
+        "follower.replication.throttled.replicas": "0:0,1:0",
+    }
+    assert told(broker.call(create_topics(Topic(name, configs=own)))) == {name: (0, None)}
+    return name
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("what", SHOWN)
+def test_a_policy_is_shown_what_the_named_keys_become(client, configs, tell, what, version):
+    changes, expected = SHOWN[what]
+    before = configs(tell)
+
+    assert shown(client, incremental((TOPIC, tell, changes), version=version)) == [
+        "TOPIC",
+        tell,
+        expected,
+    ]
+    assert configs(tell) == before
+
+
+def test_what_is_appended_to_a_default_is_shown_behind_it(client, broker):
+    name = unique("tell")
+    broker.call(create_topics(Topic(name)))
+    request = incremental((TOPIC, name, [Change("cleanup.policy", "compact", APPEND)]))
+    assert shown(client, request) == ["TOPIC", name, {"cleanup.policy": "delete,compact"}]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_what_the_old_api_resets_by_leaving_it_out_is_not_shown(client, tell, version):
+    request = legacy((TOPIC, tell, [Change("flush.ms", "2")]), version=version)
+    assert shown(client, request) == ["TOPIC", tell, {"flush.ms": "2"}]
+    assert shown(client, legacy((TOPIC, tell, []), version=version)) == ["TOPIC", tell, {}]
+
+
+@pytest.mark.parametrize(
+    ("request_of", "node"), [(incremental, "0"), (incremental, ""), (legacy, "0")]
+)
+def test_brokers_are_resources_too(client, request_of, node):
+    change = Change("log.cleaner.threads", "2")
+    assert shown(client, request_of((BROKER, node, [change]))) == [
+        "BROKER",
+        node,
+        {"log.cleaner.threads": "2"},
+    ]
+
+
+def test_other_resources_have_their_types(client):
+    name = unique("tell")
+    request = incremental((CLIENT_METRICS, name, [Change("interval.ms", "50000")]))
+    assert shown(client, request) == ["CLIENT_METRICS", name, {"interval.ms": "50000"}]
+
+
+# What is decided
+
+
+@pytest.mark.parametrize("request_of", [incremental, legacy])
+def test_a_refused_resource_takes_no_other_with_it(client, broker, configs, request_of):
+    good, bad, invalid = unique("good"), unique("bad"), unique("invalid")
+    broker.call(create_topics(*(Topic(name) for name in (good, bad, invalid))))
+
+    def change(name: str, value: str) -> Resource:
+        return (TOPIC, name, [Change("flush.ms", "3"), Change("retention.ms", value)])
+
+    answer = answers(
+        client.call(
+            request_of(
+                change(bad, "7"), change(good, "1000"), change(invalid, "x"), change("absent", "7")
+            )
+        )
+    )
+
+    assert answer == [
+        (bad, 44, "7 ms are too short"),
+        (good, 0, None),
+        (invalid, 40, "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        ("absent", 3, "The topic 'absent' does not exist."),
+    ]
+    wait_until(lambda: configs(good) == {"flush.ms": "3", "retention.ms": "1000"})
+    assert configs(bad) == configs(invalid) == {}
+
+
+@pytest.mark.parametrize("request_of", [incremental, legacy])
+def test_validate_only_tells_the_same_and_alters_nothing(client, broker, configs, request_of):
+    good, bad = unique("good"), unique("bad")
+    broker.call(create_topics(Topic(good), Topic(bad)))
+    resources = [
+        (TOPIC, good, [Change("retention.ms", "1000")]),
+        (TOPIC, bad, [Change("retention.ms", "7")]),
+    ]
+
+    answer = answers(client.call(request_of(*resources, validate_only=True)))
+
+    assert answer == [(good, 0, None), (bad, 44, "7 ms are too short")]
+    client.call(incremental((TOPIC, bad, [Change("flush.ms", "3")])))
+    wait_until(lambda: configs(bad) == {"flush.ms": "3"})  # what came before would be there, too
+    assert configs(good) == {}
+
+
+def test_what_is_allowed_happens(client, broker, configs):
+    name = unique("t")
+    broker.call(
+        create_topics(Topic(name, configs={"cleanup.policy": "compact", "flush.ms": "1000"}))
+    )
+    changes = [
+        Change("cleanup.policy", "delete", APPEND),
+        Change("flush.ms", None, DELETE),
+        Change("retention.ms", "1000"),
+    ]
+    assert answers(client.call(incremental((TOPIC, name, changes)))) == [(name, 0, None)]
+    expected = {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
+    wait_until(lambda: configs(name) == expected)
+
+    assert answers(client.call(legacy((TOPIC, name, [Change("flush.ms", "5")])))) == [
+        (name, 0, None)
+    ]
+    wait_until(lambda: configs(name) == {"flush.ms": "5"})
+
+
+RETENTION = Change("retention.ms", "7")
+FAULTY = {
+    "a key twice": [[RETENTION, RETENTION]],
+    "a null value": [[RETENTION, Change("flush.ms", None)]],
+    "a wrong type": [[RETENTION, Change("flush.ms", "x")]],
+    "an unknown key": [[RETENTION, Change("unheard.of", "x")]],
+    "an append to what is no list": [[RETENTION, Change("flush.ms", "1", APPEND)]],
+    "a topic twice": [[RETENTION], [Change("flush.ms", "2")]],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fault):
+    """The policy refuses all of them, if it is asked."""
+    name = unique("t")
+    broker.call(create_topics(Topic(name)))
+    for version in (0, 1):
+        request = incremental(
+            *((TOPIC, name, changes) for changes in FAULTY[fault]), version=version
+        )
+        answer = answers(client.call(request))
+        assert answer == answers(broker.call(request))
+        assert not {code for _, code, _ in answer} & {0, 44}
+
+
+@pytest.mark.parametrize("request_of", [incremental, legacy])
+@pytest.mark.parametrize(("value", "code"), [("8", 44), ("9", -1), ("10", -1)])
+def test_without_a_text_after_an_error_or_an_attempt_to_change(
+    client, broker, judging, configs, request_of, value, code
+):
+    good, bad = unique("good"), unique("bad")
+    broker.call(create_topics(Topic(good), Topic(bad)))
+    resources = [
+        (TOPIC, bad, [Change("retention.ms", value)]),
+        (TOPIC, good, [Change("flush.ms", "2")]),
+    ]
+
+    answer = answers(client.call(request_of(*resources)))
+
+    assert answer == [(bad, code, None), (good, 0, None)]
+    wait_until(lambda: configs(good) == {"flush.ms": "2"})
+    assert configs(bad) == {}
+    assert "a secret" not in json.dumps(judging.log)
+
+
+# The configs of new topics
+
+
+@pytest.mark.parametrize("version", [2, 7])
+def test_the_configs_of_a_new_topic_are_judged_before_the_topic(client, broker, version):
+    good, bad, both, plain, odd = map(unique, ("good", "bad", "both", "both", "odd"))
+    topics = [
+        Topic(good, configs={"retention.ms": "1000"}),
+        Topic(bad, configs={"retention.ms": "7"}),
+        Topic(both, configs={"retention.ms": "7"}),
+        Topic(plain),
+        Topic(odd, configs={"retention.ms": "9"}),
+    ]
+
+    answer = told(client.call(create_topics(*topics, version=version)))
+
+    assert answer == {
+        good: (0, None),
+        bad: (44, "7 ms are too short"),
+        both: (44, "7 ms are too short"),
+        plain: (44, "not this topic"),
+        odd: (-1, None),
+    }
+    names = (good, bad, both, plain, odd)
+    assert [exists(broker, name) for name in names] == [True, False, False, False, False]
+
+
+def test_the_configs_of_a_new_topic_are_shown_as_those_of_the_topic(client):
+    name, own = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
+    ((code, message),) = told(client.call(create_topics(Topic(name, configs=own)))).values()
+    assert (code, json.loads(message)) == (44, ["TOPIC", name, own])
+
+
+def test_a_new_topic_without_configs_is_not_put_to_this_policy(client):
+    name = unique("tell")
+    assert told(client.call(create_topics(Topic(name)))) == {name: (44, "not this topic")}
+
+
+NEVER = {"retention.ms": "7"}
+
+
+@pytest.mark.parametrize(
+    ("topics", "code"),
+    [
+        ([Topic("never good", configs=NEVER)], 17),
+        ([Topic("never", configs=NEVER), Topic("never", configs=NEVER)], 42),
+        ([Topic("__cluster_metadata", configs=NEVER)], 42),
+        ([Topic("never", configs={**NEVER, "flush.ms": None})], 40),
+        ([Topic("never", configs={**NEVER, "flush.ms": "x"})], 40),
+        # As in a controller, which looks at the configs before it looks at these:
+        ([Topic("never", 0, configs=NEVER)], 44),
+        ([Topic("never", 1, 5, configs=NEVER)], 44),
+        ([Topic("never", 1, 1, configs=NEVER, assignments={0: [0]})], 44),
+    ],
+)
+def test_what_comes_before_the_configs_of_a_new_topic(client, topics, code):
+    ((found, _),) = told(client.call(create_topics(*topics))).values()
+    assert found == code

@@ -1,0 +1,536 @@
+"""The other ways to a topic, or to more partitions: a CreateTopicPolicy (KIP-108) is asked there, too."""
+
+import datetime
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kio.index import load_request_schema
+from kio.static.primitive import i8, i16, i32, i32Timedelta
+
+from penstock.local import LocalKafka
+from tests.gateways import RunningGateway, wait_until
+from tests.integration.topics.test_create_topic_policy import (
+    TIMEOUT,
+    Topic,
+    create_topics,
+    exists,
+    start_gateway,
+    told,
+    unique,
+)
+from tests.raw import RawClient
+
+METADATA, FIND_COORDINATOR, CREATE_PARTITIONS, STREAMS_GROUP_HEARTBEAT = 3, 10, 37, 88
+GROUPS, TRANSACTIONS, SHARES = range(3)
+DEFAULT_PARTITIONS = 3
+UNCHANGED = i32Timedelta.parse(datetime.timedelta(milliseconds=-1))
+
+POLICIES = """
+import json
+from pathlib import Path
+from penstock.policy import *
+
+ALLOWS_INTERNAL = Path(__file__).with_name("allows-internal")
+
+class AtMostTen(CreateTopicPolicy):
+    def validate(self, request):
+        if request.topic.startswith("tell-"):
+            raise PolicyViolationException(json.dumps(
+                [request.num_partitions, request.replication_factor,
+                 request.replicas_assignments, dict(request.configs)]
+            ))
+        if request.topic.startswith("error-"): raise ValueError("a secret")
+        if request.topic.startswith("no-"): raise PolicyViolationException("no such name")
+        if request.topic.startswith("__") and not ALLOWS_INTERNAL.exists():
+            raise PolicyViolationException("nothing internal")
+        if request.num_partitions > 10:
+            raise PolicyViolationException(f"{request.num_partitions} partitions are too many")
+"""
+
+
+@pytest.fixture(scope="module")
+def creating():
+    """A Kafka that creates topics by itself, and has none of its own topics yet."""
+    properties = {
+        "auto.create.topics.enable": "true",
+        "num.partitions": str(DEFAULT_PARTITIONS),
+        "group.streams.initial.rebalance.delay.ms": "0",
+    }
+    with LocalKafka(properties=properties) as running:
+        yield running
+
+
+def started(kafka: LocalKafka, tmp_path_factory, **properties: str) -> RunningGateway:
+    return start_gateway(
+        tmp_path_factory.mktemp("gateway"),
+        kafka.bootstrap_servers,
+        POLICIES,
+        {"create.topic.policy.class.name": "policies.AtMostTen", **properties},
+    )
+
+
+@pytest.fixture(scope="module")
+def judging(creating, tmp_path_factory):
+    running = started(creating, tmp_path_factory)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def other_options(creating, tmp_path_factory):
+    """A gateway with those options that the other one leaves at their defaults."""
+    options = {
+        "create.topic.policy.auto.create.error.code": "44",
+        "create.topic.policy.create.partitions": "false",
+    }
+    running = started(creating, tmp_path_factory, **options)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(judging):
+    with RawClient(judging.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def broker(creating):
+    with RawClient(creating.bootstrap_servers) as connected:
+        yield connected
+
+
+def partitions(broker: RawClient, topic: str) -> int:
+    """How many partitions a topic has for the broker; it may hear of new ones a little late."""
+    (found,) = broker.call(metadata(topic, creating=False)).topics
+    return len(found.partitions)
+
+
+# Metadata
+
+VERSIONS = [0, 1, 3, 4, 8, 9, 12, 13]
+
+
+def metadata(*topics: str, version: int = 12, creating: bool = True) -> Any:
+    """A Metadata request, which creates topics unless it says otherwise."""
+    schema = load_request_schema(METADATA, version)
+    types = sys.modules[schema.__module__]
+    by_id = {"topic_id": None} if version >= 10 else {}
+    fields = {
+        "allow_auto_topic_creation": creating,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    return schema(
+        topics=tuple(types.MetadataRequestTopic(name=topic, **by_id) for topic in topics),
+        **{name: value for name, value in fields.items() if name in schema.__dataclass_fields__},
+    )
+
+
+def codes(response: Any) -> dict[str, int]:
+    """Error codes by topic."""
+    return {topic.name: int(topic.error_code) for topic in response.topics}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_metadata_creates_what_the_policy_allows_and_nothing_else(client, broker, version):
+    allowed, refused, failed = unique("allowed"), unique("no"), unique("error")
+    request = metadata(refused, allowed, failed, version=version)
+
+    assert codes(client.call(request)) == {allowed: 3, refused: 3, failed: 3}
+    wait_until(lambda: codes(client.call(request)) == {allowed: 0, refused: 3, failed: 3})
+
+    found = {topic.name: topic for topic in client.call(request).topics}
+    assert len(found[allowed].partitions) == DEFAULT_PARTITIONS
+    assert not exists(broker, refused)
+    assert not exists(broker, failed)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_may_be_told_that_the_policy_refused_a_topic(other_options, broker, version):
+    allowed, refused = unique("allowed"), unique("no")
+    request = metadata(refused, allowed, "no good name", version=version)
+
+    with RawClient(other_options.address) as client:
+        assert codes(client.call(request)) == {allowed: 3, refused: 44, "no good name": 17}
+        wait_until(lambda: codes(client.call(request))[allowed] == 0)
+
+    assert not exists(broker, refused)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_brokers_are_told_of_as_the_gateways_ports_in_every_version(client, judging, version):
+    """Also where the gateway asks in another version than the client."""
+    (told_of,) = client.call(metadata(unique("no"), version=version)).brokers
+    assert f"{told_of.host}:{told_of.port}" == judging.broker_address()
+
+
+def test_the_policy_is_shown_what_the_cluster_would_create(client, judging):
+    name = unique("tell")
+    client.call(metadata(name))
+    (entry,) = refusals_of(judging, name)
+    assert json.loads(entry["message"]) == [DEFAULT_PARTITIONS, 1, None, {}]
+
+
+def test_counts_that_a_client_leaves_open_are_those_of_the_cluster(client):
+    name = unique("tell")
+    ((_, message),) = told(client.call(create_topics(Topic(name, -1, -1)))).values()
+    assert json.loads(message) == [DEFAULT_PARTITIONS, 1, None, {}]
+
+
+def test_a_question_that_creates_nothing_is_no_question_to_the_policy(client, broker, judging):
+    refused, allowed, asked = unique("no"), unique("allowed"), unique("no")
+    for version in (4, 12):
+        request = metadata(refused, allowed, version=version, creating=False)
+        assert codes(client.call(request)) == {refused: 3, allowed: 3}
+    client.call(metadata(asked))
+
+    refusals_of(judging, asked)
+    assert not [one for one in judging.events("topic refused") if one["topic"] == refused]
+    assert not exists(broker, allowed)
+
+
+def refusals_of(gateway: RunningGateway, topic: str) -> list[dict]:
+    """Wait for the log to tell of a topic's refusal."""
+
+    def found() -> list[dict]:
+        return [one for one in gateway.events("topic refused") if one["topic"] == topic]
+
+    wait_until(found)
+    return found()
+
+
+def test_a_producer_to_a_refused_topic_fails(judging, broker):
+    topic = unique("no")
+    assert produced(judging, topic) is not None
+    assert not exists(broker, topic)
+
+
+def test_a_producer_to_an_allowed_topic_is_served(judging, broker):
+    topic = unique("allowed")
+    assert produced(judging, topic) is None
+    assert partitions(broker, topic) == DEFAULT_PARTITIONS
+
+
+def produced(gateway: RunningGateway, topic: str) -> Any:
+    """Produce one record to a topic that is not there; give the error or None."""
+    producer = Producer(
+        {
+            "bootstrap.servers": gateway.address,
+            "message.timeout.ms": 2000,
+            "topic.metadata.propagation.max.ms": 1000,
+            "log_level": 0,
+        }
+    )
+    errors: list[Any] = []
+    producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(10)
+    (error,) = errors
+    return error
+
+
+# Kafka's own topics
+
+
+def find_coordinator(key_type: int = GROUPS, *keys: str, version: int = 4) -> Any:
+    """A FindCoordinator request."""
+    schema = load_request_schema(FIND_COORDINATOR, version)
+    fields = {
+        "key": keys[0],
+        "key_type": i8(key_type),
+        "coordinator_keys": keys,
+    }
+    return schema(
+        **{name: value for name, value in fields.items() if name in schema.__dataclass_fields__}
+    )
+
+
+def coordinators(response: Any) -> list[tuple[str | None, int, str | None]]:
+    """Key, code and message, as far as the version has them."""
+    return [
+        (getattr(one, "key", None), int(one.error_code), getattr(one, "error_message", None))
+        for one in getattr(response, "coordinators", [response])
+    ]
+
+
+@pytest.fixture(scope="module")
+def refused_coordinators(creating, judging):
+    """What clients are told while the policy refuses Kafka's own topics. Then it allows them."""
+    with RawClient(judging.address) as client, RawClient(creating.bootstrap_servers) as broker:
+        answers = {
+            version: coordinators(client.call(find_coordinator(GROUPS, "a", "b", version=version)))
+            for version in range(7)
+        }
+        answers["transactions"] = coordinators(client.call(find_coordinator(TRANSACTIONS, "t")))
+        asked = codes(client.call(metadata("__consumer_offsets", "__transaction_state")))
+        assert asked == {"__consumer_offsets": 3, "__transaction_state": 3}
+        assert not exists(broker, "__consumer_offsets")
+        assert not exists(broker, "__transaction_state")
+    judging.file.with_name("allows-internal").touch()
+    return answers
+
+
+def test_without_its_topic_there_is_no_coordinator(refused_coordinators):
+    why = "nothing internal"
+    assert refused_coordinators == {
+        0: [(None, 15, None)],
+        **{version: [(None, 15, why)] for version in (1, 2, 3)},
+        **{version: [("a", 15, why), ("b", 15, why)] for version in (4, 5, 6)},
+        "transactions": [("t", 15, why)],
+    }
+
+
+@pytest.mark.usefixtures("refused_coordinators")
+def test_groups_work_where_the_policy_allows_their_topic(judging):
+    topic = unique("allowed")
+    assert produced(judging, topic) is None
+    consumer = Consumer(
+        {
+            "bootstrap.servers": judging.address,
+            "group.id": unique("group"),
+            "auto.offset.reset": "earliest",
+            "topic.metadata.refresh.interval.ms": 200,
+            "retry.backoff.ms": 50,
+        }
+    )
+    consumer.subscribe([topic])
+    try:
+        message = consumer.poll(15)
+        assert message is not None
+        assert (message.error(), message.value()) == (None, b"value")
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+
+
+# CreatePartitions
+
+
+def create_partitions(
+    counts: Iterable[tuple[str, int]], *, version: int = 3, validate_only: bool = False
+) -> Any:
+    """A CreatePartitions request."""
+    schema = load_request_schema(CREATE_PARTITIONS, version)
+    types = sys.modules[schema.__module__]
+    return schema(
+        topics=tuple(
+            types.CreatePartitionsTopic(name=topic, count=i32(count), assignments=None)
+            for topic, count in counts
+        ),
+        timeout=TIMEOUT,
+        validate_only=validate_only,
+    )
+
+
+def results(response: Any) -> dict[str, tuple[int, str | None]]:
+    """Code and message by topic."""
+    return {one.name: (int(one.error_code), one.error_message) for one in response.results}
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_no_topic_grows_beyond_what_the_policy_allows(client, broker, version):
+    good, bad = unique("good"), unique("bad")
+    broker.call(create_topics(Topic(good, 2), Topic(bad, 2)))
+    counts = [(bad, 11), (good, 10), ("absent", 11)]
+    expected = {
+        bad: (44, "11 partitions are too many"),
+        good: (0, None),
+        "absent": (3, "This server does not host this topic-partition."),
+    }
+
+    request = create_partitions(counts, version=version, validate_only=True)
+    answer = results(client.call(request))
+    assert answer["absent"] == results(broker.call(request))["absent"]
+    assert answer == {**expected, "absent": answer["absent"]}
+    assert answer["absent"][0] == 3
+
+    assert results(client.call(create_partitions(counts, version=version))) == answer
+    wait_until(lambda: partitions(broker, good) == 10)
+    assert partitions(broker, bad) == 2
+
+
+def test_a_topic_that_grows_is_shown_with_what_it_has(client, broker):
+    name, configs = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
+    broker.call(create_topics(Topic(name, 2, configs=configs)))
+    wait_until(lambda: partitions(broker, name) == 2)
+
+    ((code, message),) = results(client.call(create_partitions([(name, 4)]))).values()
+
+    assert code == 44
+    assert json.loads(message) == [4, 1, None, configs]
+
+
+@pytest.mark.parametrize("counts", [[2], [1], [0], [11, 12]])
+def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, counts):
+    name = unique("no")
+    broker.call(create_topics(Topic(name, 2)))
+    request = create_partitions([(name, count) for count in counts])
+    answer = results(client.call(request))
+    assert answer == results(broker.call(request))
+    assert answer[name][0] in {37, 42}
+
+
+def test_growing_topics_may_be_left_to_the_cluster(other_options, broker):
+    name = unique("no")
+    broker.call(create_topics(Topic(name, 2)))
+    with RawClient(other_options.address) as client:
+        assert results(client.call(create_partitions([(name, 12)]))) == {name: (0, None)}
+    wait_until(lambda: partitions(broker, name) == 12)
+
+
+# StreamsGroupHeartbeat
+
+Counted = tuple[str, int]
+"""A topic, and how many partitions it is to have; 0 leaves that to the broker."""
+
+
+def joining(
+    group: str,
+    sources: Sequence[str],
+    *,
+    changelogs: Sequence[Counted] = (),
+    repartitions: Sequence[Counted] = (),
+) -> Any:
+    """The heartbeat with which a member joins and brings a topology."""
+    schema = load_request_schema(STREAMS_GROUP_HEARTBEAT, 0)
+    types = sys.modules[schema.__module__]
+
+    def topics(counts: Sequence[Counted]) -> tuple:
+        compact = (types.KeyValue(key="cleanup.policy", value="compact"),)
+        return tuple(
+            types.TopicInfo(
+                name=name,
+                partitions=i32(count),
+                replication_factor=i16(0),
+                topic_configs=compact,
+            )
+            for name, count in counts
+        )
+
+    part = types.Subtopology(
+        subtopology_id="0",
+        source_topics=tuple(sources),
+        state_changelog_topics=topics(changelogs),
+        repartition_source_topics=topics(repartitions),
+        copartition_groups=(),
+    )
+    return schema(
+        group_id=group,
+        member_id="member",
+        member_epoch=i32(0),
+        endpoint_information_epoch=i32(0),
+        rebalance_timeout=TIMEOUT,
+        topology=types.Topology(epoch=i32(0), subtopologies=(part,)),
+        active_tasks=(),
+        standby_tasks=(),
+        warmup_tasks=(),
+        process_id="process",
+        client_tags=(),
+        task_offsets=None,
+        task_end_offsets=None,
+    )
+
+
+def staying(group: str, epoch: int) -> Any:
+    """A later heartbeat, which brings nothing."""
+    return load_request_schema(STREAMS_GROUP_HEARTBEAT, 0)(
+        group_id=group,
+        member_id="member",
+        member_epoch=i32(epoch),
+        endpoint_information_epoch=i32(0),
+        rebalance_timeout=UNCHANGED,
+        topology=None,
+        active_tasks=None,
+        standby_tasks=None,
+        warmup_tasks=None,
+        client_tags=None,
+        task_offsets=None,
+        task_end_offsets=None,
+    )
+
+
+@pytest.fixture
+def group(client, refused_coordinators):
+    """A group that has a coordinator."""
+    name = unique("group")
+
+    def has_coordinator() -> bool:
+        ((_, code, _),) = coordinators(client.call(find_coordinator(GROUPS, name)))
+        return code == 0
+
+    wait_until(has_coordinator)
+    return name
+
+
+def create(broker: RawClient, topic: str, count: int) -> str:
+    """Make a topic on the broker itself, and wait until it knows."""
+    assert told(broker.call(create_topics(Topic(topic, count)))) == {topic: (0, None)}
+    wait_until(lambda: partitions(broker, topic) == count)
+    return topic
+
+
+def test_the_topics_of_an_allowed_topology_are_created(client, broker, group):
+    source = create(broker, unique("source"), 2)
+    internal = [(unique("changelog"), 0), (unique("repartition"), 4)]
+    request = joining(group, [source], changelogs=internal[:1], repartitions=internal[1:])
+
+    assert client.call(request).error_code == 0
+
+    wait_until(lambda: partitions(broker, internal[0][0]) == 4)
+    wait_until(lambda: partitions(broker, internal[1][0]) == 4)
+
+
+@pytest.mark.parametrize(
+    ("sources", "changelog", "repartition", "why"),
+    [
+        (2, ("no", 0), ("repartition", 2), "no such name"),
+        (2, ("changelog", 0), ("no", 2), "no such name"),
+        (2, ("changelog", 0), ("repartition", 11), "11 partitions are too many"),
+        (12, ("changelog", 0), ("repartition", 2), "12 partitions are too many"),
+    ],
+)
+def test_a_topology_with_a_refused_topic_does_not_join(
+    client, broker, group, sources, changelog, repartition, why
+):
+    source = create(broker, unique("source"), sources)
+    changelog = (unique(changelog[0]), changelog[1])
+    repartition = (unique(repartition[0]), repartition[1])
+
+    answer = client.call(
+        joining(group, [source], changelogs=[changelog], repartitions=[repartition])
+    )
+
+    assert (int(answer.error_code), answer.error_message) == (44, why)
+    assert (answer.member_id, answer.member_epoch) == ("member", 0)
+    assert client.call(staying(group, 1)).error_code != 0  # the group has no such member
+    assert not exists(broker, changelog[0])
+    assert not exists(broker, repartition[0])
+
+
+def test_topics_of_a_topology_are_shown_as_the_broker_would_create_them(client, broker, group):
+    source, name = create(broker, unique("source"), 5), unique("tell")
+    answer = client.call(joining(group, [source], changelogs=[(name, 0)]))
+    assert json.loads(answer.error_message) == [5, 1, None, {"cleanup.policy": "compact"}]
+
+
+def test_a_source_that_comes_later_does_not_make_topics_that_would_be_refused(
+    client, broker, group
+):
+    """Brokers remember the topology, and create its topics when they can."""
+    source, changelog = unique("later"), unique("changelog")
+    epoch = client.call(joining(group, [source], changelogs=[(changelog, 0)])).member_epoch
+    create(broker, source, 12)
+
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline and not exists(broker, changelog):
+        answer = client.call(staying(group, epoch))
+        if answer.error_code:
+            break  # it did not join
+        time.sleep(0.1)
+
+    assert not exists(broker, changelog)

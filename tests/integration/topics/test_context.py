@@ -1,0 +1,326 @@
+"""Policies that are told who asks, and what topics there are (the wishes of KIP-170 and KIP-201)."""
+
+import json
+import sys
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from confluent_kafka.cimpl import NewTopic
+from kio.index import load_request_schema
+
+from penstock.local import free_ports
+from tests.gateways import wait_until
+from tests.integration.test_security import Files, as_client, secure_kafka
+from tests.integration.topics.test_alter_config_policy import TOPIC, Change, answers, incremental
+from tests.integration.topics.test_bypasses import create_partitions, results
+from tests.integration.topics.test_create_topic_policy import (
+    TIMEOUT,
+    Topic,
+    assigned,
+    create_topics,
+    exists,
+    start_gateway,
+    told,
+    unique,
+)
+from tests.raw import RawClient
+
+DELETE_TOPICS = 20
+CONTEXT = {
+    "create.topic.policy.class.name": "policies.Quota",
+    "alter.config.policy.class.name": "policies.Owner",
+}
+POLICIES = '''
+import json, time
+from penstock.policy import *
+
+class Quota(CreateTopicPolicyWithContext):
+    """No team owns more than ten partitions; a topic's name begins with its team."""
+
+    def validate(self, request, context):
+        team = request.topic.partition(".")[0]
+        asked = request.num_partitions or len(request.replicas_assignments)
+        owned = sum(
+            topic.num_partitions for name, topic in context.topics.items()
+            if name.startswith(f"{team}.") and name != request.topic
+        )
+        if team == "tell":
+            own = {n: t for n, t in context.topics.items() if n.startswith(request.topic)}
+            raise PolicyViolationException(
+                json.dumps([context.principal, context.client_id, own, asked])
+            )
+        if team.startswith("slow"): time.sleep(0.1)
+        if team == "clear": context.topics.clear()
+        if owned + asked > 10:
+            raise PolicyViolationException(f"{owned} and {asked} partitions are more than 10")
+
+class Owner(AlterConfigPolicyWithContext):
+    """Tells who asks for a change of one key."""
+
+    def validate(self, request, context):
+        if "flush.ms" in request.configs:
+            topic = context.topics[request.resource.name]
+            raise PolicyViolationException(
+                json.dumps([context.principal, context.client_id, topic])
+            )
+'''
+
+
+def delete_topics(*names: str, version: int) -> Any:
+    """A DeleteTopics request."""
+    schema = load_request_schema(DELETE_TOPICS, version)
+    if version < 6:
+        return schema(topic_names=names, timeout=TIMEOUT)
+    types = sys.modules[schema.__module__]
+    topics = tuple(types.DeleteTopicState(name=name, topic_id=None) for name in names)
+    return schema(topics=topics, timeout=TIMEOUT)
+
+
+@pytest.fixture(scope="module")
+def judging(kafka, tmp_path_factory):
+    running = start_gateway(
+        tmp_path_factory.mktemp("gateway"), kafka.bootstrap_servers, POLICIES, CONTEXT
+    )
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(judging):
+    with RawClient(judging.address) as connected:
+        yield connected
+
+
+@pytest.fixture
+def broker(kafka):
+    with RawClient(kafka.bootstrap_servers) as connected:
+        yield connected
+
+
+@pytest.fixture
+def team():
+    return unique("team")
+
+
+def codes(client: RawClient, *topics: Topic, **options: Any) -> list[int]:
+    """Have topics created; give the error codes in the order of the topics."""
+    answer = told(client.call(create_topics(*topics, **options)))
+    return [answer[topic.name][0] for topic in topics]
+
+
+# What is counted
+
+
+def test_topics_of_one_request_count_each_other(client, team):
+    topics = [Topic(f"{team}.a", 6), Topic(f"{team}.b", 5), Topic(f"{team}.c", 4)]
+    assert told(client.call(create_topics(*topics))) == {
+        f"{team}.a": (0, None),
+        f"{team}.b": (44, "6 and 5 partitions are more than 10"),
+        f"{team}.c": (0, None),
+    }
+
+
+def test_a_request_counts_those_before_it_at_once(client, team):
+    counts = [4, 4, 4, 2, 1]
+    requests = [create_topics(Topic(f"{team}.{i}", count)) for i, count in enumerate(counts)]
+    client.send(b"".join(map(client.frame, requests)))
+    found = [told(client.response(type(requests[0]))) for _ in requests]
+    assert [code for answer in found for code, _ in answer.values()] == [0, 0, 44, 0, 44]
+
+
+def test_assigned_replicas_count(client, team):
+    placed = assigned(f"{team}.placed", {i: [0] for i in range(6)})
+    assert codes(client, placed, Topic(f"{team}.b", 5), Topic(f"{team}.c", 4)) == [0, 44, 0]
+
+
+def test_topics_that_others_made_count(client, broker, team):
+    codes(broker, Topic(f"{team}.there", 8))
+    wait_until(lambda: codes(client, Topic(f"{team}.more", 3), validate_only=True) == [44])
+    assert codes(client, Topic(f"{team}.more", 2)) == [0]
+
+
+def test_requests_of_several_clients_count_each_other(judging, broker):
+    """All are there before the first is decided."""
+    team = unique("slow")
+    names = [f"{team}.{i}" for i in range(6)]
+    requests = [create_topics(Topic(name, 3)) for name in names]
+    with ExitStack() as open_clients:
+        clients = [open_clients.enter_context(RawClient(judging.address)) for _ in names]
+        for client, request in zip(clients, requests, strict=True):
+            client.send(client.frame(request))
+        for client in clients:
+            client.response(type(requests[0]))
+    assert sum(exists(broker, name) for name in names) == 3
+
+
+def test_what_is_only_tried_does_not_count(client, team):
+    assert codes(client, Topic(f"{team}.tried", 10), validate_only=True) == [0]
+    assert codes(client, Topic(f"{team}.made", 10)) == [0]
+
+
+def test_what_is_refused_does_not_count(client, team):
+    assert codes(client, Topic(f"{team}.large", 11)) == [44]
+    assert codes(client, Topic(f"{team}.bad", 10, configs={"retention.ms": "x"})) == [40]
+    assert codes(client, Topic(f"{team}.good", 10)) == [0]
+
+
+@pytest.mark.parametrize("version", [1, 5, 6])
+def test_what_is_deleted_counts_no_more(client, team, version):
+    assert codes(client, Topic(f"{team}.a", 10)) == [0]
+    (deleted,) = client.call(delete_topics(f"{team}.a", version=version)).responses
+    assert deleted.error_code == 0
+    wait_until(lambda: codes(client, Topic(f"{team}.b", 10)) == [0], 5)
+
+
+def test_added_partitions_count(client, team):
+    name = f"{team}.a"
+    grow = partial(create_partitions, [(name, 8)])
+    assert codes(client, Topic(name, 2)) == [0]
+    wait_until(lambda: results(client.call(grow(validate_only=True)))[name][0] == 0)
+    assert codes(client, Topic(f"{team}.tried", 8), validate_only=True) == [0]
+
+    assert results(client.call(grow())) == {name: (0, None)}
+
+    assert told(client.call(create_topics(Topic(f"{team}.b", 3)))) == {
+        f"{team}.b": (44, "8 and 3 partitions are more than 10")
+    }
+    assert results(client.call(create_partitions([(name, 11)]))) == {
+        name: (44, "0 and 11 partitions are more than 10")
+    }
+
+
+# What is told
+
+
+def shown(client: RawClient, topic: Topic, client_id: str | None = "raw") -> list:
+    """What the policy was told: principal, client id, topics, and what is asked for."""
+    ((code, message),) = told(client.call(create_topics(topic), client_id)).values()
+    assert code == 44
+    return json.loads(message)
+
+
+def test_topics_are_told_with_their_counts(client, broker):
+    name = unique("tell.of")
+    codes(broker, Topic(f"{name}.a", 3))
+    expected = [None, "raw", {f"{name}.a": [3, 1]}, 2]
+    wait_until(lambda: shown(client, Topic(name, 2)) == expected)
+
+
+@pytest.mark.parametrize("client_id", ["billing", "Zürich", "", None])
+def test_the_client_id_is_told_and_no_principal_where_nobody_authenticates(client, client_id):
+    assert shown(client, Topic("tell.id"), client_id) == [None, client_id, {}, 1]
+
+
+def test_the_context_cannot_be_changed(client, broker):
+    name = unique("clear.all")
+    assert told(client.call(create_topics(Topic(name)))) == {name: (-1, None)}
+    assert not exists(broker, name)
+
+
+def test_a_policy_of_configs_is_told_the_same(client, team):
+    name = f"{team}.a"
+    assert codes(client, Topic(name, 3)) == [0]
+    request = incremental((TOPIC, name, [Change("flush.ms", "1000")]))
+
+    def answer() -> list:
+        return answers(client.call(request, "billing"))
+
+    wait_until(lambda: answer()[0][1] != 3)  # the broker knows the topic
+    assert answer() == [(name, 44, json.dumps([None, "billing", [3, 1]]))]
+
+
+# Who asks, where clients authenticate
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def secured(files):
+    with secure_kafka(files) as running:
+        alter = UserScramCredentialUpsertion(
+            "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"alice-secret"
+        )
+        may_create = AclBinding(
+            ResourceType.TOPIC, "tell", ResourcePatternType.PREFIXED, "User:alice", "*",
+            AclOperation.CREATE, AclPermissionType.ALLOW,
+        )  # fmt: skip
+        admin = AdminClient(
+            as_client(running.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+        )
+        done = [*admin.alter_user_scram_credentials([alter]).values()]
+        done += admin.create_acls([may_create]).values()
+        for one in done:
+            one.result(20)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def secured_judging(secured, files, tmp_path_factory):
+    """A gateway with TLS on both sides, and the same policy."""
+    folder = tmp_path_factory.mktemp("secured")
+    port = free_ports(3)[0]
+    properties = {
+        "listeners": f"SASL_SSL://127.0.0.1:{port}",
+        "ssl.keystore.location": files.key("gateway.pem"),
+        "upstream.security.protocol": "SASL_SSL",
+        "upstream.ssl.truststore.location": files.trust,
+        "upstream.sasl.mechanism": "PLAIN",
+        "upstream.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="admin" password="a-secret";'
+        ),
+        **CONTEXT,
+    }
+    running = start_gateway(folder, secured.bootstrap_servers, POLICIES, properties)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "mechanism"),
+    [("admin", "a-secret", "PLAIN"), ("alice", "alice-secret", "SCRAM-SHA-256")],
+)
+def test_the_principal_is_told_as_the_cluster_names_it(
+    secured_judging, files, user, password, mechanism
+):
+    settings = as_client(secured_judging.address, files, user, password, mechanism)
+    admin = AdminClient({**settings, "client.id": "billing"})
+    assert refusal(admin, NewTopic("tell.who", 2, 1)) == (44, [f"User:{user}", "billing", {}, 2])
+
+
+def test_defaults_are_filled_in_for_those_who_may_not_see_them(secured_judging, files):
+    """Brokers tell the counts only to who may describe the topic's configs."""
+    settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    code, seen = refusal(AdminClient(settings), NewTopic("tell.counts", -1, -1))
+    assert (code, seen[-1]) == (44, 1)
+
+
+def test_who_may_not_create_a_topic_is_told_so_by_the_cluster(secured_judging, files):
+    settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    code, _ = refusal(AdminClient(settings), NewTopic("others.topic", 50, 1))
+    assert code == 29
+
+
+def refusal(admin: AdminClient, topic: NewTopic) -> tuple[int, list | None]:
+    """Ask for a topic that is refused; give the code, and what the policy was told."""
+    with pytest.raises(KafkaException) as raised:
+        admin.create_topics([topic])[topic.topic].result(20)
+    error = raised.value.args[0]
+    return error.code(), json.loads(error.str()) if error.code() == 44 else None
