@@ -185,6 +185,7 @@ def tell(broker):
         "follower.replication.throttled.replicas": "0:0,1:0",
     }
     assert told(broker.call(create_topics(Topic(name, configs=own)))) == {name: (0, None)}
+    wait_until(lambda: exists(broker, name))
     return name
 
 

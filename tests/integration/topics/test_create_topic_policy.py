@@ -466,7 +466,17 @@ UNUSABLE = {
         DEFINE.replace("CreateTopic", "Records") + "def validate(self, topic, n, records): pass",
         "validate()",
     ),
+    "it is a ready-made one of the other kind": ("penstock.policies.{}Rules", "", "another kind"),
 }
+
+
+def unusable(why: str, key: str) -> tuple[str, str, str]:
+    """The class, its module and what is told of it, for one of the two keys."""
+    name, policies, telling = UNUSABLE[why]
+    alters = key.startswith("alter")
+    if alters:
+        policies = policies.replace("(CreateTopicPolicy)", "(AlterConfigPolicy)")
+    return name.format("Topic" if alters else "Config"), policies, telling
 
 
 KEYS = ("create.topic.policy.class.name", "alter.config.policy.class.name")
@@ -475,7 +485,7 @@ KEYS = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("why", UNUSABLE)
 async def test_a_policy_that_cannot_be_used_is_not_loaded(tmp_path, why, key):
-    name, policies, telling = UNUSABLE[why]
+    name, policies, telling = unusable(why, key)
     file = write_configuration(tmp_path, "none:1", free_ports(1)[0], {key: name}, policies)
     loading = TopicPolicies(load_configuration(file), tries_classes=False)
 
@@ -497,7 +507,7 @@ async def test_a_policy_that_cannot_be_used_is_not_loaded(tmp_path, why, key):
     ],
 )
 def test_commands_end_where_a_policy_cannot_be_used(tmp_path, why, key):
-    name, policies, telling = UNUSABLE[why]
+    name, policies, telling = unusable(why, key)
     file = write_configuration(tmp_path, "none:1", free_ports(1)[0], {key: name}, policies)
 
     with ThreadPoolExecutor() as together:

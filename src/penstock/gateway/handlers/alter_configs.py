@@ -185,7 +185,7 @@ class _Altering:
             for resource in resources
             if resource.own or self._kept(resource)
         }
-        return await self._talk.topic_ids(names) if names else {}
+        return await self._talk.ids_of_existing(names)
 
     async def _alter(self, accepted: Sequence[_Resource]) -> Any:
         """Have the cluster alter what is its business; None where nothing is."""

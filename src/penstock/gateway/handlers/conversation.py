@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from penstock.gateway.session import Exchange, Host, Session
 
+_TIMES_BEHIND, _BEHIND_S = 40, 0.05
+
 log = structlog.get_logger()
 
 
@@ -94,6 +96,17 @@ class Conversation:
             return []
         write = partial(topics.request, names=names, client_id=self.request.client_id)
         return topics.response(await self.ask(write))
+
+    async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
+        """Ask for the ids of topics that the controller knows: the broker may be a bit behind."""
+        names = set(names)
+        ids: dict[str, UUID] = {}
+        for _ in range(_TIMES_BEHIND):
+            ids |= await self.topic_ids(names - ids.keys())
+            if ids.keys() == names:
+                break
+            await asyncio.sleep(_BEHIND_S)
+        return ids
 
     async def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
         """Ask the cluster for topics' ids; those that it does not tell are missing.
