@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+WRITE_TIMEOUT_S: Final = 15.0
+"""How long a change waits until it has been read back; admin clients wait longer."""
 READ_TIMEOUT_S: Final = 5.0
 """How long a topic that is new here waits until the log has been read."""
 ABANDONED_AFTER_S: Final = 60.0
@@ -48,6 +50,7 @@ LEFT_AFTER_S: Final = 10.0
 SWEEP_EVERY_S: Final = 20.0
 _SEEN_MAX: Final = 100_000
 _COMPLAIN_EVERY_S: Final = 10.0
+_AGAIN_AFTER_S: Final = 0.1
 
 
 class TopicSettings:
@@ -68,7 +71,7 @@ class TopicSettings:
         self._gateway = gateway
         self._changed = changed
         self.index = SettingsIndex()
-        self._seen: set[str | UUID] = set()
+        self._seen: set[UUID] = set()
         self._changed_at: dict[str, float] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reading: asyncio.Task[None] | None = None
@@ -116,11 +119,11 @@ class TopicSettings:
         """When something about a topic changed last (monotonic seconds): its id may, too."""
         return self._changed_at.get(topic, 0.0)
 
-    def knows_not(self, topics: Iterable[str | UUID]) -> list[str | UUID]:
-        """Give those topics, by name or id, that are new here: read on before judging them."""
+    def knows_not(self, topics: Iterable[UUID]) -> list[UUID]:
+        """Give those topics, by id, that are new here: read on before judging them."""
         return [topic for topic in topics if topic not in self._seen]
 
-    def see(self, topics: Iterable[str | UUID]) -> None:
+    def see(self, topics: Iterable[UUID]) -> None:
         """Take note that all that was written before these topics came up has been read."""
         if len(self._seen) > _SEEN_MAX:
             self._seen.clear()
@@ -132,11 +135,20 @@ class TopicSettings:
         Raises:
             SettingsLogError: It cannot be read now.
         """
+        why = f"{self.topic} could not be read in time"
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                await self._read_up_to(await asyncio.to_thread(self._log.end, READ_TIMEOUT_S))
+                while True:
+                    try:
+                        end = await asyncio.to_thread(self._log.end, READ_TIMEOUT_S)
+                    except SettingsLogError as error:  # a broker may be coming back
+                        why = str(error)
+                        await asyncio.sleep(_AGAIN_AFTER_S)
+                    else:
+                        await self._read_up_to(end)
+                        return
         except TimeoutError:
-            raise SettingsLogError(f"{self.topic} could not be read in time") from None
+            raise SettingsLogError(why) from None
 
     async def _read_up_to(self, position: int) -> None:
         if self.index.position < position:
@@ -197,6 +209,7 @@ class TopicSettings:
         topic_id: UUID,
         settings: Mapping[str, str],
         *,
+        changes: Mapping[str, str | None] | None = None,
         over: Iterable[UUID] = (),
     ) -> None:
         """Keep a topic's settings; return when they hold here.
@@ -205,20 +218,25 @@ class TopicSettings:
             topic: Its name.
             topic_id: Its id.
             settings: All of its topic level keys.
+            changes: What was altered of those that hold now, None for a key that was deleted;
+                None where everything is set anew.
             over: Creations of the topic that were open before it was known to exist: they
                 made it, or came to nothing.
 
         Raises:
             SettingsLogError: They could not be kept.
         """
-        value = Entry(topic, settings, self._gateway).encode() if settings else None
+        before = self.index.entry(topic_id)
+        base = before.id if before is not None else ""
+        entry = Entry(topic, settings, self._gateway, changes, base)
+        place = of_topic(topic_id).encode()
         ended = {*over, *self.index.superseded(topic_id)}
-        await self._append(
-            [
-                (of_topic(topic_id).encode(), value),
-                *((of_creation(one).encode(), None) for one in ended),
-            ]
-        )
+        tombstones = [(of_creation(one).encode(), None) for one in ended]
+        await self._append([(place, entry.encode()), *tombstones])
+        while (held := self.index.entry(topic_id)) and held.id == entry.id and held.merged:
+            # Another gateway's change came between. Compaction keeps one record: a whole one.
+            entry = Entry(topic, held.settings, self._gateway, {}, held.id)
+            await self._append([(place, entry.encode())])
 
     async def forget(self, topic_ids: Iterable[UUID], *, over: Iterable[UUID] = ()) -> None:
         """Delete the settings of topics that are gone.
@@ -332,7 +350,7 @@ class TopicSettings:
         self._log.append(records, done)
         end = await future
         try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
                 await self._read_up_to(end)
         except TimeoutError:
             raise SettingsLogError(f"{self.topic} could not be read in time") from None

@@ -13,9 +13,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from penstock.topics import settings
 
@@ -79,23 +79,49 @@ class Entry:
         topic: The topic's name.
         settings: Its topic level keys.
         gateway: Who wrote it.
+        changes: What was altered, None for a key that was deleted; None where everything
+            was set anew. Two gateways may alter one topic at the same moment: then the later
+            record's changes are made to what the earlier one left.
+        base: The id of the record that was altered.
+        id: Tells the record from others.
         timestamp_ms: When; set by the broker, not part of the value.
         order: Its place among the records that were read.
+        merged: Whether the settings are not those of the record, because another one came
+            between it and its base.
         unreadable: Whether the value could not be understood.
     """
 
     topic: str
     settings: Mapping[str, str]
     gateway: str
+    changes: Mapping[str, str | None] | None = None
+    base: str = ""
+    id: str = field(default_factory=lambda: uuid4().hex, compare=False)
     timestamp_ms: int = 0
     order: int = 0
+    merged: bool = False
     unreadable: bool = False
 
     def encode(self) -> bytes:
         """Write it as a record's value."""
-        fields = {"version": _VERSION, "topic": self.topic, "settings": dict(self.settings),
-                  "gateway": self.gateway}  # fmt: skip
+        fields: dict[str, Any] = {
+            "version": _VERSION,
+            "topic": self.topic,
+            "settings": dict(self.settings),
+            "gateway": self.gateway,
+            "id": self.id,
+        }
+        if self.changes is not None:
+            fields |= {"changes": dict(self.changes), "base": self.base}
         return json.dumps(fields, sort_keys=True).encode()
+
+    def after(self, before: Entry | None) -> Entry:
+        """Give what it means behind another record about the same topic."""
+        if self.changes is None or before is None or before.unreadable or before.id == self.base:
+            return self
+        both = {**before.settings, **self.changes}
+        kept = {key: value for key, value in both.items() if value is not None}
+        return replace(self, settings=kept, merged=True)
 
     @classmethod
     def decode(cls, value: bytes, timestamp_ms: int, order: int) -> Entry:
@@ -106,15 +132,21 @@ class Entry:
         """
         fields = _loads(value)
         try:
-            topic, found = str(fields["topic"]), dict(fields["settings"].items())
-            if fields["version"] != _VERSION or not found.keys() <= settings.KEYS.keys():
+            topic, changes = str(fields["topic"]), fields.get("changes")
+            if fields["version"] != _VERSION:
                 raise ValueError("written by a later version")
             if not _TOPIC_NAME.fullmatch(topic):
                 raise ValueError("the name of no topic")
-            for key, one in found.items():
-                if not isinstance(one, str) or settings.complaint(key, one):
-                    raise ValueError(f"no value of {key}")
-            return cls(topic, found, str(fields["gateway"]), timestamp_ms, order)
+            return cls(
+                topic,
+                _checked(dict(fields["settings"].items())),
+                str(fields["gateway"]),
+                None if changes is None else _checked(dict(changes.items()), deletions=True),
+                str(fields.get("base", "")),
+                str(fields.get("id", "")),
+                timestamp_ms,
+                order,
+            )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not the value of a setting") from error
 
@@ -150,11 +182,13 @@ class SettingsIndex:
             after = None
         else:
             try:
-                after = Entry.decode(value, timestamp_ms, self._count)
+                after = Entry.decode(value, timestamp_ms, self._count).after(before)
             except ValueError as error:
                 unreadable = error
                 name = before.topic if before is not None else _name_in(value)
-                after = Entry(name, {}, "", timestamp_ms, self._count, unreadable=True)
+                after = Entry(
+                    name, {}, "", timestamp_ms=timestamp_ms, order=self._count, unreadable=True
+                )
         if before is not None:
             self._forget(place, before.topic)
         if after is not None:
@@ -256,6 +290,22 @@ def _name_in(value: bytes) -> str:
     except (ValueError, KeyError, TypeError):
         return _NOBODY
     return name if _TOPIC_NAME.fullmatch(name) else _NOBODY
+
+
+def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, Any]:
+    """Give topic level keys as they are.
+
+    Raises:
+        ValueError: There is one that no alteration would have allowed.
+    """
+    for key, value in values.items():
+        if key not in settings.KEYS:
+            raise ValueError("written by a later version")
+        if value is None and deletions:
+            continue
+        if not isinstance(value, str) or settings.complaint(key, value):
+            raise ValueError(f"no value of {key}")
+    return values
 
 
 def _loads(value: bytes) -> Any:

@@ -83,6 +83,11 @@ class SettingsLog:
             **client_properties(properties, folder),
             "client.id": "penstock",
             "log_level": 0,
+            # While the broker is away clients wait for us.
+            "reconnect.backoff.max.ms": 500,
+            "topic.metadata.refresh.fast.interval.ms": 100,
+            "retry.backoff.ms": 50,
+            "retry.backoff.max.ms": 200,
         }
         self.topic = topic
         self._where = f"{file}: topic.settings.topic: {topic}"
@@ -182,10 +187,11 @@ class SettingsLog:
         try:
             future = self._admin.list_offsets(asked, request_timeout=timeout_s)[self._partition]
             return int(future.result(timeout_s + 1).offset)
-        except KafkaException as error:
-            raise SettingsLogError(f"{self.topic}: {error.args[0].str()}") from None
-        except TimeoutError:
-            raise SettingsLogError(f"{self.topic}: no answer") from None
+        except (KafkaException, TimeoutError) as error:
+            # It remembers who led the partition, and in which epoch, and does not ask again.
+            self._admin = AdminClient(self._settings)
+            why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            raise SettingsLogError(f"{self.topic}: {why}") from None
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
@@ -261,6 +267,7 @@ class SettingsLog:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
+                "fetch.error.backoff.ms": 100,
             }
         )
         self._consumer.assign([TopicPartition(self.topic, 0, 0)])

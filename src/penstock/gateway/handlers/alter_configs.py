@@ -279,14 +279,20 @@ class _Altering:
                 readable = True
             except UnreadableSettingsError:
                 before, readable = {}, False
-            after = dict(before) if self._incremental else {}
-            for change in resource.own:
-                if change.operation == SET:
-                    after[change.name] = change.value or ""
-                else:
-                    after.pop(change.name, None)
+            changes = {
+                one.name: (one.value or "") if one.operation == SET else None
+                for one in resource.own
+            }
+            both = {**before, **changes} if self._incremental else changes
+            after = {key: value for key, value in both.items() if value is not None}
             if after != before or not readable:
-                await settings.put(topic, topic_id, after, over=self._over.get(topic, ()))
+                await settings.put(
+                    topic,
+                    topic_id,
+                    after,
+                    changes=changes if self._incremental and readable else None,
+                    over=self._over.get(topic, ()),
+                )
 
     # The answer
 

@@ -135,10 +135,9 @@ class KnownTopics:
 class ProduceExchange:
     """One Produce request from its arrival to its answer."""
 
-    __slots__ = ("_host", "_interceptions", "_policies", "_readdress", "_reading", "_session",
-                 "_undecided", "_unread",
-                 "answer", "answers", "api_key", "complete", "correlation_id", "ready",
-                 "request", "transform", "version")  # fmt: skip
+    __slots__ = ("_host", "_ids", "_interceptions", "_policies", "_readdress", "_reading",
+                 "_session", "_undecided", "_unread", "answer", "answers", "api_key", "complete",
+                 "correlation_id", "ready", "request", "transform", "version")  # fmt: skip
 
     def __init__(self, request: ProduceRequest, host: Host, arrived: Exchange) -> None:
         self.request = request
@@ -155,7 +154,8 @@ class ProduceExchange:
         self._readdress = arrived.transform
         self._undecided = 0
         self._reading: asyncio.Task[object] | None = None
-        self._unread: frozenset[str | UUID] = frozenset()
+        self._unread: frozenset[UUID] = frozenset()
+        self._ids: dict[str, UUID] = {}
         self._interceptions = Interceptions(host.sequences, self._policies.idempotence)
 
     @property
@@ -176,30 +176,6 @@ class ProduceExchange:
     def begin(self, session: Session) -> None:
         """Have the request judged; `ready` is set when all is decided."""
         self._session = session
-        settings = self._host.settings
-        if settings is not None:
-            new = settings.knows_not(
-                filter(None, (topic.topic_id or topic.name for topic in self.request.topics))
-            )
-            if new:
-                self._reading = self._host.run(self._read_on(settings, new))
-                return
-        self._look_up()
-
-    async def _read_on(self, settings: TopicSettings, new: Sequence[str | UUID]) -> None:
-        """Read what is kept of topics that are new here, before they are judged."""
-        try:
-            await settings.read_on()
-        except SettingsLogError as error:
-            self._unread = frozenset(new)
-            log.error("topics cannot be judged: their settings are not known", reason=str(error))
-        else:
-            settings.see(new)
-        self._look_up()
-
-    def _look_up(self) -> None:
-        """Ask the broker for the ids and names that are needed."""
-        session = self._session
         names: set[str] = set()
         ids: set[UUID] = set()
         for topic in self.request.topics:
@@ -215,12 +191,14 @@ class ProduceExchange:
         if names or ids:
             session.ask(partial(topics.request, names=names, ids=ids), self._found)
         else:
-            self._judge({})
+            self._resolved({})
 
     def _needs_id(self, name: str) -> bool:
+        # Where topics have settings, a new id is how one that was made anew is told.
+        if self._host.settings is not None:
+            return True
         plan = self._policies.plan.for_topic(name)
-        settings = self._host.settings
-        return bool((plan and plan.needs_topic_id) or (settings and settings.names(name)))
+        return bool(plan and plan.needs_topic_id)
 
     def _known_id(self, name: str) -> UUID | None:
         settings = self._host.settings
@@ -235,6 +213,35 @@ class ProduceExchange:
                 errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
             else:
                 self._session.topics.learn(found.name, found.topic_id)
+        self._resolved(errors)
+
+    def _resolved(self, errors: dict[str | UUID, int]) -> None:
+        """Go on when it is known which topics the request is about."""
+        for topic in self.request.topics:
+            if topic.name is not None and self._needs_id(topic.name):
+                known = self._known_id(topic.name)
+                if known is not None:
+                    self._ids[topic.name] = known
+        settings = self._host.settings
+        if settings is not None:
+            by_id = (topic.topic_id for topic in self.request.topics)
+            new = settings.knows_not(filter(None, (*self._ids.values(), *by_id)))
+            if new:
+                self._reading = self._host.run(self._read_on(settings, new, errors))
+                return
+        self._judge(errors)
+
+    async def _read_on(
+        self, settings: TopicSettings, new: Sequence[UUID], errors: dict[str | UUID, int]
+    ) -> None:
+        """Read what is kept of topics that are new here, before they are judged."""
+        try:
+            await settings.read_on()
+        except SettingsLogError as error:
+            self._unread = frozenset(new)
+            log.error("topics cannot be judged: their settings are not known", reason=str(error))
+        else:
+            settings.see(new)
         self._judge(errors)
 
     def _judge(self, errors: dict[str | UUID, int]) -> None:
@@ -249,7 +256,7 @@ class ProduceExchange:
             name = name or ""
             topic_id = topic.topic_id or NO_ID
             if topic.topic_id is None and self._needs_id(name):
-                known = self._known_id(name)
+                known = self._ids.get(name)
                 if known is None:
                     self._unknown(t, topic, errors.get(name, UNKNOWN_TOPIC_OR_PARTITION))
                     continue
@@ -277,7 +284,7 @@ class ProduceExchange:
             return NO_SETTINGS
         if name == settings.topic:
             self._unknown(t, topic, INVALID_TOPIC_EXCEPTION)
-        elif self._unread and (topic.topic_id or topic.name) in self._unread:
+        elif topic_id in self._unread:
             self._unknown(t, topic, NOT_LEADER_OR_FOLLOWER)
         else:
             try:

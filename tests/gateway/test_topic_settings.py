@@ -1,0 +1,697 @@
+"""Settings of topics as gateways keep them, over a log in memory: crashes, other gateways, time."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from types import SimpleNamespace
+from uuid import UUID, uuid4
+
+import pytest
+
+from penstock.gateway import topic_settings
+from penstock.gateway.topic_settings import ABANDONED_AFTER_S, LEFT_AFTER_S, TopicSettings
+from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
+from penstock.topics.log import LogRecord, SettingsLogError
+from tests.topics import judged_by
+from tests.topics.test_index import WITHOUT_A_NAME, with_a_name
+
+OWN = judged_by("A")
+OTHERS = judged_by("B")
+
+
+class Died(BaseException):
+    """The gateway's process is gone, in the middle of what it did."""
+
+
+class MemoryTopic:
+    """The topic of settings, on brokers that never fail."""
+
+    def __init__(self, clock: SimpleNamespace) -> None:
+        self.records: list[LogRecord] = []
+        self.logs: list[MemoryLog] = []
+        self._clock = clock
+
+    def append(self, key: bytes | None, value: bytes | None) -> int:
+        """Write a record; give the offset after it."""
+        end = len(self.records) + 1
+        self.records.append(LogRecord(end, key, value, int(self._clock.time() * 1000)))
+        for log in self.logs:
+            log.deliver()
+        return end
+
+    def compact(self) -> None:
+        """Leave the last record of each key."""
+        last = {record.key: record for record in self.records}
+        self.records = [record for record in self.records if record is last[record.key]]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all records; those that delete begin with a minus."""
+        return [
+            ("-" if record.value is None else "") + (record.key or b"").decode()
+            for record in self.records
+        ]
+
+
+class MemoryLog:
+    """Stands for `SettingsLog`: one gateway's way to the topic.
+
+    Attributes:
+        lags: Whether what is written is not delivered for now.
+        failure: What appending and asking for the end fail with; "" where they work.
+        dies: The record, counted from 1, at which the gateway dies: before it is written where
+            the number is negative, and after it otherwise.
+    """
+
+    topic = "settings"
+
+    def __init__(self, kept: MemoryTopic) -> None:
+        self.lags = False
+        self.failure = ""
+        self.dies = 0
+        self.closed = False
+        self._kept = kept
+        self._written = 0
+        self._delivered = 0
+        self._take = None
+
+    def open(self, timeout_s: float) -> list[LogRecord]:
+        self._delivered = len(self._kept.records)
+        return [*self._kept.records, LogRecord(self._delivered, ends=True)]
+
+    def follow(self, take, complain) -> None:
+        self._take = take
+        self._kept.logs.append(self)
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Hand on what has not been handed on."""
+        while not self.lags and self._delivered < len(self._kept.records):
+            self._take(self._kept.records[self._delivered])
+            self._delivered += 1
+
+    def append(self, records, done) -> None:
+        if self.failure:
+            done(0, self.failure)
+            return
+        for key, value in records:
+            self._written += 1
+            if self._written == -self.dies:
+                raise Died
+            end = self._kept.append(key, value)
+            if self._written == self.dies:
+                raise Died
+        done(end, None)
+
+    def end(self, timeout_s: float) -> int:
+        if self.failure:
+            raise SettingsLogError(self.failure)
+        return len(self._kept.records)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Cluster:
+    """Topics and their ids."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, UUID] = {}
+        self.asked: list[str] = []
+
+    def create(self, topic: str) -> UUID:
+        assert topic not in self.ids
+        return self.ids.setdefault(topic, uuid4())
+
+    def look_up(self, names: Iterable[str]) -> dict[str, UUID | None]:
+        self.asked = list(names)
+        return {name: self.ids.get(name) for name in self.asked}
+
+
+class Gateways:
+    """Gateways of one cluster."""
+
+    def __init__(self, clock: SimpleNamespace) -> None:
+        self.cluster = Cluster()
+        self.kept = MemoryTopic(clock)
+        self.clock = clock
+        self.changes: list[str] = []
+
+    async def start(self, name: str = "one", *, dies: int = 0) -> TopicSettings:
+        """Start a gateway, as after a crash."""
+        log = MemoryLog(self.kept)
+        log.dies = dies
+        started = TopicSettings(log, name, self.changes.append)
+        await started.start(1.0)
+        return started
+
+    async def restart(self, name: str = "one") -> TopicSettings:
+        """Start a gateway, and have it look after what it has left behind."""
+        started = await self.start(name)
+        await started.sweep(self.cluster.look_up, starting=True)
+        return started
+
+    async def create(
+        self, gateway: TopicSettings, topic: str, own: Mapping[str, str], *, dies: str = ""
+    ) -> UUID:
+        """Create a topic, in the steps of CreateTopics."""
+        creation = await gateway.prepare(topic, own)
+        if dies == "before":
+            raise Died
+        topic_id = self.cluster.create(topic)
+        if dies == "after":
+            raise Died
+        if creation is not None:
+            await gateway.finish(creation, topic_id)
+        return topic_id
+
+    async def delete(self, gateway: TopicSettings, topic: str) -> None:
+        """Delete a topic, in the steps of DeleteTopics."""
+        over = gateway.open_creations(topic)
+        await gateway.forget([self.cluster.ids.pop(topic)], over=over)
+
+    async def alter(self, gateway: TopicSettings, topic: str, own: Mapping[str, str]) -> None:
+        """Give a topic other settings, in the steps of AlterConfigs."""
+        over = gateway.open_creations(topic)
+        await gateway.put(topic, self.cluster.ids[topic], own, over=over)
+
+    def later(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @property
+    def open_creations(self) -> list[str]:
+        """The creations of which a record is left."""
+        left = dict.fromkeys(record.key for record in self.kept.records)
+        left |= {record.key: record.value for record in self.kept.records}
+        return [
+            key.decode() for key, value in left.items() if value and key.startswith(b"creation/")
+        ]
+
+
+@pytest.fixture
+def gateways(monkeypatch: pytest.MonkeyPatch) -> Gateways:
+    clock = SimpleNamespace(now=1_700_000_000.0)
+    clock.time = clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(topic_settings, "time", clock)
+    monkeypatch.setattr(topic_settings, "READ_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(topic_settings, "WRITE_TIMEOUT_S", 0.1)
+    return Gateways(clock)
+
+
+async def settled() -> None:
+    """Let what was handed over from threads be taken."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+# Every step
+
+
+async def test_a_topic_is_judged_by_its_settings_from_before_it_is_there(gateways):
+    one, two = await gateways.start("one"), await gateways.start("two")
+
+    creation = await one.begin("orders", OWN)
+    topic_id = gateways.cluster.create("orders")
+    await settled()
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+
+    await one.finish(creation, topic_id)
+    await settled()
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+    assert gateways.kept.keys == [
+        f"creation/{creation}", f"topic/{topic_id}", f"-creation/{creation}",
+    ]  # fmt: skip
+
+
+async def test_a_creation_that_came_to_nothing_leaves_nothing(gateways):
+    one = await gateways.start()
+
+    await one.withdraw(await one.begin("orders", OWN))
+
+    assert not one.names("orders")
+    assert dict(one.of("orders", gateways.cluster.create("orders"))) == {}
+
+
+async def test_settings_that_are_put_are_replaced_as_a_whole(gateways):
+    one = await gateways.start()
+    topic_id = gateways.cluster.create("orders")
+
+    await one.put("orders", topic_id, OWN)
+    await one.put("orders", topic_id, {"record.validation.policy": "x"})
+    assert dict(one.of("orders", topic_id)) == {"record.validation.policy": "x"}
+
+    await one.put("orders", topic_id, {})
+    assert dict(one.of("orders", topic_id)) == {}
+
+
+async def test_only_what_is_kept_is_forgotten(gateways):
+    one = await gateways.start()
+    topic_id = await gateways.create(one, "orders", OWN)
+    written = len(gateways.kept.keys)
+
+    await one.forget([uuid4()])
+    assert len(gateways.kept.keys) == written
+    await one.forget([uuid4(), topic_id])
+    assert gateways.kept.keys[written:] == [f"-topic/{topic_id}"]
+
+
+async def test_who_changed_is_told_and_remembered(gateways):
+    one = await gateways.start()
+    assert one.changed_at("orders") == 0.0
+
+    gateways.later(5)
+    await one.put("orders", gateways.cluster.create("orders"), OWN)
+
+    assert gateways.changes == ["orders"]
+    assert one.changed_at("orders") == gateways.clock.now
+
+
+async def test_topics_are_new_until_they_have_been_seen(gateways):
+    one, topic_id = await gateways.start(), uuid4()
+
+    assert one.knows_not(["orders", topic_id]) == ["orders", topic_id]
+    one.see(["orders"])
+    assert one.knows_not(["orders", topic_id]) == [topic_id]
+
+
+# Two who alter a topic at the same moment
+
+
+async def alter_at_once(gateways: Gateways, *, dies: int = 0) -> UUID:
+    """Two gateways alter different keys of a topic, the second before it has read of the first."""
+    one, two = await gateways.start("one"), await gateways.start("two", dies=dies)
+    topic_id = gateways.cluster.create("orders")
+    first, second = ({key: value} for key, value in OWN.items())
+    two._log.lags = True
+    await one.put("orders", topic_id, first, changes=first)
+    putting = asyncio.ensure_future(two.put("orders", topic_id, second, changes=second))
+    await asyncio.sleep(0.02)
+    two._log.lags = False
+    two._log.deliver()
+    with suppress(Died):
+        await putting
+    await settled()
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+    return topic_id
+
+
+async def test_both_alterations_hold_also_after_compaction(gateways):
+    topic_id = await alter_at_once(gateways)
+
+    gateways.kept.compact()
+
+    assert dict((await gateways.start("three")).of("orders", topic_id)) == OWN
+
+
+async def test_both_hold_also_when_the_second_died_and_the_log_is_compacted_later(gateways):
+    topic_id = await alter_at_once(gateways, dies=-2)
+    three = await gateways.start("three")
+    assert dict(three.of("orders", topic_id)) == OWN
+
+    gateways.later(ABANDONED_AFTER_S + 1)
+    await three.sweep(gateways.cluster.look_up)
+    gateways.kept.compact()
+
+    assert dict((await gateways.start("four")).of("orders", topic_id)) == OWN
+
+
+# Reading and writing that does not work
+
+
+async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways):
+    one, two = await gateways.start("one"), await gateways.start("two")
+    two._log.lags = True
+    topic_id = gateways.cluster.create("orders")
+    await one.put("orders", topic_id, OWN)
+
+    reading = asyncio.ensure_future(two.read_on())
+    await asyncio.sleep(0.02)
+    assert not reading.done()
+    two._log.lags = False
+    two._log.deliver()
+    await reading
+
+    assert dict(two.of("orders", topic_id)) == OWN
+
+
+async def test_read_on_gives_up_after_a_time(gateways):
+    one, two = await gateways.start("one"), await gateways.start("two")
+    two._log.lags = True
+    await one.put("orders", uuid4(), OWN)
+
+    with pytest.raises(SettingsLogError):
+        await two.read_on()
+    two._log.failure = "no answer"
+    with pytest.raises(SettingsLogError):
+        await two.read_on()
+
+
+async def test_nothing_is_answered_before_it_can_be_read_here(gateways):
+    one = await gateways.start()
+    one._log.lags = True
+
+    putting = asyncio.ensure_future(one.put("orders", uuid4(), OWN))
+    await asyncio.sleep(0.02)
+    assert not putting.done()
+    one._log.lags = False
+    one._log.deliver()
+    await putting
+
+
+@pytest.mark.parametrize("why", ["cannot be written", "cannot be read"])
+async def test_a_creation_that_cannot_be_kept_is_looked_after_later(gateways, why):
+    one = await gateways.start()
+    one._log.failure = why if "written" in why else ""
+    one._log.lags = "read" in why
+
+    with pytest.raises(SettingsLogError):
+        await one.begin("orders", OWN)
+
+    one._log.failure, one._log.lags = "", False
+    one._log.deliver()
+    await settled()
+    gateways.later(LEFT_AFTER_S + 1)
+    await one.sweep(gateways.cluster.look_up)
+    assert gateways.open_creations == []
+
+
+async def test_what_could_not_be_finished_holds_and_is_finished_later(gateways):
+    one = await gateways.start()
+    creation = await one.begin("orders", OWN)
+    topic_id = gateways.cluster.create("orders")
+    one._log.failure = "no leader"
+    with pytest.raises(SettingsLogError):
+        await one.finish(creation, topic_id)
+    one.leave(creation)
+    assert dict(one.of("orders", topic_id)) == OWN
+
+    one._log.failure = ""
+    gateways.later(LEFT_AFTER_S + 1)
+    await one.sweep(gateways.cluster.look_up)
+    assert dict(one.of("orders", topic_id)) == OWN
+    assert gateways.open_creations == []
+
+
+async def test_close_ends_the_following(gateways):
+    one = await gateways.start()
+    await one.close()
+    assert one._log.closed
+
+
+# Crashes between any two steps
+
+CRASHES = {
+    "before the settings are kept": {"log": -1},
+    "after the settings are kept": {"log": 1},
+    "before the cluster is asked": {"cluster": "before"},
+    "after the cluster has created it": {"cluster": "after"},
+    "before they stand under the id": {"log": -2},
+    "after they stand under the id": {"log": 2},
+    "before the creation is withdrawn": {"log": -3},
+    "after the creation is withdrawn": {"log": 3},
+}
+
+
+async def crash(gateways: Gateways, how: Mapping) -> None:
+    """Have a gateway die while it creates a topic."""
+    one = await gateways.start(dies=how.get("log", 0))
+    with suppress(Died):
+        await gateways.create(one, "orders", OWN, dies=how.get("cluster", ""))
+    gateways.kept.logs.remove(one._log)
+
+
+async def check_the_promise(gateways: Gateways, now: TopicSettings) -> None:
+    """The topic has its settings if it is there; one that is made later without any has none."""
+    topic_id = gateways.cluster.ids.get("orders")
+    if topic_id is not None:
+        assert dict(now.of("orders", topic_id)) == OWN
+        await gateways.delete(now, "orders")
+    topic_id = await gateways.create(now, "orders", {})
+    assert dict(now.of("orders", topic_id)) == {}
+
+    gateways.later(ABANDONED_AFTER_S + 1)
+    await now.sweep(gateways.cluster.look_up)
+    assert dict(now.of("orders", topic_id)) == {}
+    assert gateways.open_creations == []
+
+
+@pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
+async def test_a_gateway_that_died_settles_what_it_left_when_it_starts(gateways, how):
+    await crash(gateways, how)
+
+    await check_the_promise(gateways, await gateways.restart())
+
+
+@pytest.mark.parametrize("after_s", [0, ABANDONED_AFTER_S + 1])
+@pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
+async def test_another_gateway_goes_on_where_one_died(gateways, how, after_s):
+    await crash(gateways, how)
+    two = await gateways.start("two")
+    gateways.later(after_s)
+
+    await check_the_promise(gateways, two)
+
+
+@pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
+async def test_whoever_creates_the_topic_again_settles_it_too(gateways, how):
+    await crash(gateways, how)
+    if "orders" in gateways.cluster.ids:
+        return
+    two = await gateways.start("two")
+
+    topic_id = await gateways.create(two, "orders", OTHERS)
+
+    assert dict(two.of("orders", topic_id)) == OTHERS
+
+
+@pytest.mark.parametrize("again", ["one", "two"])
+@pytest.mark.parametrize("how", CRASHES.values(), ids=CRASHES)
+async def test_a_crash_while_settling_is_settled_by_the_next(gateways, how, again):
+    await crash(gateways, how)
+    gateways.later(ABANDONED_AFTER_S + 1)
+    for dies in (-1, 1, -2, 2):
+        unlucky = await gateways.start(again, dies=dies)
+        with suppress(Died):
+            await unlucky.sweep(gateways.cluster.look_up, starting=again == "one")
+        gateways.kept.logs.remove(unlucky._log)
+
+    now = await gateways.start("three")
+    await now.sweep(gateways.cluster.look_up)
+
+    assert gateways.open_creations == []
+    await check_the_promise(gateways, now)
+
+
+async def test_a_topic_that_appears_only_after_the_restart_has_its_settings(gateways):
+    """The cluster had the request when the gateway died, and took its time."""
+    await crash(gateways, CRASHES["before the cluster is asked"])
+    again = await gateways.restart()
+
+    topic_id = gateways.cluster.create("orders")
+
+    assert dict(again.of("orders", topic_id)) == OWN
+
+
+@pytest.mark.parametrize("stalled_s", [LEFT_AFTER_S + 1, ABANDONED_AFTER_S + 1])
+async def test_a_creation_that_took_long_is_finished_although_others_took_it_for_abandoned(
+    gateways, stalled_s
+):
+    """Clocks differ, processes are stopped and go on: the creator knows what it wanted."""
+    one, two = await gateways.start("one"), await gateways.start("two")
+    creation = await one.begin("orders", OWN)
+    gateways.later(stalled_s)
+    await two.sweep(gateways.cluster.look_up)
+
+    topic_id = gateways.cluster.create("orders")
+    await one.finish(creation, topic_id)
+    await settled()
+
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OWN, OWN]
+
+
+# What creations that are left open do to topics that have nothing to do with them
+
+
+async def left_open(gateways: Gateways) -> UUID:
+    """A topic whose creator died before it withdrew the creation; another gateway is there."""
+    await crash(gateways, CRASHES["after they stand under the id"])
+    return gateways.cluster.ids["orders"]
+
+
+async def test_settings_that_are_deleted_do_not_come_back(gateways):
+    topic_id = await left_open(gateways)
+    two = await gateways.start("two")
+
+    await gateways.alter(two, "orders", {})
+    assert dict(two.of("orders", topic_id)) == {}
+
+    gateways.later(ABANDONED_AFTER_S + 1)
+    await two.sweep(gateways.cluster.look_up)
+    assert dict(two.of("orders", topic_id)) == {}
+
+
+@pytest.mark.parametrize("dies", [-1, 1, -2, 2])
+@pytest.mark.parametrize("new", [{}, judged_by("C")])
+@pytest.mark.parametrize("before", [OWN, OTHERS])
+async def test_an_alteration_is_whole_also_where_a_creation_is_open(gateways, before, new, dies):
+    """What a gateway writes at once, other gateways may see in part."""
+    topic_id = await left_open(gateways)
+    if before == OTHERS:
+        await alter_and_die(gateways, OTHERS, 1)
+
+    await alter_and_die(gateways, new, dies)
+
+    three = await gateways.start("three")
+    seen = dict(three.of("orders", topic_id))
+    gateways.later(ABANDONED_AFTER_S + 1)
+    await three.sweep(gateways.cluster.look_up)
+    assert seen in (before, new)
+    assert dict(three.of("orders", topic_id)) == seen
+
+
+async def alter_and_die(gateways: Gateways, new: Mapping[str, str], dies: int) -> None:
+    two = await gateways.start("two", dies=dies)
+    with suppress(Died):
+        await gateways.alter(two, "orders", new)
+    gateways.kept.logs.remove(two._log)
+
+
+async def test_what_the_creator_of_a_deleted_topic_left_is_not_for_the_next_one(gateways):
+    await left_open(gateways)
+    two = await gateways.start("two")
+
+    await gateways.delete(two, "orders")
+    again = gateways.cluster.create("orders")
+
+    assert dict(two.of("orders", again)) == {}
+    gateways.later(ABANDONED_AFTER_S + 1)
+    await two.sweep(gateways.cluster.look_up)
+    assert dict(two.of("orders", again)) == {}
+
+
+async def test_of_two_who_create_a_topic_the_one_that_did_has_its_settings_kept(gateways):
+    one, two = await gateways.start("one"), await gateways.start("two")
+    first = await one.begin("orders", OWN)
+    second = await two.begin("orders", OTHERS)
+    topic_id = gateways.cluster.create("orders")  # asked by two
+
+    await two.finish(second, topic_id)
+    await one.withdraw(first)
+    await settled()
+
+    assert [dict(gateway.of("orders", topic_id)) for gateway in (one, two)] == [OTHERS, OTHERS]
+    assert gateways.open_creations == []
+
+
+# Time
+
+
+@pytest.mark.parametrize(
+    ("who", "after_s", "starting", "is_settled"),
+    [
+        ("one", 0, False, False),
+        ("one", LEFT_AFTER_S - 1, False, False),
+        ("one", LEFT_AFTER_S + 1, False, True),
+        ("one", 0, True, True),
+        ("two", LEFT_AFTER_S + 1, False, False),
+        ("two", ABANDONED_AFTER_S - 1, False, False),
+        ("two", ABANDONED_AFTER_S - 1, True, False),
+        ("two", ABANDONED_AFTER_S + 1, False, True),
+        ("two", ABANDONED_AFTER_S + 1, True, True),
+    ],
+)
+async def test_when_a_creation_is_taken_to_have_been_left_behind(
+    gateways, who, after_s, starting, is_settled
+):
+    await crash(gateways, CRASHES["after the cluster has created it"])
+    now = await gateways.start(who)
+    gateways.later(after_s)
+
+    await now.sweep(gateways.cluster.look_up, starting=starting)
+
+    assert len(gateways.open_creations) == (0 if is_settled else 1)
+    assert dict(now.of("orders", gateways.cluster.ids["orders"])) == OWN
+
+
+async def test_a_creation_in_hand_is_not_settled_however_long_it_takes(gateways):
+    one = await gateways.start()
+    creation = await one.begin("orders", OWN)
+    gateways.later(ABANDONED_AFTER_S + LEFT_AFTER_S)
+
+    await one.sweep(gateways.cluster.look_up)
+    await one.prepare("orders", {})
+    assert one.index.creation(creation) is not None
+
+    one.leave(creation)
+    await one.prepare("others", {})
+    assert one.index.creation(creation) is not None
+    await one.prepare("orders", {})
+    assert one.index.creation(creation) is None
+
+
+async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways):
+    one = await gateways.start()
+    gone = await gateways.create(one, "gone", OWN)
+    anew = await gateways.create(one, "anew", OWN)
+    stays = await gateways.create(one, "stays", OWN)
+    del gateways.cluster.ids["gone"], gateways.cluster.ids["anew"]
+    gateways.cluster.create("anew")
+
+    await one.sweep(gateways.cluster.look_up)
+    assert one.index.topics().keys() == {gone, anew, stays}
+    gateways.later(ABANDONED_AFTER_S + 1)
+    await one.sweep(gateways.cluster.look_up)
+    assert one.index.topics().keys() == {stays}
+
+
+async def test_what_the_cluster_does_not_tell_is_left_alone(gateways):
+    await crash(gateways, CRASHES["after the cluster has created it"])
+    one = await gateways.start()
+    gateways.later(ABANDONED_AFTER_S + 1)
+
+    await one.sweep(lambda names: {}, starting=True)
+
+    assert len(gateways.open_creations) == 1
+
+
+# What cannot be understood
+
+
+@pytest.mark.parametrize("value", with_a_name("orders"), ids=lambda value: value[:40])
+async def test_a_creation_of_a_later_version_is_not_settled_into_nothing(gateways, value):
+    """A gateway of a later version died: an older one must not let its topic pass unjudged."""
+    gateways.kept.append(of_creation(uuid4()).encode(), value)
+    topic_id = gateways.cluster.create("orders")
+    one = await gateways.start()
+    gateways.later(ABANDONED_AFTER_S + 1)
+
+    await one.sweep(gateways.cluster.look_up)
+
+    with pytest.raises(UnreadableSettingsError):
+        one.of("orders", topic_id)
+
+
+@pytest.mark.parametrize("starting", [True, False])
+async def test_the_cluster_is_not_asked_about_topics_without_a_name(gateways, starting):
+    for value in WITHOUT_A_NAME:
+        gateways.kept.append(of_creation(uuid4()).encode(), value)
+        gateways.kept.append(of_topic(uuid4()).encode(), value)
+    one = await gateways.start()
+    gateways.later(ABANDONED_AFTER_S + 1)
+
+    await one.sweep(gateways.cluster.look_up, starting=starting)
+
+    assert "" not in gateways.cluster.asked
+
+
+async def test_a_record_that_cannot_be_understood_does_not_hold_up_those_behind_it(gateways):
+    one, topic_id = await gateways.start(), gateways.cluster.create("orders")
+
+    for value in [*WITHOUT_A_NAME, *with_a_name("orders")]:
+        gateways.kept.append(of_topic(topic_id).encode(), value)
+        await one.read_on()
+        with pytest.raises(UnreadableSettingsError):
+            one.of("orders", topic_id)
+        gateways.kept.append(of_topic(topic_id).encode(), Entry("orders", OWN, "two").encode())
+        await one.read_on()
+        assert dict(one.of("orders", topic_id)) == OWN

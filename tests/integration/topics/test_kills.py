@@ -1,0 +1,327 @@
+"""Gateways that are killed while they create topics and alter settings.
+
+`--kill-rounds` says how often one is killed at random.
+"""
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import pytest
+
+from penstock.local import free_ports
+from penstock.topics.settings import RECORDS_POLICY, VALIDATION_POLICY
+from tests.faults import REQUEST, RESPONSE, Proxy
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.topics import CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS, TopicClient, judged_by
+
+PRODUCE: Final = 0
+POLICIES = """
+from penstock.policy import *
+
+class Stamps(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(record.value == b"bad" for record in records):
+            raise PolicyViolationException(type(self).__name__)
+
+class A(Stamps): pass
+class B(Stamps): pass
+class C(Stamps): pass
+
+class Validation(RecordValidationPolicy):
+    def validate(self, topic, record):
+        pass
+"""
+LONGEST_LIFE_S = 0.6
+
+
+def settings(name: str) -> dict[str, str]:
+    """Settings of which no part can be mistaken for a part of others."""
+    return {**judged_by(name), VALIDATION_POLICY: name}
+
+
+@pytest.fixture(scope="module")
+def proxy(kafka) -> Iterator[Proxy]:
+    """Between the gateway that is killed and its broker."""
+    with Proxy(kafka.bootstrap_servers) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory) -> Iterator[Callable[[str], RunningGateway]]:
+    """Starts gateways that share a topic of settings; ends them."""
+    running: list[RunningGateway] = []
+    properties = {
+        "topic.settings.topic": f"settings-{uuid.uuid4().hex[:8]}",
+        "records.policy.class.names.allowed": "policies.*",
+        "record.validation.policy.class.name": "policies.Validation",
+        "policy.workers": 1,
+    }
+
+    def start(upstream: str) -> RunningGateway:
+        folder = tmp_path_factory.mktemp("gateway")
+        port = free_ports(6)[0]
+        file = write_configuration(folder, upstream, port, properties, POLICIES)
+        running.append(RunningGateway(file))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+@pytest.fixture(scope="module")
+def one(start, proxy) -> RunningGateway:
+    """The gateway that is killed."""
+    return start(proxy.address)
+
+
+@pytest.fixture
+def killed(one) -> RunningGateway:
+    """The same, running again."""
+    if one.process.poll() is not None:
+        one.restart(kill=True)
+    return one
+
+
+@pytest.fixture(scope="module")
+def other(start, kafka) -> RunningGateway:
+    """Another gateway in front of the same cluster, which lives on."""
+    return start(kafka.bootstrap_servers)
+
+
+# At every step
+
+
+class Point(NamedTuple):
+    """A frame between the gateway and its broker, at which the gateway is killed.
+
+    A request is lost then. A response is not seen, but the broker has done what it was asked.
+    """
+
+    api_key: int
+    number: int
+    kind: str
+
+
+@dataclass
+class Creation:
+    """A topic that is being created with settings."""
+
+    point: Point
+    topic: str = ""
+
+    def begin(self, client: TopicClient, proxy: Proxy) -> None:
+        self.topic = f"created-{uuid.uuid4().hex[:8]}"
+        gate = proxy.gate(self.point.api_key, self.point.kind, self.point.number)
+        client.send_creation(self.topic, settings("A"))
+        gate.wait()
+
+    def check(self, gateway: RunningGateway, topics: Mapping[str, object]) -> None:
+        """The topic has its settings, if it is there; made later without any, it has none."""
+        with TopicClient(gateway.broker_address()) as client:
+            if self.topic in topics:
+                check_settings(client, self.topic, settings("A"))
+                assert client.delete(self.topic) == 0
+            client.create(self.topic, {})
+        with TopicClient(gateway.broker_address()) as client:
+            check_settings(client, self.topic, {})
+
+
+@dataclass
+class Alteration:
+    """A topic with settings that are being altered, together with a config of the cluster."""
+
+    point: Point
+    topic: str = ""
+
+    def begin(self, client: TopicClient, proxy: Proxy) -> None:
+        self.topic = f"altered-{uuid.uuid4().hex[:8]}"
+        client.create(self.topic, settings("A"))
+        gate = proxy.gate(self.point.api_key, self.point.kind, self.point.number)
+        client.send_alteration(self.topic, {**settings("B"), "retention.ms": "100000"})
+        gate.wait()
+
+    def check(self, gateway: RunningGateway, topics: Mapping[str, object]) -> None:
+        """The settings are the new ones as soon as they are in the log, and else the old ones."""
+        kept = self.point == Point(PRODUCE, 1, RESPONSE)
+        with TopicClient(gateway.broker_address()) as client:
+            check_settings(client, self.topic, settings("B" if kept else "A"))
+
+
+ON_THE_CLIENTS_CONNECTION = {
+    f"{what}: {kind}": act(Point(api_key, number, kind))
+    for what, act, api_key, number in (
+        ("may it be created", Creation, CREATE_TOPICS, 1),
+        ("create it", Creation, CREATE_TOPICS, 2),
+        ("may it be altered", Alteration, INCREMENTAL_ALTER_CONFIGS, 1),
+        ("alter it", Alteration, INCREMENTAL_ALTER_CONFIGS, 2),
+    )
+    for kind in (REQUEST, RESPONSE)
+}
+ON_THE_GATEWAYS_OWN = {
+    f"{what}: {kind}": act(Point(PRODUCE, number, kind))
+    for what, act, number in (
+        ("keep the creation", Creation, 1),
+        ("keep settings by id", Creation, 2),
+        ("withdraw the creation", Creation, 3),
+        ("keep altered settings", Alteration, 1),
+    )
+    for kind in (REQUEST, RESPONSE)
+}
+PAIRS = {
+    f"{first}, {second}": (ON_THE_CLIENTS_CONNECTION[first], ON_THE_GATEWAYS_OWN[second])
+    for first, second in zip(ON_THE_CLIENTS_CONNECTION, ON_THE_GATEWAYS_OWN, strict=True)
+}
+
+
+def check_settings(client: TopicClient, topic: str, expected: Mapping[str, str]) -> None:
+    """By what batches are judged, and what is told of the topic."""
+    answers = [client.produce(topic, value) for value in (b"bad", b"good")]
+    policy = expected.get(RECORDS_POLICY, "").removeprefix("policies.")
+    verdict = (44, policy) if policy else (0, None)
+    assert [(one.error_code, one.error_message) for one in answers] == [verdict, (0, None)]
+    assert client.own_settings(topic) == expected
+
+
+def topics_of(admin) -> Mapping[str, object]:
+    """The topics that there are."""
+    return admin.list_topics(timeout=10).topics
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_a_gateway_that_is_killed_at_a_step(killed, proxy, admin, pair):
+    """One kill, two requests: each stands still at its step."""
+    with ExitStack() as clients:
+        for act in pair:
+            act.begin(clients.enter_context(TopicClient(killed.broker_address())), proxy)
+        killed.kill()
+    proxy.open_all(deliver=False)
+    proxy.settle()
+
+    killed.restart(kill=True)
+
+    topics = topics_of(admin)
+    for act in pair:
+        act.check(killed, topics)
+
+
+def test_a_topic_that_the_cluster_creates_only_after_the_restart(killed, proxy, admin):
+    """A controller takes its time, and has the request also when who sent it is gone."""
+    creation = Creation(Point(CREATE_TOPICS, 2, REQUEST))
+    with TopicClient(killed.broker_address()) as client:
+        creation.begin(client, proxy)
+        killed.kill()
+    killed.restart(kill=True)
+
+    proxy.open_all(deliver=True)
+    wait_until(lambda: creation.topic in topics_of(admin))
+
+    with TopicClient(killed.broker_address()) as client:
+        check_settings(client, creation.topic, settings("A"))
+
+
+# At random
+
+
+@dataclass
+class History:
+    """What was asked for a topic, and how much of it was acknowledged.
+
+    Attributes:
+        acknowledged: The settings that the gateway has said it has; "" before it is created.
+        asked: Those that it was asked for last.
+    """
+
+    topic: str = field(default_factory=lambda: f"random-{uuid.uuid4().hex[:8]}")
+    acknowledged: str = ""
+    asked: str = "A"
+
+    def go_on(self, client: TopicClient) -> None:
+        """Create the topic, and alter it a few times."""
+        client.create(self.topic, settings("A"))
+        for self.acknowledged, self.asked in (("A", "B"), ("B", "C"), ("C", "A"), ("A", "B")):
+            assert client.alter(self.topic, settings(self.asked)) == 0
+        self.acknowledged = "B"
+
+    def check(self, client: TopicClient, topics: Mapping[str, object]) -> None:
+        """The settings are those acknowledged last, or those asked for last, as a whole."""
+        if self.topic not in topics:
+            assert not self.acknowledged, self
+            client.create(self.topic, {})
+            check_settings(client, self.topic, {})
+            return
+        found = client.own_settings(self.topic)
+        assert found in [settings(name) for name in (self.acknowledged, self.asked) if name], self
+        check_settings(client, self.topic, found)
+
+
+class Load:
+    """Threads that create topics and alter them until their gateway is gone."""
+
+    def __init__(self, address: str, count: int) -> None:
+        self.histories: list[History] = []
+        self._address = address
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=self._run) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Wait until all threads have noticed."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(20)
+
+    def _run(self) -> None:
+        try:
+            with TopicClient(self._address) as client:
+                while not self._ended.is_set():
+                    history = History()
+                    self.histories.append(history)
+                    history.go_on(client)
+        except (OSError, EOFError):
+            pass  # it was killed
+
+
+def test_a_gateway_that_is_killed_at_random(killed, proxy, admin, request):
+    acknowledged = 0
+    for _ in range(request.config.option.kill_rounds):
+        load = Load(killed.broker_address(), 2)
+        time.sleep(random.uniform(0.01, LONGEST_LIFE_S))
+        killed.kill()
+        load.end()
+        proxy.settle()
+
+        killed.restart(kill=True)
+
+        topics = topics_of(admin)
+        with TopicClient(killed.broker_address()) as client:
+            for history in load.histories:
+                history.check(client, topics)
+        acknowledged += sum(bool(history.acknowledged) for history in load.histories)
+    assert acknowledged
+
+
+# Another gateway. The last test: it leaves the killed one as it is.
+
+
+def test_another_gateway_goes_on_where_one_was_killed(killed, other, proxy):
+    planned = Creation(Point(CREATE_TOPICS, 2, REQUEST))
+    created = Creation(Point(CREATE_TOPICS, 2, RESPONSE))
+    left_open = Creation(Point(PRODUCE, 3, REQUEST))
+    with ExitStack() as clients:
+        for creation in (planned, created, left_open):
+            creation.begin(clients.enter_context(TopicClient(killed.broker_address())), proxy)
+        killed.kill()
+    proxy.open_all(deliver=False)
+    proxy.settle()
+
+    there = {created.topic: None, left_open.topic: None}
+    for creation in (created, left_open, planned):
+        creation.check(other, there)

@@ -1,0 +1,328 @@
+"""The pure state of settings: what follows from the records of the topic that keeps them."""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.topics.index import (
+    Entry,
+    SettingsIndex,
+    UnreadableSettingsError,
+    of_creation,
+    of_topic,
+)
+from penstock.topics.settings import RECORDS_POLICY, RECORDS_POLICY_ENABLED, VALIDATION_POLICY
+from penstock.wire.topics import NO_ID
+from tests.topics import judged_by
+
+TOPICS = {UUID(int=1): "orders", UUID(int=2): "payments"}
+CREATIONS = {UUID(int=11): "orders", UUID(int=12): "orders", UUID(int=13): "payments"}
+ORDERS, PAYMENTS = TOPICS
+FIRST, SECOND, _ = CREATIONS
+UNREADABLE = "nobody knows"
+SETTINGS = [
+    judged_by("A"),
+    judged_by("B"),
+    {RECORDS_POLICY_ENABLED: "false"},
+    {VALIDATION_POLICY: "x-schema"},
+    {},
+]
+FOREIGN_KEYS = [
+    None,
+    b"",
+    b"\xff\xfe",
+    b"topic",
+    b"topic/",
+    b"topic/orders",
+    b"consumer/" + str(ORDERS).encode(),
+    b"topic/" + str(ORDERS).encode() + b"0",
+]
+WITHOUT_A_NAME = [
+    b"",
+    b"\xff\xfe\xfd",
+    b"null",
+    b"[]",
+    b'"settings"',
+    b"{}",
+    b"[" * 100_000,
+    b'{"topic": ' * 50_000,
+    b"9" * 10_000,
+]
+
+
+class Record(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+
+
+def value_of(topic: str, settings: dict[str, str]) -> bytes:
+    """A value as a gateway writes it."""
+    return Entry(topic, settings, "gateway", id="any").encode()
+
+
+def later_value_of(topic: str, **fields: object) -> bytes:
+    """A value as a later version might write it."""
+    return json.dumps({**json.loads(value_of(topic, judged_by("A"))), **fields}).encode()
+
+
+def with_a_name(topic: str) -> list[bytes]:
+    """Values that cannot be understood, but that say which topic they are about."""
+    return [
+        later_value_of(topic, version=2),
+        later_value_of(topic, settings={"records.policy.sample": "0.1"}),
+        later_value_of(topic, settings=["a", "list"]),
+        later_value_of(topic, settings=None),
+    ]
+
+
+def read(records: Iterable[Record]) -> SettingsIndex:
+    """Apply records, as a gateway does."""
+    index = SettingsIndex()
+    for record in records:
+        with suppress(UnreadableSettingsError):
+            index.apply(record.key, record.value, 0)
+    return index
+
+
+def compacted(records: list[Record], *, tombstones: bool) -> list[Record]:
+    """What the broker's cleaner leaves of records: for each key the last one."""
+    last = {record.key: number for number, record in enumerate(records)}
+    return [
+        record
+        for number, record in enumerate(records)
+        if last[record.key] == number and (tombstones or record.value is not None)
+    ]
+
+
+def settings_for_batches(index: SettingsIndex, topic: str, topic_id: UUID) -> list[object]:
+    """By which settings batches are judged that name a topic's id, and that name the topic.
+
+    Those that name the topic are not looked up by id unless something is known of the name.
+    """
+    found: list[object] = []
+    for known_id in (topic_id, topic_id if index.names(topic) else NO_ID):
+        try:
+            found.append(dict(index.of(topic, known_id)))
+        except UnreadableSettingsError:
+            found.append(UNREADABLE)
+    return found
+
+
+def state(index: SettingsIndex) -> dict[str, object]:
+    """All that decides about batches and about creations."""
+    return {
+        "batches": {one: settings_for_batches(index, topic, one) for one, topic in TOPICS.items()},
+        "creations": {
+            one: (entry.topic, dict(entry.settings), entry.unreadable)
+            for one, entry in index.creations(lambda _: True).items()
+        },
+        "known": {one: index.knows(one) for one in TOPICS},
+    }
+
+
+def records_of_a_topic(topic_id: UUID, topic: str) -> st.SearchStrategy[Record]:
+    readable = st.sampled_from([value_of(topic, one) for one in SETTINGS])
+    unreadable = st.sampled_from([*WITHOUT_A_NAME, *with_a_name(topic)])
+    return st.builds(
+        Record, st.just(of_topic(topic_id).encode()), st.none() | readable | unreadable
+    )
+
+
+def records_of_a_creation(creation: UUID, topic: str) -> st.SearchStrategy[Record]:
+    """Written once, deleted later: what is not about any topic is about no topic."""
+    readable = [value_of(topic, one) for one in SETTINGS]
+    return st.builds(
+        Record,
+        st.just(of_creation(creation).encode()),
+        st.none() | st.sampled_from([*readable, *with_a_name(topic)]),
+    )
+
+
+foreign = st.builds(Record, st.sampled_from(FOREIGN_KEYS), st.none() | st.just(b"{}"))
+any_record = st.one_of(
+    foreign,
+    *(records_of_a_topic(*one) for one in TOPICS.items()),
+    *(records_of_a_creation(*one) for one in CREATIONS.items()),
+)
+
+
+@given(st.lists(any_record, max_size=12), st.integers(0, 12), st.booleans())
+@example([Record(of_topic(ORDERS).encode(), b"garbage")], 1, True)
+def test_compaction_changes_nothing_for_whoever_reads_from_the_beginning(
+    records, cleaned_up_to, tombstones
+):
+    cleaned, rest = records[:cleaned_up_to], records[cleaned_up_to:]
+
+    late = read([*compacted(cleaned, tombstones=tombstones), *rest])
+
+    assert state(late) == state(read(records))
+
+
+@given(st.lists(any_record, max_size=12))
+def test_what_the_last_record_of_a_topic_says_is_what_its_batches_are_judged_by(records):
+    index = read(records)
+
+    for topic_id, topic in TOPICS.items():
+        key = of_topic(topic_id).encode()
+        last = next((one.value for one in reversed(records) if one.key == key), None)
+        if last is not None:
+            assert settings_for_batches(index, topic, topic_id) == 2 * [expected(topic, last)]
+
+
+def expected(topic: str, value: bytes) -> object:
+    readable = {value_of(topic, one): one for one in SETTINGS}
+    return readable.get(value, UNREADABLE)
+
+
+any_changes = st.dictionaries(
+    st.sampled_from([RECORDS_POLICY, VALIDATION_POLICY]),
+    st.sampled_from(["policies.A", "policies.B", None]),
+    min_size=1,
+)
+
+
+@given(st.lists(st.tuples(any_changes, st.integers(0, 3)), max_size=8))
+def test_of_alterations_by_several_gateways_each_changes_what_it_names_in_the_logs_order(altered):
+    """Whoever writes may not have read what the others have written last."""
+    records: list[Record] = []
+    expected: dict[str, str] = {}
+    for changes, unread in altered:
+        before = read(records[: max(0, len(records) - unread)]).entry(ORDERS)
+        seen = dict(before.settings) if before is not None else {}
+        base = before.id if before is not None else ""
+        entry = Entry("orders", changed(seen, changes), "gateway", changes, base)
+        records.append(Record(of_topic(ORDERS).encode(), entry.encode()))
+        expected = changed(expected, changes)
+
+    assert settings_for_batches(read(records), "orders", ORDERS) == 2 * [expected]
+
+
+def changed(settings: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    return {key: one for key, one in {**settings, **changes}.items() if one is not None}
+
+
+@pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
+def test_a_topic_of_which_only_an_unreadable_record_is_left_is_not_judged_by_nothing(value):
+    index = SettingsIndex()
+
+    with pytest.raises(UnreadableSettingsError):
+        index.apply(of_topic(ORDERS).encode(), value, 0)
+
+    assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
+
+
+@pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
+def test_an_unreadable_record_leaves_other_topics_alone(value):
+    index = read([
+        Record(of_topic(PAYMENTS).encode(), value_of("payments", judged_by("A"))),
+        Record(of_topic(ORDERS).encode(), value),
+    ])  # fmt: skip
+
+    assert settings_for_batches(index, "payments", PAYMENTS) == 2 * [judged_by("A")]
+    assert dict(index.of("others", UUID(int=3))) == {}
+
+
+@pytest.mark.parametrize("value", with_a_name("orders"), ids=lambda v: v[:40])
+def test_a_creation_that_cannot_be_understood_holds_its_topic_up(value):
+    index = read([Record(of_creation(FIRST).encode(), value)])
+
+    assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
+
+
+@pytest.mark.parametrize("value", ["yes", "observe", ""])
+def test_a_value_that_no_alteration_would_have_allowed_is_not_understood(value):
+    """`enabled` of a later version may have more values: they do not mean that it is off."""
+    settings = {**judged_by("A"), RECORDS_POLICY_ENABLED: value}
+
+    index = read([Record(of_topic(ORDERS).encode(), value_of("orders", settings))])
+
+    assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
+
+
+@pytest.mark.parametrize(
+    "topic", ["", "\ud800", "a/b", "x" * 250], ids=lambda name: ascii(name[:6])
+)
+def test_a_name_that_no_topic_can_have_is_not_understood(topic):
+    """The cluster is asked about the names of creations: some clients do not survive these."""
+    index = SettingsIndex()
+
+    with pytest.raises(UnreadableSettingsError):
+        index.apply(of_creation(FIRST).encode(), value_of(topic, judged_by("A")), 0)
+
+    assert topic not in {
+        entry.topic for entry in index.creations(lambda _: True).values() if entry.topic
+    }
+
+
+@pytest.mark.parametrize("key", FOREIGN_KEYS)
+def test_a_key_that_is_nobodys_changes_nothing(key):
+    index = read([Record(of_topic(ORDERS).encode(), value_of("orders", judged_by("A")))])
+    before = state(index)
+
+    with pytest.raises(UnreadableSettingsError):
+        index.apply(key, value_of("orders", {}), 0)
+
+    assert state(index) == before
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"topic/{{{ORDERS}}}",
+        f"topic/urn:uuid:{ORDERS}",
+        f"topic/{ORDERS.hex}",
+        f"topic/{of_topic(UUID(int=0xABC)).id!s}".upper().replace("TOPIC", "topic"),
+    ],
+)
+def test_a_topics_key_has_one_spelling(key):
+    """Compaction goes by the bytes: what is deleted under another spelling would come back."""
+    with pytest.raises(UnreadableSettingsError):
+        SettingsIndex().apply(key.encode(), value_of("orders", judged_by("A")), 0)
+
+
+def test_a_creation_holds_until_the_topic_has_settings_of_its_own():
+    created = Record(of_creation(FIRST).encode(), value_of("orders", judged_by("A")))
+    kept = Record(of_topic(ORDERS).encode(), value_of("orders", judged_by("B")))
+    withdrawn = Record(of_creation(FIRST).encode(), None)
+
+    assert settings_for_batches(read([created]), "orders", ORDERS) == 2 * [judged_by("A")]
+    assert settings_for_batches(read([created, kept]), "orders", ORDERS) == 2 * [judged_by("B")]
+    after = read([created, kept, withdrawn])
+    assert settings_for_batches(after, "orders", ORDERS) == 2 * [judged_by("B")]
+    assert settings_for_batches(after, "orders", PAYMENTS) == 2 * [{}]
+    assert not read([created, withdrawn]).names("orders")
+
+
+def test_of_several_creations_the_first_in_the_log_counts():
+    index = read([
+        Record(of_creation(SECOND).encode(), value_of("orders", judged_by("A"))),
+        Record(of_creation(FIRST).encode(), value_of("orders", judged_by("B"))),
+    ])  # fmt: skip
+
+    assert settings_for_batches(index, "orders", ORDERS) == 2 * [judged_by("A")]
+
+
+def test_settings_that_are_empty_are_settings():
+    """A topic that has said that it has none is not judged by what a creation left behind."""
+    index = read([
+        Record(of_creation(FIRST).encode(), value_of("orders", judged_by("A"))),
+        Record(of_topic(ORDERS).encode(), value_of("orders", {})),
+    ])  # fmt: skip
+
+    assert settings_for_batches(index, "orders", ORDERS) == [{}, {}]
+
+
+def test_apply_tells_which_topics_changed():
+    index = SettingsIndex()
+    key = of_topic(ORDERS).encode()
+
+    assert index.apply(key, value_of("orders", judged_by("A")), 0) == ("orders",)
+    assert index.apply(key, value_of("renamed", judged_by("A")), 0) == ("orders", "renamed")
+    assert index.apply(key, None, 0) == ("renamed",)
+    assert index.apply(key, None, 0) == ()

@@ -1,0 +1,62 @@
+"""The topic level keys: which values they take, and that what is taken can be used."""
+
+import pytest
+
+from penstock.configuration.file import read_configuration
+from penstock.engine.plan import Plan
+from penstock.topics import settings
+from penstock.topics.settings import RECORDS_POLICY, RECORDS_POLICY_ENABLED, VALIDATION_POLICY
+
+
+def test_own_gives_our_keys_only():
+    configs = {"retention.ms": "1", RECORDS_POLICY: None, RECORDS_POLICY_ENABLED: "true"}
+
+    assert settings.own(configs) == {RECORDS_POLICY: None, RECORDS_POLICY_ENABLED: "true"}
+
+
+def test_keys_stand_in_the_order_of_their_names():
+    assert list(settings.KEYS) == sorted(settings.KEYS)
+
+
+@pytest.mark.parametrize("value", ["true", "false", "TRUE", " True "])
+def test_booleans(value):
+    assert settings.complaint(RECORDS_POLICY_ENABLED, value) is None
+
+
+@pytest.mark.parametrize("value", ["", "yes", "1", "on"])
+def test_what_is_no_boolean(value):
+    assert settings.complaint(RECORDS_POLICY_ENABLED, value) == (
+        f"Invalid value {value} for configuration records.policy.enabled: "
+        "Expected value to be either true or false"
+    )
+
+
+@pytest.mark.parametrize("value", ["", "Policy", "policies.", ".Policy", "a b.Policy", "a.*"])
+def test_what_is_no_class(value):
+    assert settings.complaint(RECORDS_POLICY, value).startswith(
+        f"Invalid value {value} for configuration records.policy.class.name: Expected "
+    )
+
+
+@pytest.mark.parametrize("value", ["", " ", "any text", "\n"])
+def test_the_validation_policy_gets_any_text(value):
+    assert settings.complaint(VALIDATION_POLICY, value) is None
+
+
+@pytest.mark.parametrize("name", ["policies.A", "policies:A", " policies.A ", "policies.A\n"])
+@pytest.mark.parametrize("enabled", ["true", " True "])
+def test_what_is_not_complained_about_can_be_used(tmp_path, name, enabled):
+    """Kafka takes blanks off a CLASS and a BOOLEAN: a topic must not be dead for them."""
+    own = {RECORDS_POLICY: name, RECORDS_POLICY_ENABLED: enabled}
+    assert [settings.complaint(key, value) for key, value in own.items()] == [None, None]
+    properties = {
+        "upstream.bootstrap.servers": "127.0.0.1:1",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "records.policy.class.names.allowed": "policies.A, policies:A",
+    }
+
+    plan = Plan(read_configuration(tmp_path / "penstock.properties", properties))
+    topic_plan = plan.for_topic("t", own)
+
+    assert topic_plan is not None
+    assert topic_plan.unusable == ""
