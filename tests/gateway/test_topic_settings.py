@@ -9,7 +9,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from penstock.gateway import topic_settings
-from penstock.gateway.topic_settings import ABANDONED_AFTER_S, LEFT_AFTER_S, TopicSettings
+from penstock.gateway.topic_settings import (
+    ABANDONED_AFTER_S,
+    LEFT_AFTER_S,
+    MISSED_TIMES,
+    TopicSettings,
+)
 from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
 from penstock.topics.log import LogRecord, SettingsLogError
 from tests.topics import judged_by
@@ -640,6 +645,9 @@ async def test_settings_of_topics_that_are_gone_are_swept_after_a_time(gateways)
     await one.sweep(gateways.cluster.look_up)
     assert one.index.topics().keys() == {gone, anew, stays}
     gateways.later(ABANDONED_AFTER_S + 1)
+    for _ in range(MISSED_TIMES - 1):
+        await one.sweep(gateways.cluster.look_up)
+        assert one.index.topics().keys() == {gone, stays}
     await one.sweep(gateways.cluster.look_up)
     assert one.index.topics().keys() == {stays}
 

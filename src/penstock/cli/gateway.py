@@ -53,6 +53,8 @@ async def _serve(configuration: Configuration) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
+    # What it would read again is being read.
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
     try:
         address = await starting
     except asyncio.CancelledError:
@@ -75,6 +77,9 @@ async def _reload(gateway: Gateway, file: Path) -> None:
         await gateway.reload(configuration)
     except (ConfigurationError, UnreachableError) as error:
         log.error("not reloaded, the old policies stay in force", reason=str(error))
+        return
+    except Exception:
+        log.exception("not reloaded, the old policies stay in force")
         return
     for warning in configuration.warnings:
         log.warning("configuration", file=str(file), text=warning)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S: Final = 5.0
 _ALLOWED_COUNTS_S: Final = 30.0
 _DEFAULTS_BELIEVED_S: Final = 60.0
+_MISSING_BELIEVED_S: Final = 0.5
 _BITS: Final = 2**64
 
 _OFFSETS: Final = ("offsets.topic.num.partitions", "offsets.topic.replication.factor")
@@ -78,6 +79,7 @@ class ClusterView:
         self._allowed: dict[str, tuple[tuple[int, int], float]] = {}
         self._defaults: tuple[dict[str, str], float] = ({}, -1.0)
         self._internal: set[str] = set()
+        self._missing_until: dict[str, float] = {}
         self.deciding = asyncio.Lock()
         """Held from the question what topics there are until one more is counted."""
 
@@ -139,9 +141,11 @@ class ClusterView:
         """
         if topic in self._internal or topic not in INTERNAL_TOPICS:
             return None
-        if topic in await asyncio.to_thread(self._list):
-            self._internal.add(topic)
-            return None
+        if self._clock() >= self._missing_until.get(topic, 0.0):
+            if topic in await asyncio.to_thread(self._list):
+                self._internal.add(topic)
+                return None
+            self._missing_until[topic] = self._clock() + _MISSING_BELIEVED_S
         partitions, replicas = INTERNAL_TOPICS[topic]
         return Creation(
             topic,

@@ -94,6 +94,8 @@ class Gateway:
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
+        self._draining: set[Pool | TopicPolicies] = set()
+        self._started = False
         self._ended = False
         self.view = ClusterView(upstream, configuration.folder)
         self._settings: TopicSettings | None = None
@@ -139,7 +141,7 @@ class Gateway:
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             self._restore_sequences(found.cluster_id)
             if takes_settings(self.configuration):
-                await self._open_settings()
+                await self._open_settings(self.configuration)
             address = await self._listen()
             for node, where in sorted(found.brokers.items()):
                 self.addresses.learn(node, where)
@@ -147,6 +149,7 @@ class Gateway:
         except BaseException:
             await self.stop()
             raise
+        self._started = True
         self.run(self._close_idle())
         return address
 
@@ -189,7 +192,7 @@ class Gateway:
             loaded = await self._loaded(configuration, Plan(configuration))
             try:
                 if self._settings is None and takes_settings(configuration):
-                    await self._open_settings()
+                    await self._open_settings(configuration)
             except BaseException:
                 await loaded.close()
                 raise
@@ -242,23 +245,30 @@ class Gateway:
         self._topic_policies = loaded.policies.topics
         self._choose_handlers()
         for one in before:
-            self.run(one.close(drain_s=60.0))
+            self._draining.add(one)
+            self.run(self._drain(one))
+
+    async def _drain(self, one: Pool | TopicPolicies) -> None:
+        await one.close(drain_s=60.0)
+        self._draining.discard(one)
 
     def _choose_handlers(self) -> None:
         self._handlers = handlers(self._policies, keeps_settings=self._settings is not None)
 
     # Topics' own settings
 
-    async def _open_settings(self) -> None:
+    async def _open_settings(self, of: Configuration) -> None:
         """Read the topic level keys that were set through admin tools, and follow them.
 
         Raises:
             ConfigurationError: The topic that keeps them cannot be used.
             discovery.UnreachableError: The cluster does not answer.
         """
-        of = self.configuration
         settings_log = SettingsLog(
-            of.upstream_properties, of.folder, of["topic.settings.topic"], of.path
+            self.configuration.upstream_properties,
+            self.configuration.folder,
+            of["topic.settings.topic"],
+            of.path,
         )
         settings = TopicSettings(settings_log, gateway_name(of), self._settings_changed)
         try:
@@ -281,6 +291,8 @@ class Gateway:
                 await settings.sweep(self.view.ids)
             except (SettingsLogError, KafkaException) as error:
                 log.warning("settings of topics could not be looked over", reason=str(error))
+            except Exception:
+                log.exception("settings of topics could not be looked over")
 
     def _settings_changed(self, topic: str) -> None:
         """Have instances closed that the topic's settings no longer name."""
@@ -336,7 +348,7 @@ class Gateway:
         try:
             listening = self._bind(port, "broker.ports")
         except ConfigurationError as error:
-            if not self._tasks:  # while starting
+            if not self._started:
                 raise
             log.error("broker out of reach for clients", node=node, reason=str(error))
             return
@@ -418,7 +430,7 @@ class Gateway:
             await asyncio.sleep(0.02)
         for client in list(self.clients):
             client.abort()
-        for pool in (self._pool, self._topic_policies):
+        for pool in (*self._draining, self._pool, self._topic_policies):
             if pool is not None:
                 await pool.close()
         for task in self._tasks:

@@ -205,6 +205,7 @@ class Session:
         self._pending: deque[Exchange | Held] = deque()
         self._replies: deque[Exchange | Held] = deque()
         self._expected: deque[Exchange | Held | Question] = deque()
+        self._unbegun: deque[ProduceExchange] = deque()
         self._waiting_bytes = 0
         self._unconfirmed = False
         self._ending = False
@@ -346,8 +347,15 @@ class Session:
         else:
             exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
         self._waiting_bytes += len(frame)
+        after_conversation = self._unbegun or any(
+            isinstance(one, ConversationExchange) for one in self._pending
+        )
         self._pending.append(exchange)
-        exchange.begin(self)
+        if after_conversation and isinstance(exchange, ProduceExchange):
+            # What the conversation is about may be what judges the records.
+            self._unbegun.append(exchange)
+        else:
+            exchange.begin(self)
 
     def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
         exchange = self._arriving
@@ -393,9 +401,19 @@ class Session:
             self._release(self._pending.popleft())
         if self._pending and isinstance(self._pending[0], ConversationExchange):
             self._pending[0].proceed()
+        elif self._unbegun and not self._done:
+            self._begin_next()
         self._on_progress()
         if self._ending:
             self._end_when_idle()
+
+    def _begin_next(self) -> None:
+        """Begin the produce requests that stood behind a conversation, up to the next one."""
+        for exchange in list(self._pending):
+            if isinstance(exchange, ConversationExchange):
+                return
+            if self._unbegun and exchange is self._unbegun[0]:
+                self._unbegun.popleft().begin(self)
 
     def _release(self, exchange: Exchange | Held) -> None:
         if not isinstance(exchange, Exchange):
@@ -445,6 +463,7 @@ class Session:
             if not isinstance(exchange, Exchange):
                 exchange.abandon()
         self._pending.clear()
+        self._unbegun.clear()
 
     # Responses
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,14 +44,21 @@ WRITE_TIMEOUT_S: Final = 15.0
 """How long a change waits until it has been read back; admin clients wait longer."""
 READ_TIMEOUT_S: Final = 5.0
 """How long a topic that is new here waits until the log has been read."""
-ABANDONED_AFTER_S: Final = 60.0
+ABANDONED_AFTER_S: Final = 180.0
 """A creation of another gateway that is open for so long is taken to have been left behind."""
-LEFT_AFTER_S: Final = 10.0
-"""A creation of our own whose outcome was lost is looked after when so long has passed."""
+LEFT_AFTER_S: Final = 120.0
+"""A creation of our own whose outcome was lost is looked after when so long has passed: by then
+a controller has dropped what it had not come to."""
+MISSED_TIMES: Final = 3
+"""A topic is gone if the cluster says so so many times, one sweep after the other: a broker may
+be behind."""
 SWEEP_EVERY_S: Final = 20.0
 _SEEN_MAX: Final = 100_000
+_CHANGED_MAX, _CHANGED_KEPT_S = 10_000, 60.0
+"""A topic's id is not believed for longer than that, whatever has changed."""
 _COMPLAIN_EVERY_S: Final = 10.0
 _AGAIN_AFTER_S: Final = 0.1
+_CUT: Final = "{} has lost records that were read from it: restart the gateways"
 
 
 class TopicSettings:
@@ -75,6 +83,8 @@ class TopicSettings:
         self._changed_at: dict[str, float] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reading: asyncio.Task[None] | None = None
+        self._read_next: asyncio.Task[None] | None = None
+        self._missed: Counter[UUID] = Counter()
         self._complained = 0.0
         self._mine: dict[UUID, Entry] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -132,19 +142,43 @@ class TopicSettings:
     async def read_on(self) -> None:
         """Wait until everything has been read that is in the log now.
 
+        One question is asked at a time, and one is next, for all who came meanwhile.
+
         Raises:
             SettingsLogError: It cannot be read now.
         """
+        if self._reading is None:
+            task = self._reading = self._loop.create_task(self._read_to_end())
+            task.add_done_callback(self._read)
+        elif self._read_next is None:
+            task = self._read_next = self._loop.create_task(self._read_after(self._reading))
+        else:
+            task = self._read_next
+        await asyncio.shield(task)
+
+    def _read(self, _: asyncio.Task[None]) -> None:
+        self._reading, self._read_next = self._read_next, None
+        if self._reading is not None:
+            self._reading.add_done_callback(self._read)
+
+    async def _read_after(self, other: asyncio.Task[None]) -> None:
+        await asyncio.wait([other])
+        await self._read_to_end()
+
+    async def _read_to_end(self) -> None:
         why = f"{self.topic} could not be read in time"
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 while True:
+                    before = self.index.position
                     try:
                         end = await asyncio.to_thread(self._log.end, READ_TIMEOUT_S)
                     except SettingsLogError as error:  # a broker may be coming back
                         why = str(error)
                         await asyncio.sleep(_AGAIN_AFTER_S)
                     else:
+                        if end < before:
+                            raise SettingsLogError(_CUT.format(self.topic))
                         await self._read_up_to(end)
                         return
         except TimeoutError:
@@ -158,6 +192,9 @@ class TopicSettings:
 
     def _take(self, record: LogRecord) -> None:
         index = self.index
+        if not record.ends and record.position <= index.position:
+            self._complain(_CUT.format(self.topic))
+            return
         if not record.ends:
             try:
                 topics: tuple[str, ...] = index.apply(record.key, record.value, record.timestamp_ms)
@@ -170,11 +207,18 @@ class TopicSettings:
                 )
                 topics = ()
             for topic in topics:
-                self._changed_at[topic] = time.monotonic()
+                self._note_change(topic)
                 self._changed(topic)
         index.position = max(index.position, record.position)
         if self._waiting:
             self._wake()
+
+    def _note_change(self, topic: str) -> None:
+        now = time.monotonic()
+        if len(self._changed_at) > _CHANGED_MAX:
+            recent = now - _CHANGED_KEPT_S
+            self._changed_at = {name: at for name, at in self._changed_at.items() if at > recent}
+        self._changed_at[topic] = now
 
     def _wake(self) -> None:
         still = []
@@ -233,10 +277,16 @@ class TopicSettings:
         ended = {*over, *self.index.superseded(topic_id)}
         tombstones = [(of_creation(one).encode(), None) for one in ended]
         await self._append([(place, entry.encode()), *tombstones])
-        while (held := self.index.entry(topic_id)) and held.id == entry.id and held.merged:
-            # Another gateway's change came between. Compaction keeps one record: a whole one.
-            entry = Entry(topic, held.settings, self._gateway, {}, held.id)
-            await self._append([(place, entry.encode())])
+        held = self.index.entry(topic_id)
+        while held is not None and held.id == entry.id and held.merged:
+            entry = await self._make_whole(topic_id, held)
+            held = self.index.entry(topic_id)
+
+    async def _make_whole(self, topic_id: UUID, merged: Entry) -> Entry:
+        """Write what two changes came to as one record: compaction keeps only one."""
+        entry = Entry(merged.topic, merged.settings, self._gateway, {}, merged.id)
+        await self._append([(of_topic(topic_id).encode(), entry.encode())])
+        return entry
 
     async def forget(self, topic_ids: Iterable[UUID], *, over: Iterable[UUID] = ()) -> None:
         """Delete the settings of topics that are gone.
@@ -379,6 +429,9 @@ class TopicSettings:
             for one, entry in self.index.topics().items()
             if entry.timestamp_ms < old_ms and entry.topic and not starting
         }
+        for one, entry in topics.items():
+            if entry.merged:
+                await self._make_whole(one, entry)
         names = {entry.topic for entry in (*creations.values(), *topics.values())}
         if not names:
             return
@@ -394,8 +447,16 @@ class TopicSettings:
             else:
                 continue  # the cluster may still be at it
             log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
-        gone = [one for one, entry in topics.items()
-                if entry.topic in found and found[entry.topic] != one]  # fmt: skip
+        gone = []
+        for one, entry in topics.items():
+            if found.get(entry.topic, one) == one:
+                del self._missed[one]
+                continue
+            self._missed[one] += 1
+            if found[entry.topic] is not None or self._missed[one] >= MISSED_TIMES:
+                gone.append(one)
+        for one in gone:
+            del self._missed[one]
         if gone:
             await self.forget(gone)
             log.info("settings of topics that are gone are deleted", count=len(gone))

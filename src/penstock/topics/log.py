@@ -47,7 +47,6 @@ _DENIED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
 
@@ -175,7 +174,13 @@ class SettingsLog:
                 done(last, failure)
 
         for key, value in records:
-            self._producer.produce(self.topic, value, key, 0, on_delivery=delivered)
+            try:
+                self._producer.produce(self.topic, value, key, 0, on_delivery=delivered)
+            except (KafkaException, BufferError) as error:
+                left -= 1
+                failure = str(error)
+        if not left and failure is not None:
+            done(last, failure)
 
     def end(self, timeout_s: float) -> int:
         """Ask for the offset after the last record. Blocks.
@@ -302,7 +307,7 @@ class SettingsLog:
                 take(_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                 take(LogRecord(message.offset() or 0, ends=True))
-            else:
+            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used
                 complain(error.str())
                 self._stopped.wait(0.2)
 

@@ -20,6 +20,9 @@ DEFAULT: Final = 5
 DEFAULT_CONFIG."""
 
 
+VALUE_MOST_BYTES: Final = 4096
+
+
 class TopicKey(NamedTuple):
     """One key, as Kafka describes a config.
 
@@ -61,6 +64,8 @@ def own(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 def complaint(name: str, value: str) -> str | None:
     """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
     why = None
+    if len(value.encode("utf-8", "replace")) > VALUE_MOST_BYTES:
+        return f"Invalid value for configuration {name}: it is longer than {VALUE_MOST_BYTES} bytes"
     if name == RECORDS_POLICY_ENABLED:
         try:
             boolean(value)

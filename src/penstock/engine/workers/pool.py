@@ -275,7 +275,10 @@ class Pool:
     def _take(self, job: Job) -> None:
         self._outstanding += 1
         self._idle.clear()
-        self._assign(job)
+        if self._closed:
+            self._answer(job, failed(job.policies, "was not asked: it is no longer in force"))
+        else:
+            self._assign(job)
 
     def retain(self, topic: str, records_policies: Container[str]) -> None:
         """Close a topic's instances of other classes of KIP-686, each after its last batch.

@@ -165,6 +165,9 @@ def main() -> None:
     verdicts: list[bytes] = []
     gathering_since = 0.0
     for kind, body, more in inbox:
+        if kind != messages.JUDGE and verdicts:
+            parent.sendall(b"".join(verdicts))
+            verdicts.clear()
         if kind == messages.JUDGE_TOPIC:
             job, question = messages.read_judge_topic(bytes(body))
             parent.sendall(messages.verdict(job, judge.judge_topic(job, question)))

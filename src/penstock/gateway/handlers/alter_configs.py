@@ -12,6 +12,7 @@ the bytes they came in.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -94,15 +95,17 @@ class _Altering:
             for config in given.configs
         )
         own: tuple[_Change, ...] = ()
-        if given.resource_type == TOPIC and self._settings is not None:
+        ours = given.resource_type == TOPIC and self._settings is not None
+        if ours:
             own = tuple(change for change in changes if change.name in topic_settings.KEYS)
-        names = [change.name for change in changes]
+        names = Counter(change.name for change in changes)
         stripped = tuple(
             config
             for config, change in zip(given.configs, changes, strict=True)
             # Brokers object to these whatever the key, and name all of them.
-            if change not in own
-            or names.count(change.name) > 1
+            if not ours
+            or change.name not in topic_settings.KEYS
+            or names[change.name] > 1
             or (change.value is None and change.operation != DELETE)
         )
         return _Resource(given, changes, own, stripped)

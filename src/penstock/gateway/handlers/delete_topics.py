@@ -43,12 +43,12 @@ async def delete_topics(talk: Conversation) -> bytes:
     if talk.request.version >= _IDS_FROM:
         named = {topic.name for topic in body.topics if topic.name is not None}
         own_id = await _id_of_settings_topic(talk, body)
-        kept = tuple(
+        refused = [
             one
             for one in body.topics
-            if one.name != settings.topic and (one.topic_id is None or one.topic_id != own_id)
-        )
-        refused = [one for one in body.topics if one not in kept]
+            if one.name == settings.topic or (own_id is not None and one.topic_id == own_id)
+        ]
+        kept = tuple(one for one in body.topics if one not in refused)
         left = replace(body, topics=kept)
     else:
         named = set(body.topic_names)

@@ -242,9 +242,14 @@ class ProduceExchange:
             log.error("topics cannot be judged: their settings are not known", reason=str(error))
         else:
             settings.see(new)
-        self._judge(errors)
+        try:
+            self._judge(errors)
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            self._session.fail()
 
     def _judge(self, errors: dict[str | UUID, int]) -> None:
+        self._policies = self._host.policies  # those in force now, for all of the request
         self._undecided = 1  # until all have been submitted: verdicts may come at once
         for t, topic in enumerate(self.request.topics):
             name = topic.name

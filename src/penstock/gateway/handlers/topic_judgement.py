@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.engine.topics import Creation
     from penstock.gateway.handlers.conversation import Conversation
     from penstock.gateway.session import Host
+    from penstock.gateway.topic_policies import TopicPolicies
 
 
 class Refusal(NamedTuple):
@@ -29,9 +30,13 @@ class Judgement:
 
     def __init__(self, talk: Conversation) -> None:
         self._host = talk.host
-        self._policies = talk.host.policies.topics
         self._principal = talk.principal
         self._client_id = talk.request.client_id
+
+    @property
+    def _policies(self) -> TopicPolicies:
+        """Those in force now: they may be others than a question ago."""
+        return self._host.policies.topics
 
     async def creation(self, asked: Creation) -> Refusal | None:
         """Have a topic judged; it is counted as there from then on, if it is allowed."""
