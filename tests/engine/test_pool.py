@@ -302,3 +302,76 @@ class Batch(RecordsPolicy):
         ["configure own", "validate a", "validate a", "close"],
         ["configure own", "validate b", "close"],
     ]
+
+
+PER_TOPIC = """
+from pathlib import Path
+from penstock.policy import *
+
+class Told(RecordsPolicy):
+    def configure(self, configs):
+        self.events = Path(configs["events.file"])
+        self.tell("configured")
+    def tell(self, what):
+        with self.events.open("a") as file:
+            file.write(what + chr(10))
+    def validate(self, topic, partition, records):
+        self.tell(topic)
+    def close(self):
+        self.tell("closed")
+
+class Other(Told): pass
+"""
+
+
+def per_topic(folder: Path) -> tuple[Judging, Path]:
+    """A pool whose topics have instances of their own, which tell what becomes of them."""
+    events = folder / "events"
+    events.touch()
+    judging = Judging(
+        folder,
+        PER_TOPIC,
+        **{
+            "record.validator.classes": "",
+            "policy.workers": 1,
+            "topics.*.records.policy.class.name": "policies.Told",
+            "topics.*.records.policy.enabled": "true",
+            "events.file": events,
+        },
+    )
+    return judging, events
+
+
+async def test_instances_of_topics_are_closed_after_their_last_batch(tmp_path):
+    judging, events = per_topic(tmp_path)
+    async with judging:
+        last = [asyncio.ensure_future(judging.ask(b"x", "a")) for _ in range(5)]
+        await asyncio.sleep(0)
+        judging.pool.retain("a", {"policies.Other"})
+        assert [verdict.outcome for verdict in await asyncio.gather(*last)] == [
+            Outcome.ACCEPTED
+        ] * 5
+        wait_until(lambda: "closed" in events.read_text())
+        assert events.read_text().split() == ["configured", *"aaaaa", "closed"]
+
+        await judging.ask(b"x", "a")
+        assert events.read_text().split()[-3:] == ["closed", "configured", "a"]
+
+
+async def test_a_verdict_is_not_held_up_by_an_instance_that_is_closed_behind_it(tmp_path):
+    judging, _ = per_topic(tmp_path)
+    async with judging:
+        for number in range(40):
+            await judging.ask(b"x", f"gone-{number}")
+            judged = asyncio.ensure_future(judging.ask(b"x", "stays"))
+            await asyncio.sleep(0)
+            judging.pool.retain(f"gone-{number}", ())
+            async with asyncio.timeout(1):
+                assert await judged == ACCEPTED
+
+
+async def test_a_closed_pool_answers_what_comes_too_late(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        await judging.pool.close(drain_s=1)
+        verdict = await judging.ask(b"fine")
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, -1)

@@ -1,5 +1,6 @@
 """One conversation without sockets: what is sent where, in which order."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -242,3 +243,65 @@ def test_a_response_that_cannot_be_right_ends_the_connection(response):
     talk.session.client_data(other(1))
     with pytest.raises(WireError):
         talk.session.upstream_data(response + b"12345678")
+
+
+class Answering(Talk):
+    """A session whose ListGroups requests are conversations, ended by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.answered = []
+
+    def conversation(self, api_key):
+        return self._converse if api_key == 16 else None
+
+    async def _converse(self, talk):
+        future = asyncio.get_running_loop().create_future()
+        self.answered.append(future)
+        await future
+        return answer(talk.request.correlation_id, b"done")
+
+    def run(self, coroutine):
+        return asyncio.ensure_future(coroutine)
+
+
+async def test_what_comes_behind_a_conversation_is_judged_when_it_has_ended():
+    talk = Answering()
+    before, topic, after, last = produce(1, "judged"), other(2), produce(3, "judged"), other(4)
+    talk.session.client_data(before + topic + after + last)
+    await asyncio.sleep(0)
+    assert len(talk.verdicts) == 1
+    assert not talk.answered, "the one before has not gone yet"
+    talk.decide()
+    await asyncio.sleep(0)
+    assert talk.broker.take() == before
+
+    talk.answered[0].set_result(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(talk.verdicts) == 1, "what stands behind it is judged now"
+    assert len(talk.answered) == 1, "and what stands behind that waits"
+    talk.decide()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    talk.answered[1].set_result(None)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    talk.session.upstream_data(produce_answer(1, "judged") + produce_answer(3, "judged"))
+    numbers = [1, 2, 3, 4]
+    data = talk.client.take()
+    for number in numbers:
+        size = 4 + int.from_bytes(data[:4], "big")
+        assert int.from_bytes(data[4:8], "big") == number
+        data = data[size:]
+    assert not data
+
+
+async def test_a_conversation_ends_with_its_connection():
+    talk = Answering()
+    talk.session.client_data(other(1) + produce(2, "judged"))
+    await asyncio.sleep(0)
+    talk.session.closed()
+    await asyncio.sleep(0)
+    assert talk.answered[0].cancelled()
+    assert not talk.verdicts
