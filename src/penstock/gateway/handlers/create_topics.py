@@ -36,7 +36,9 @@ from penstock.wire.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
     INVALID_REQUEST,
+    NETWORK_EXCEPTION,
     NONE,
+    REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
 from penstock.wire.requests import write_request
@@ -57,6 +59,10 @@ _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
 """What a controller finds fault with only after the configs."""
+
+
+_UNDECIDED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
+"""After these a topic may yet come to be."""
 
 
 class _Asked(NamedTuple):
@@ -219,8 +225,12 @@ class _Creating:
         if not ready:
             return None
         created = await self._ask_cluster([topic.stripped for topic in ready], validate_only=False)
-        for result in created.topics:
-            self._results[result.name] = result
+        results = {result.name: result for result in created.topics}
+        for topic in ready:
+            name = topic.given.name
+            self._results[name] = results.get(name) or _result(
+                name, Refusal(UNKNOWN_SERVER_ERROR, None)
+            )
         # What follows is finished also if the connection is lost meanwhile.
         await self._talk.finish(self._settle(ready))
         return created
@@ -249,6 +259,8 @@ class _Creating:
             try:
                 if result.error_code == NONE:
                     await settings.finish(creation, result.topic_id)
+                elif result.error_code in _UNDECIDED:
+                    settings.leave(creation)
                 else:
                     await settings.withdraw(creation)
             except SettingsLogError as error:
