@@ -139,6 +139,7 @@ class _Connection:
         self._from_gateway, self._to_gateway = gateway
         self._from_broker, self._to_broker = broker
         self._sent: deque[_Sent] = deque()
+        self._gateway_is_gone = False
 
     @property
     def is_waiting(self) -> bool:
@@ -162,6 +163,7 @@ class _Connection:
             if await self._proxy.pass_by(sent.api_key, REQUEST):
                 self._sent.append(sent)
                 self._to_broker.write(frame)
+        self._gateway_is_gone = True
 
     async def _responses(self) -> None:
         while frame := await _frame(self._from_broker):
@@ -173,7 +175,7 @@ class _Connection:
             self._sent.popleft()
             if delivers and not self._to_gateway.is_closing():
                 self._to_gateway.writelines(self._readdressed(frame, api_key, version))
-            if self._from_gateway.at_eof() and not self.is_waiting:
+            if self._gateway_is_gone and not self.is_waiting:
                 return
 
     def _readdressed(self, frame: bytes, api_key: int, version: int):
