@@ -61,6 +61,13 @@ def own(configs: Mapping[str, str | None]) -> dict[str, str | None]:
     return {name: value for name, value in configs.items() if name in KEYS}
 
 
+def normal(name: str, value: str) -> str:
+    """Give a value as brokers tell one of its type."""
+    if name == RECORDS_POLICY_ENABLED:
+        return value.strip().lower()
+    return value.strip() if name == RECORDS_POLICY else value
+
+
 def complaint(name: str, value: str) -> str | None:
     """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
     why = None

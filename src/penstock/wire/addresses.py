@@ -55,19 +55,23 @@ _PORT_FORMATS: Final = {"int32": Struct(">i"), "uint16": Struct(">H")}
 _NODE_NAMES: Final = ("node_id", "broker_id")
 
 
-class _Field(NamedTuple):
+class Field(NamedTuple):
+    """One field of a structure."""
+
     name: str
     kafka_type: str | None  # None for a structure
-    structure: _Structure | None
+    structure: Structure | None
     array: bool
     tag: int | None
 
 
 @dataclasses.dataclass(slots=True)
-class _Structure:
+class Structure:
+    """What stands behind what in a request or response, and which tags are known."""
+
     flexible: bool
-    fields: tuple[_Field, ...]
-    tagged: dict[int, _Field]
+    fields: tuple[Field, ...]
+    tagged: dict[int, Field]
     is_address: bool
     addresses_within: bool
     """Whether it is an address or holds one, at any depth."""
@@ -95,7 +99,7 @@ def known_versions(api_key: int) -> range:
 @cache
 def holds_addresses(api_key: int, version: int) -> bool:
     """Tell whether a response can hold a broker's address."""
-    return _structure(load_response_schema(api_key, version)).addresses_within
+    return structure_of(load_response_schema(api_key, version)).addresses_within
 
 
 def replace_addresses(
@@ -121,7 +125,7 @@ def replace_addresses(
         position = 8
         if schema.__header_schema__.__flexible__:
             position = skip_tags(frame, position)
-        _walk(_structure(schema), frame, position, -1, replace, edits, outermost=True)
+        _walk(structure_of(schema), frame, position, -1, replace, edits, outermost=True)
     except (IndexError, error, UnicodeDecodeError):
         raise WireError(
             f"a response to {api_key_map[api_key]} version {version} that cannot be read"
@@ -132,7 +136,7 @@ def replace_addresses(
 
 
 def _walk(
-    structure: _Structure,
+    structure: Structure,
     frame: bytes,
     position: int,
     node: int,
@@ -147,7 +151,7 @@ def _walk(
     for field in structure.fields[: structure.last] if outermost else structure.fields:
         start = position
         if field.structure is None:
-            position = _skip(field, frame, position, flexible)
+            position = skip_field(field, frame, position, flexible)
             if field.name in _NODE_NAMES:
                 node = int.from_bytes(frame[start:position], "big", signed=True)
             elif structure.is_address and field.name == "host":
@@ -178,7 +182,7 @@ def _walk(
 
 
 def _walk_field(
-    field: _Field,
+    field: Field,
     frame: bytes,
     position: int,
     node: int,
@@ -196,7 +200,7 @@ def _walk_field(
 
 
 def _replace_one(
-    port_field: _Field,
+    port_field: Field,
     frame: bytes,
     port_at: tuple[int, int],
     host: tuple[int, int, str],
@@ -214,7 +218,7 @@ def _replace_one(
         edits.append(_Edit(*port_at, port_format.pack(new[1])))
 
 
-def _skip(field: _Field, frame: bytes, position: int, flexible: bool) -> int:
+def skip_field(field: Field, frame: bytes, position: int, flexible: bool) -> int:
     count = 1
     if field.array:
         count, position = read_long_length(frame, position, flexible=flexible)
@@ -247,10 +251,10 @@ def _splice(frame: bytes, start: int, end: int, edits: list[_Edit]) -> list[byte
 
 
 @cache
-def _structure(entity: type[Entity]) -> _Structure:
+def structure_of(entity: type[Entity]) -> Structure:
     """Read a structure out of a `kio` schema."""
-    plain: list[_Field] = []
-    tagged: dict[int, _Field] = {}
+    plain: list[Field] = []
+    tagged: dict[int, Field] = {}
     for field in dataclasses.fields(entity):
         one = _field(field)
         if one.tag is None:
@@ -261,7 +265,7 @@ def _structure(entity: type[Entity]) -> _Structure:
     is_address = {"host", "port"} <= names
     holding = [index for index, field in enumerate(plain) if _holds(field)]
     tags_hold = any(_holds(field) for field in tagged.values())
-    return _Structure(
+    return Structure(
         flexible=entity.__flexible__,
         fields=tuple(plain),
         tagged=tagged,
@@ -271,11 +275,11 @@ def _structure(entity: type[Entity]) -> _Structure:
     )
 
 
-def _holds(field: _Field) -> bool:
+def _holds(field: Field) -> bool:
     return field.structure is not None and field.structure.addresses_within
 
 
-def _field(field: dataclasses.Field[Any]) -> _Field:
+def _field(field: dataclasses.Field[Any]) -> Field:
     kind = field.type
     array = typing.get_origin(kind) is tuple
     if array:
@@ -285,5 +289,5 @@ def _field(field: dataclasses.Field[Any]) -> _Field:
         array = typing.get_origin(inner[0]) is tuple
         kind = typing.get_args(inner[0])[0] if array else inner[0]
     kafka_type = field.metadata.get("kafka_type")
-    structure = None if kafka_type else _structure(cast("type[Entity]", kind))
-    return _Field(field.name, kafka_type, structure, array, field.metadata.get("tag"))
+    structure = None if kafka_type else structure_of(cast("type[Entity]", kind))
+    return Field(field.name, kafka_type, structure, array, field.metadata.get("tag"))

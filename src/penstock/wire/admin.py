@@ -17,6 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT16, INT32, skip_tags
+from penstock.wire.tags import without_unknown_tags
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -94,13 +95,30 @@ def read_request(frame: bytes) -> Request:
         position += max(0, size)
         if kind.__flexible__:
             position = skip_tags(frame, position)
-        body, used = entity_reader(kind)(frame, position)
     except Exception as error:
         raise WireError("a request that cannot be read") from error
-    if position + used != len(frame):
-        raise WireError("a request with something behind its end")
+    body = _read(frame, position, kind)
     correlation_id = INT32.unpack_from(frame, _CORRELATION_AT)[0]
     return Request(frame, api_key, version, correlation_id, client_id, body, position)
+
+
+def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
+    try:
+        body, used = entity_reader(kind)(frame, position)
+    except Exception as error:
+        if not kind.__flexible__:
+            raise WireError("a request that cannot be read") from error
+        return _read_known(without_unknown_tags(frame, position, kind), kind)
+    if position + used != len(frame):
+        raise WireError("a request with something behind its end")
+    return body
+
+
+def _read_known(data: bytes, kind: type[Any]) -> Any:
+    try:
+        return entity_reader(kind)(data, 0)[0]
+    except Exception as error:
+        raise WireError("a request that cannot be read") from error
 
 
 def read_body(frame: bytes, kind: type[Any]) -> Any:

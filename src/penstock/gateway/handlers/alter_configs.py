@@ -46,6 +46,7 @@ INCREMENTAL: Final = 44
 TOPIC, BROKER_LOGGER = 2, 8
 _TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
 SET, DELETE, APPEND, SUBTRACT = range(4)
+_KNOWN_OPERATIONS: Final = frozenset({SET, DELETE, APPEND, SUBTRACT})
 _OPERATIONS: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
@@ -208,6 +209,8 @@ class _Altering:
             return Refusal(POLICY_VIOLATION, "This topic keeps the settings of topics")
         if resource.own and resource.given.resource_name not in ids:
             return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
+        if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
+            return Refusal(UNKNOWN_SERVER_ERROR, None)
         for change in resource.own:
             complaint = await self._complaint(change)
             if complaint:
@@ -283,7 +286,9 @@ class _Altering:
             except UnreadableSettingsError:
                 before, readable = {}, False
             changes = {
-                one.name: (one.value or "") if one.operation == SET else None
+                one.name: topic_settings.normal(one.name, one.value or "")
+                if one.operation == SET
+                else None
                 for one in resource.own
             }
             both = {**before, **changes} if self._incremental else changes

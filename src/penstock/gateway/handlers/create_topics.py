@@ -240,7 +240,7 @@ class _Creating:
         settings = self._talk.host.settings
         if settings is None:
             return
-        own = {key: value or "" for key, value in topic.own.items()}
+        own = {key: topic_settings.normal(key, value or "") for key, value in topic.own.items()}
         creation = await settings.prepare(topic.given.name, own)
         if creation is not None:
             self._creations[topic.given.name] = creation
@@ -321,7 +321,9 @@ class _Creating:
         return [
             kind(
                 name=name,
-                value=own.get(name, defaults.get(name, key.default)),
+                value=topic_settings.normal(name, own[name] or "")
+                if name in own
+                else defaults.get(name, key.default),
                 read_only=False,
                 config_source=i8(
                     topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT

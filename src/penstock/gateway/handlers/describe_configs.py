@@ -2,12 +2,13 @@
 
 Behaviour: the broker is asked as the client asked; brokers leave out names that they do not
 know. To each topic that it described, the keys that were asked for (by name, or by asking for
-all) are added, in the order of names: set on the topic (source 1), or else with the file's
+all) are added: set on the topic (source 1), or else with the file's
 default or none (source 5). Everything else passes as the bytes it came in.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,16 +29,20 @@ _TYPES_FROM: Final = 3
 
 async def describe_configs(talk: Conversation) -> bytes:
     """Answer one request."""
-    asked = {one.resource_name: _own(one) for one in talk.request.body.resources if _own(one)}
+    # A topic may be named twice, with other keys.
+    asked: dict[str, deque[list[str]]] = defaultdict(deque)
+    for resource in talk.request.body.resources:
+        if resource.resource_type == TOPIC:
+            asked[resource.resource_name].append(_own(resource))
     frame = await talk.forward()
     settings = talk.host.settings
-    if not asked or settings is None:
+    if settings is None or not any(map(any, asked.values())):
         return frame
     body = talk.request.read_answer(frame)
     topics = {
         one.resource_name
         for one in body.results
-        if one.resource_type == TOPIC and one.error_code == NONE and one.resource_name in asked
+        if one.resource_type == TOPIC and one.error_code == NONE
     }
     if not topics:
         return frame
@@ -45,22 +50,23 @@ async def describe_configs(talk: Conversation) -> bytes:
     results = []
     for result in body.results:
         topic = result.resource_name
-        if result.resource_type == TOPIC and topic in topics:
+        queue = asked[topic] if result.resource_type == TOPIC else None
+        own_keys = queue.popleft() if queue else []
+        if own_keys and result.error_code == NONE:
             try:
                 own = settings.of(topic, ids[topic]) if topic in ids else {}
             except UnreadableSettingsError:
                 own = {}
-            added = [_config(talk, topic, name, own) for name in asked[topic]]
-            configs = sorted((*result.configs, *added), key=lambda config: config.name)
-            result = replace(result, configs=tuple(configs))  # noqa: PLW2901 - the same result
+            added = [_config(talk, topic, name, own) for name in own_keys]
+            result = replace(  # noqa: PLW2901 - the same result
+                result, configs=(*result.configs, *added)
+            )
         results.append(result)
     return talk.request.answer(replace(body, results=tuple(results)))
 
 
 def _own(resource: Any) -> list[str]:
     """Give our own keys that are asked for."""
-    if resource.resource_type != TOPIC:
-        return []
     keys = resource.configuration_keys
     return [name for name in topic_settings.KEYS if not keys or name in keys]
 

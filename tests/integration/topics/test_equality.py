@@ -1,0 +1,1428 @@
+"""Admin clients are told the same with and without a gateway that has policies of topics.
+
+Each request is sent to a broker, and through a gateway whose policies of topics and configs
+allow everything, and whose topics may have settings of their own. Both answers, and what has
+become of the cluster, must be equal, but for brokers' addresses, throttle times, and the ids
+and names of topics. The names of the two worlds end in `worldAa` and `worldBB`: both have the
+same `String.hashCode()`, so that a broker that tells something in the order of a hash map tells
+both in the same order. Of the order, only that of topics in Metadata (of those it creates) and
+in DeleteTopics (it hangs on their ids) is left out of the comparison.
+
+At last Penstock's own boolean key is compared with a boolean key of Kafka's own.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import datetime
+import socket
+import socketserver
+import struct
+import threading
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+from kio.index import load_request_schema
+from kio.schema.api_versions.v0.request import ApiVersionsRequest
+
+from penstock.local import LocalKafka, free_ports
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.raw import RawClient, parse_response, request_frame
+
+METADATA, FIND_COORDINATOR = 3, 10
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, CREATE_PARTITIONS = 19, 20, 21, 37
+DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 32, 33, 44
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+NO_RESOURCE_TYPES = (-1, 0, 1, 3, 64, 99)
+SET, DELETE, APPEND, SUBTRACT = range(4)
+SET_ON_TOPIC = 1
+
+RETENTION, CLEANUP = "retention.ms", "cleanup.policy"
+THROTTLED = "leader.replication.throttled.replicas"
+BROKER_KEY = "max.connections.per.ip"
+GROUP_KEY = "consumer.session.timeout.ms"
+OFFSETS = "__consumer_offsets"
+OWN_KEYS = {"record.validation.policy", "records.policy.class.name", "records.policy.enabled"}
+UNKNOWN_ID = UUID(int=7)
+SHARE_KEY = f"group:{base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip('=')}:0"
+TIMEOUT = datetime.timedelta(seconds=20)
+
+POLICIES = """
+from penstock.policy import *
+
+class AllowsTopics(CreateTopicPolicy):
+    def validate(self, request): pass
+
+class AllowsConfigs(AlterConfigPolicy):
+    def validate(self, request): pass
+
+class AllowsRecords(RecordsPolicy):
+    def validate(self, topic, partition, records): pass
+"""
+PROPERTIES = {
+    "create.topic.policy.class.name": "policies.AllowsTopics",
+    "alter.config.policy.class.name": "policies.AllowsConfigs",
+    "records.policy.class.names.allowed": "policies.AllowsRecords",
+}
+
+Cases = dict[str, dict[str, Any]]
+
+
+class IdOf(NamedTuple):
+    """Stands for the id of a topic that is there."""
+
+    name: str
+
+
+# Requests
+
+
+def build(api_key: int, version: int, values: Mapping, ids: Mapping[str, UUID] = {}) -> Any:
+    """Make a request; what its version has no field for is left out."""
+    return _entity(load_request_schema(api_key, version), values, ids)
+
+
+def _entity(schema: Any, values: Mapping, ids: Mapping[str, UUID]) -> Any:
+    fields = {}
+    for field in dataclasses.fields(schema):
+        if field.name in values:
+            fields[field.name] = _converted(field.type, values[field.name], ids)
+    return schema(**fields)
+
+
+def _converted(kind: Any, value: Any, ids: Mapping[str, UUID]) -> Any:
+    if isinstance(value, IdOf):
+        return ids.get(value.name)
+    if isinstance(value, Mapping):
+        return _entity(kind, value, ids)
+    if isinstance(value, list):
+        return tuple(_converted(_element_of(kind), one, ids) for one in value)
+    return value
+
+
+def _element_of(kind: Any) -> Any:
+    """Give `X` for `tuple[X, ...]`, and for `tuple[X, ...] | None`."""
+    arrays = (one for one in (kind, *typing.get_args(kind)) if typing.get_origin(one) is tuple)
+    return typing.get_args(next(arrays))[0]
+
+
+def new(
+    name: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    configs: Mapping[str, str | None] | Iterable[tuple[str, str | None]] = (),
+) -> dict:
+    """A topic to create."""
+    pairs = configs.items() if isinstance(configs, Mapping) else configs
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replicas,
+        "assignments": [],
+        "configs": [{"name": key, "value": value} for key, value in pairs],
+    }
+
+
+def assigned(
+    name: str, *brokers: Sequence[int], numbers: Sequence[int] = (), **counts: int
+) -> dict:
+    """A topic to create on certain brokers."""
+    assignments = [
+        {"partition_index": number, "broker_ids": list(ids)}
+        for number, ids in zip(numbers or range(len(brokers)), brokers, strict=True)
+    ]
+    return {**new(name, **{"partitions": -1, "replicas": -1, **counts}), "assignments": assignments}
+
+
+def creation(*topics: dict, validate_only: bool = False) -> dict:
+    return {"topics": list(topics), "timeout": TIMEOUT, "validate_only": validate_only}
+
+
+def deletion(*names: str | IdOf) -> dict:
+    """Topics to delete, by name or id: in both ways of telling them."""
+    return {
+        "topic_names": list(names),
+        "topics": [
+            {"name": None, "topic_id": one}
+            if isinstance(one, IdOf)
+            else {"name": one, "topic_id": None}
+            for one in names
+        ],
+        "timeout": TIMEOUT,
+    }
+
+
+def more(name: str, count: int, *brokers: Sequence[int]) -> dict:
+    """A topic that is to have more partitions, perhaps on certain brokers."""
+    assignments = [{"broker_ids": list(ids)} for ids in brokers] or None
+    return {"name": name, "count": count, "assignments": assignments}
+
+
+def altered(
+    kind: int, name: str, configs: Mapping[str, str | None] | Iterable[tuple[str, str | None]] = ()
+) -> dict:
+    """A resource that is to have these configs and no others."""
+    pairs = configs.items() if isinstance(configs, Mapping) else configs
+    return {
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": [{"name": key, "value": value} for key, value in pairs],
+    }
+
+
+def changed(kind: int, name: str, *changes: tuple[str, int, str | None]) -> dict:
+    """A resource of which some configs are to be changed."""
+    return {
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": [
+            {"name": key, "config_operation": operation, "value": value}
+            for key, operation, value in changes
+        ],
+    }
+
+
+def alteration(*resources: dict, validate_only: bool = False) -> dict:
+    return {"resources": list(resources), "validate_only": validate_only}
+
+
+def described(kind: int, name: str, keys: Sequence[str] | None = None) -> dict:
+    return {
+        "resource_type": kind,
+        "resource_name": name,
+        "configuration_keys": None if keys is None else list(keys),
+    }
+
+
+def description(*resources: dict, synonyms: bool = False, documentation: bool = False) -> dict:
+    return {
+        "resources": list(resources),
+        "include_synonyms": synonyms,
+        "include_documentation": documentation,
+    }
+
+
+def question(
+    *topics: str | IdOf | dict, all_topics: bool = False, creates: bool = True, rights: bool = False
+) -> dict:
+    """What Metadata is asked."""
+    asked = [
+        one
+        if isinstance(one, dict)
+        else {"name": None, "topic_id": one}
+        if isinstance(one, IdOf)
+        else {"name": one, "topic_id": None}
+        for one in topics
+    ]
+    return {
+        "topics": None if all_topics else asked,
+        "allow_auto_topic_creation": creates,
+        "include_cluster_authorized_operations": rights,
+        "include_topic_authorized_operations": rights,
+    }
+
+
+def search(kind: int, *keys: str) -> dict:
+    return {"key": keys[0] if keys else "", "key_type": kind, "coordinator_keys": list(keys)}
+
+
+# The two worlds
+
+
+class World:
+    """One of the ways to the cluster, with topics of its own."""
+
+    def __init__(
+        self,
+        address: str,
+        broker: str,
+        told: set[tuple[str, int]],
+        suffix: str,
+        key: str = RETENTION,
+    ) -> None:
+        """Connect.
+
+        Args:
+            address: The way.
+            broker: The broker itself, to see what has become of it.
+            told: Where the broker may be, as clients are told on this way.
+            suffix: The end of all names of topics.
+            key: The name of a config that is another one in the other world.
+        """
+        self.address = address
+        self.key = key
+        self._suffix = suffix
+        self._told = told
+        self._batch = ""
+        self._count = 0
+        self._given: set[str] = set()
+        self._wanted: dict[str, dict] = {}
+        self.ids: dict[str, UUID] = {}
+        self._names: dict[UUID, str] = {}
+        self._client = RawClient(address)
+        self._broker = RawClient(broker)
+
+    def close(self) -> None:
+        self._client.socket.close()
+        self._broker.socket.close()
+
+    def begin(self, batch: str) -> None:
+        """Give other names from here on."""
+        self._batch = batch
+        self._count = 0
+        self._given = set()
+
+    def fresh(self, label: str = "") -> str:
+        """Give the name of a topic that is not there; the same name for the same label."""
+        if not label:
+            self._count += 1
+            label = str(self._count)
+        name = f"{self._batch}-{label}-{self._suffix}"
+        self._given.add(name)
+        return name
+
+    def there(
+        self, label: str = "", partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> str:
+        """Give the name of a topic that will be there; the same topic for the same label."""
+        name = self.fresh(label)
+        self._wanted[name] = new(name, partitions, configs=configs or {})
+        return name
+
+    def create_wanted(self) -> None:
+        """Make the topics that have to be there."""
+        wanted, self._wanted = self._wanted, {}
+        if not wanted:
+            return
+        request = build(CREATE_TOPICS, 4, creation(*wanted.values()))
+        for topic in self._client.call(request).topics:
+            assert not topic.error_code, topic
+        wait_until(lambda: len(self._partitions(wanted)) == len(wanted), 60, what="topics")
+
+    def settle(self) -> None:
+        """Wait until the broker has heard from its controller of all that was done before."""
+        self.there("last")
+        self.create_wanted()
+
+    def ask(self, request: Any) -> Any:
+        """Send a request; give what can be compared of the answer."""
+        try:
+            return self.comparable(self._client.call(request))
+        except EOFError:
+            self._client.socket.close()
+            self._client = RawClient(self.address)
+            return "closed"
+
+    def comparable(self, value: Any) -> Any:
+        """Give a value without what differs between the worlds."""
+        if dataclasses.is_dataclass(value):
+            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+            fields.pop("throttle_time", None)
+            if fields.get("host"):
+                assert (fields.pop("host"), fields.pop("port")) in self._told
+            return {name: self.comparable(one) for name, one in fields.items()}
+        if isinstance(value, tuple):
+            return self._comparable_elements(value)
+        if isinstance(value, UUID) and value != UNKNOWN_ID:
+            return "id of " + self.comparable(self._names.get(value, "a new topic"))
+        if isinstance(value, str):
+            return value.replace(self._suffix, "world").replace(self.key, "the key")
+        return value
+
+    def _comparable_elements(self, values: tuple) -> list:
+        kind = type(values[0]).__name__ if values else ""
+        if kind == "MetadataResponseTopic":
+            # Of all topics, those of this world's.
+            values = tuple(
+                one for one in values if one.name in self._given or "world" not in (one.name or "")
+            )
+        elements = [self.comparable(one) for one in values]
+        if kind in {"MetadataResponseTopic", "DeletableTopicResult"}:
+            elements.sort(key=str)
+        return elements
+
+    def topics(self) -> list[str]:
+        """Give the topics of this batch that are there."""
+        return sorted(self._partitions(self._given))
+
+    def has(self, label: str) -> bool:
+        """Whether a topic is there."""
+        return bool(self._partitions([self.fresh(label)]))
+
+    def effects(self) -> list:
+        """Give partitions and configs of this batch's topics, as the broker has them."""
+        partitions = self._partitions(self._given)
+        keys = (CLEANUP, RETENTION, THROTTLED)
+        resources = [described(TOPIC, name, keys) for name in partitions]
+        told = self._broker.call(build(DESCRIBE_CONFIGS, 4, description(*resources)))
+        topics = [
+            (one.resource_name, partitions[one.resource_name], *set_on_topic(one.configs))
+            for one in told.results
+        ]
+        return sorted(map(self.comparable, topics), key=str)
+
+    def _partitions(self, names: Iterable[str]) -> dict[str, int]:
+        request = build(METADATA, 12, question(*names, creates=False))
+        found = [
+            topic
+            for topic in self._broker.call(request).topics
+            if not topic.error_code and all(one.leader_id >= 0 for one in topic.partitions)
+        ]
+        self.ids |= {topic.name: topic.topic_id for topic in found}
+        self._names |= {topic.topic_id: topic.name for topic in found}
+        return {topic.name: len(topic.partitions) for topic in found}
+
+
+def set_on_topic(configs: Iterable[Any]) -> list[str]:
+    return [f"{one.name}={one.value}" for one in configs if one.config_source == SET_ON_TOPIC]
+
+
+# The cases, by API. A label is given where a topic is named twice.
+
+
+def create_topics(world: World, _: int) -> Cases:
+    fresh, there = world.fresh, world.there
+    mixed = lambda: (  # noqa: E731
+        new(there()),
+        new(fresh(), 2),
+        new("a b"),
+        new(fresh(), 1, 9),
+        new(fresh(), configs={RETENTION: "x"}),
+        new(fresh(), configs={RETENTION: "7"}),
+        new(fresh(), 0),
+    )
+    return {
+        "one": creation(new(fresh())),
+        "three partitions": creation(new(fresh(), 3)),
+        "no counts": creation(new(fresh(), -1, -1)),
+        "no partitions": creation(new(fresh(), -1, 1)),
+        "no replicas": creation(new(fresh(), 2, -1)),
+        "assigned": creation(assigned(fresh(), [0], [0])),
+        "assigned and counted": creation(assigned(fresh(), [0], partitions=2, replicas=1)),
+        "assigned, replicas counted": creation(assigned(fresh(), [0], replicas=1)),
+        "assigned to nobody": creation(assigned(fresh(), [])),
+        "assigned to an unknown broker": creation(assigned(fresh(), [7])),
+        "assigned twice to a broker": creation(assigned(fresh(), [0, 0])),
+        "assigned unevenly": creation(assigned(fresh(), [0], [0, 1])),
+        "assigned with a gap": creation(assigned(fresh(), [0], [0], numbers=(0, 2))),
+        "assigned one partition twice": creation(assigned(fresh(), [0], [0], numbers=(0, 0))),
+        "zero partitions": creation(new(fresh(), 0)),
+        "negative partitions": creation(new(fresh(), -2)),
+        "too many partitions": creation(new(fresh(), 10_001), validate_only=True),
+        "zero replicas": creation(new(fresh(), 1, 0)),
+        "negative replicas": creation(new(fresh(), 1, -2)),
+        "too many replicas": creation(new(fresh(), 1, 3)),
+        "there": creation(new(there("standing"))),
+        "there and all wrong": creation(new(there("standing"), 0, 3, {RETENTION: "x"})),
+        "named with nothing": creation(new("")),
+        "named with a dot": creation(new(".")),
+        "named with dots": creation(new("..")),
+        "named with a space": creation(new(fresh("a b"))),
+        "named with a slash": creation(new(fresh("a/b"))),
+        "named with an umlaut": creation(new(fresh("ä"))),
+        "named too long": creation(new(fresh("x" * 250))),
+        "named as long as can be": creation(new(fresh("x" * (250 - len(fresh("-")))))),
+        "named like another": creation(new(there("x.y")), new(fresh("x_y"))),
+        "named like each other": creation(new(fresh("u.v")), new(fresh("u_v"))),
+        "named as the log of metadata": creation(new("__cluster_metadata")),
+        "named as the topic of offsets": creation(new(OFFSETS)),
+        "twice": creation(new(fresh("twice")), new(fresh("twice"))),
+        "twice, differently": creation(new(fresh("2"), 0), new(fresh()), new(fresh("2"), 3)),
+        "thrice": creation(new(fresh("3")), new(fresh("3")), new(fresh()), new(fresh("3"))),
+        "configs": creation(new(fresh(), configs={RETENTION: "1000", CLEANUP: "compact"})),
+        "a list": creation(new(fresh(), configs={CLEANUP: "compact,delete"})),
+        "an invalid config": creation(new(fresh(), configs={RETENTION: "x"})),
+        "an empty config": creation(new(fresh(), configs={RETENTION: ""})),
+        "an unknown config": creation(new(fresh(), configs={"no.such": "1"})),
+        "a null config": creation(new(fresh(), configs={RETENTION: None})),
+        "null configs": creation(
+            new(fresh(), configs={RETENTION: None, "no.such": None, CLEANUP: "compact"})
+        ),
+        "a config twice": creation(new(fresh(), configs=[(RETENTION, "1"), (RETENTION, "2")])),
+        "a config twice, the second invalid": creation(
+            new(fresh(), configs=[(RETENTION, "1"), (RETENTION, "x")])
+        ),
+        "a config twice, the first invalid": creation(
+            new(fresh(), configs=[(RETENTION, "x"), (RETENTION, "1")])
+        ),
+        "an invalid config, too many replicas": creation(new(fresh(), 1, 3, {RETENTION: "x"})),
+        "none": creation(),
+        "many": creation(*(new(fresh()) for _ in range(4))),
+        "all sorts": creation(*mixed()),
+        "all sorts, validated only": creation(*mixed(), validate_only=True),
+        "validated only": creation(new(fresh()), validate_only=True),
+        "no counts, validated only": creation(new(fresh(), -1, -1), validate_only=True),
+        "assigned, validated only": creation(assigned(fresh(), [0]), validate_only=True),
+        "a config, validated only": creation(
+            new(fresh(), configs={RETENTION: "7"}), validate_only=True
+        ),
+        "an invalid config, validated only": creation(
+            new(fresh(), configs={RETENTION: "x"}), validate_only=True
+        ),
+        "there, validated only": creation(new(there("standing")), validate_only=True),
+    }
+
+
+def delete_topics(world: World, version: int) -> Cases:
+    fresh, there = world.fresh, world.there
+    cases = {
+        "one": deletion(there()),
+        "unknown": deletion(fresh()),
+        "several": deletion(there(), fresh(), there()),
+        "twice": deletion(there("twice"), there("twice")),
+        "twice, and another": deletion(there(), there("2"), there("2")),
+        "unknown, twice": deletion(fresh("unknown"), fresh("unknown")),
+        "none": deletion(),
+        "named with nothing": deletion(""),
+        "named with a space": deletion("a b"),
+        "named as the log of metadata": deletion("__cluster_metadata"),
+    }
+    if version >= 6:
+        both = {"name": there("named"), "topic_id": IdOf(there("named"))}
+        neither = {"name": None, "topic_id": None}
+        cases |= {
+            "an id": deletion(IdOf(there())),
+            "an unknown id": deletion(IdOf("nothing's"), there()),
+            "an id twice": deletion(IdOf(there("id")), IdOf(there("id"))),
+            "an id and its name": deletion(there("both"), IdOf(there("both"))),
+            "an id and another's name": deletion(there(), IdOf(there())),
+            "an id with its name": {"topics": [both], "timeout": TIMEOUT},
+            "neither id nor name": {"topics": [neither], "timeout": TIMEOUT},
+            "neither, and another": {
+                "topics": [neither, {"name": there(), "topic_id": None}],
+                "timeout": TIMEOUT,
+            },
+        }
+    return cases
+
+
+def create_partitions(world: World, _: int) -> Cases:
+    fresh, there = world.fresh, world.there
+    standing = there("standing", partitions=2)
+
+    def mixed() -> tuple[dict, ...]:
+        return more(there(), 3), more(fresh(), 3), more(standing, 1), more(there(), 2)
+
+    return {
+        "one": creation(more(there(), 3)),
+        "of a topic with configs": creation(more(there(configs={RETENTION: "7"}), 3)),
+        "as many": creation(more(standing, 2)),
+        "fewer": creation(more(standing, 1)),
+        "zero": creation(more(standing, 0)),
+        "negative": creation(more(standing, -1)),
+        "too many": creation(more(standing, 20_000), validate_only=True),
+        "unknown": creation(more(fresh(), 3)),
+        "named with nothing": creation(more("", 3)),
+        "named with a space": creation(more("a b", 3)),
+        "twice": creation(more(standing, 3), more(standing, 3)),
+        "twice, and another": creation(more(standing, 3), more(there(), 2), more(standing, 4)),
+        "assigned": creation(more(there(), 3, [0], [0])),
+        "assigned too few": creation(more(standing, 4, [0])),
+        "assigned to nobody": creation(more(standing, 3, [])),
+        "assigned to an unknown broker": creation(more(standing, 3, [9])),
+        "assigned twice to a broker": creation(more(standing, 3, [0, 0])),
+        "of the topic of offsets": creation(more(OFFSETS, 4), validate_only=True),
+        "none": creation(),
+        "all sorts": creation(*mixed()),
+        "all sorts, validated only": creation(*mixed(), validate_only=True),
+        "validated only": creation(more(standing, 3), validate_only=True),
+    }
+
+
+def delete_records(world: World, _: int) -> Cases:
+    standing, unknown = world.there("standing"), world.fresh()
+
+    def of(*topics: tuple[str, Sequence[tuple[int, int]]]) -> dict:
+        named = [
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": one, "offset": until} for one, until in partitions
+                ],
+            }
+            for name, partitions in topics
+        ]
+        return {"topics": named, "timeout": TIMEOUT}
+
+    return {
+        "none": of(),
+        "of a topic": of((standing, [(0, 0)])),
+        "all of a topic": of((standing, [(0, -1)])),
+        "more than there are": of((standing, [(0, 5)])),
+        "until a negative offset": of((standing, [(0, -2)])),
+        "of no partition": of((standing, [])),
+        "of an unknown partition": of((standing, [(7, 0), (0, 0)])),
+        "of an unknown topic": of((unknown, [(0, 0)]), (standing, [(0, 0)])),
+        "of a partition twice": of((standing, [(0, 0), (0, 0)])),
+        "of a topic twice": of((standing, [(0, 0)]), (standing, [(0, 0)])),
+        "of the topic of offsets": of((OFFSETS, [(0, 0)])),
+    }
+
+
+def alter_configs(world: World, _: int) -> Cases:
+    fresh, there = world.fresh, world.there
+    standing = there("standing")
+    retention = {RETENTION: "1000"}
+
+    def mixed() -> tuple[dict, ...]:
+        return (
+            altered(TOPIC, there(), retention),
+            altered(TOPIC, fresh(), retention),
+            altered(TOPIC, standing, {RETENTION: "x"}),
+            altered(BROKER, "0", {BROKER_KEY: "1000"}),
+            altered(99, "0", {BROKER_KEY: "1000"}),
+            altered(TOPIC, there(), retention),
+        )
+
+    return {
+        "one": alteration(altered(TOPIC, there(), retention)),
+        "another is reset": alteration(
+            altered(TOPIC, there(configs={RETENTION: "7", CLEANUP: "compact"}), retention)
+        ),
+        "all are reset": alteration(altered(TOPIC, there(configs=retention))),
+        "an unknown config": alteration(altered(TOPIC, standing, {"no.such": "1"})),
+        "an invalid config": alteration(altered(TOPIC, standing, {RETENTION: "x"})),
+        "a null config": alteration(altered(TOPIC, standing, {RETENTION: None})),
+        "null configs": alteration(
+            altered(TOPIC, standing, {RETENTION: None, "no.such": None, CLEANUP: "compact"})
+        ),
+        "a config twice": alteration(
+            altered(TOPIC, standing, [(RETENTION, "1"), (RETENTION, "2")])
+        ),
+        "a null config twice": alteration(
+            altered(TOPIC, standing, [(RETENTION, None), (RETENTION, None)])
+        ),
+        "an unknown topic": alteration(altered(TOPIC, fresh(), retention)),
+        "an unknown topic, no configs": alteration(altered(TOPIC, fresh())),
+        "named with a space": alteration(altered(TOPIC, "a b", retention)),
+        "named with nothing": alteration(altered(TOPIC, "", retention)),
+        "a broker": alteration(altered(BROKER, "0", {BROKER_KEY: "1000"})),
+        "all brokers": alteration(altered(BROKER, "", {BROKER_KEY: "1000"})),
+        "an unknown broker": alteration(altered(BROKER, "99", {BROKER_KEY: "1000"})),
+        "no broker's name": alteration(altered(BROKER, "abc", {BROKER_KEY: "1000"})),
+        "a broker, read-only": alteration(altered(BROKER, "0", {"node.id": "1"})),
+        "a broker, invalid": alteration(altered(BROKER, "0", {BROKER_KEY: "x"})),
+        "a broker, unknown": alteration(altered(BROKER, "0", {"no.such": "x"})),
+        "a logger": alteration(altered(BROKER_LOGGER, "0", {"root": "INFO"})),
+        "metrics": alteration(altered(CLIENT_METRICS, fresh(), {"interval.ms": "1000"})),
+        "a group": alteration(altered(GROUP, fresh(), {GROUP_KEY: "50000"})),
+        "a group, invalid": alteration(altered(GROUP, fresh(), {GROUP_KEY: "x"})),
+        "a group without a name": alteration(altered(GROUP, "", {GROUP_KEY: "50000"})),
+        **{
+            f"a resource of type {kind}": alteration(altered(kind, "x", retention))
+            for kind in NO_RESOURCE_TYPES
+        },
+        "none": alteration(),
+        "all sorts": alteration(*mixed()),
+        "all sorts, validated only": alteration(*mixed(), validate_only=True),
+        "validated only": alteration(altered(TOPIC, standing, retention), validate_only=True),
+        "an invalid config, validated only": alteration(
+            altered(TOPIC, standing, {RETENTION: "x"}), validate_only=True
+        ),
+    }
+
+
+def incremental_alter_configs(world: World, _: int) -> Cases:
+    fresh, there = world.fresh, world.there
+    standing = there("standing")
+    retention = (RETENTION, SET, "1000")
+    broker = (BROKER_KEY, SET, "1000")
+
+    def mixed() -> tuple[dict, ...]:
+        return (
+            changed(TOPIC, there(), retention),
+            changed(TOPIC, fresh(), retention),
+            changed(TOPIC, standing, (RETENTION, SET, "x")),
+            changed(BROKER, "0", broker),
+            changed(BROKER_LOGGER, "0", ("no.such", SET, "WARN")),
+            changed(99, "0", broker),
+            changed(TOPIC, there(), (CLEANUP, APPEND, "compact")),
+        )
+
+    def of_standing(*changes: tuple[str, int, str | None]) -> dict:
+        return alteration(changed(TOPIC, standing, *changes))
+
+    def of_compacted(change: tuple[str, int, str | None]) -> dict:
+        return alteration(changed(TOPIC, there(configs={CLEANUP: "compact"}), change))
+
+    return {
+        "set": alteration(changed(TOPIC, there(), retention)),
+        "set and deleted": alteration(
+            changed(TOPIC, there(configs={CLEANUP: "compact"}), retention, (CLEANUP, DELETE, None))
+        ),
+        "set to null": of_standing((RETENTION, SET, None)),
+        "set to nulls": of_standing(
+            (RETENTION, SET, None), ("no.such", SET, None), (CLEANUP, APPEND, None)
+        ),
+        "set invalid": of_standing((RETENTION, SET, "x")),
+        "set unknown": of_standing(("no.such", SET, "1")),
+        "deleted": of_compacted((CLEANUP, DELETE, None)),
+        "deleted with a value": of_compacted((CLEANUP, DELETE, "x")),
+        "deleted, not set": of_standing((RETENTION, DELETE, None)),
+        "deleted, unknown": of_standing(("no.such", DELETE, None)),
+        "appended": alteration(changed(TOPIC, there(), (CLEANUP, APPEND, "compact"))),
+        "appended two": alteration(changed(TOPIC, there(), (CLEANUP, APPEND, "compact,delete"))),
+        "appended what is there": of_compacted((CLEANUP, APPEND, "compact")),
+        "appended where nothing is": alteration(
+            changed(TOPIC, there(), (THROTTLED, APPEND, "0:0"))
+        ),
+        "appended null": of_standing((CLEANUP, APPEND, None)),
+        "appended invalid": of_standing((CLEANUP, APPEND, "x")),
+        "appended to no list": of_standing((RETENTION, APPEND, "1")),
+        "appended to what is unknown": of_standing(("no.such", APPEND, "1")),
+        "subtracted": alteration(
+            changed(
+                TOPIC, there(configs={CLEANUP: "compact,delete"}), (CLEANUP, SUBTRACT, "compact")
+            )
+        ),
+        "subtracted all": of_compacted((CLEANUP, SUBTRACT, "compact")),
+        "subtracted what is not there": of_standing((CLEANUP, SUBTRACT, "compact")),
+        "subtracted from no list": of_standing((RETENTION, SUBTRACT, "1")),
+        "nothing": of_standing(),
+        "a config twice": of_standing((RETENTION, SET, "1"), (RETENTION, SET, "2")),
+        "a config set and deleted": of_standing((RETENTION, SET, "1"), (RETENTION, DELETE, None)),
+        "a null config twice": of_standing((RETENTION, SET, None), (RETENTION, SET, None)),
+        "a resource twice": alteration(
+            changed(TOPIC, standing, retention), changed(TOPIC, standing, (CLEANUP, SET, "compact"))
+        ),
+        "a resource twice, and another": alteration(
+            changed(TOPIC, standing, retention),
+            changed(TOPIC, there(), retention),
+            changed(TOPIC, standing, (CLEANUP, SET, "compact")),
+        ),
+        "an unknown topic": alteration(changed(TOPIC, fresh(), retention)),
+        "an unknown topic, nothing": alteration(changed(TOPIC, fresh())),
+        "named with a space": alteration(changed(TOPIC, "a b", retention)),
+        "named with nothing": alteration(changed(TOPIC, "", retention)),
+        "a broker": alteration(changed(BROKER, "0", broker)),
+        "a broker, deleted": alteration(changed(BROKER, "0", (BROKER_KEY, DELETE, None))),
+        "a broker, null": alteration(changed(BROKER, "0", (BROKER_KEY, SET, None))),
+        "a broker, invalid": alteration(changed(BROKER, "0", (BROKER_KEY, SET, "x"))),
+        "a broker, unknown": alteration(changed(BROKER, "0", ("no.such", SET, "x"))),
+        "a broker, read-only": alteration(changed(BROKER, "0", ("node.id", SET, "1"))),
+        "a broker, appended": alteration(
+            changed(BROKER, "0", ("log.cleanup.policy", APPEND, "compact"))
+        ),
+        "a broker, the list deleted": alteration(
+            changed(BROKER, "0", ("log.cleanup.policy", DELETE, None))
+        ),
+        "a broker, appended to no list": alteration(
+            changed(BROKER, "0", (BROKER_KEY, APPEND, "1"))
+        ),
+        "all brokers": alteration(changed(BROKER, "", broker)),
+        "an unknown broker": alteration(changed(BROKER, "99", broker)),
+        "no broker's name": alteration(changed(BROKER, "abc", broker)),
+        "a logger": alteration(changed(BROKER_LOGGER, "0", ("root", SET, "WARN"))),
+        "a logger, deleted": alteration(changed(BROKER_LOGGER, "0", ("root", DELETE, None))),
+        "a logger, invalid": alteration(changed(BROKER_LOGGER, "0", ("root", SET, "LOUD"))),
+        "a logger, appended": alteration(changed(BROKER_LOGGER, "0", ("root", APPEND, "INFO"))),
+        "a logger, unknown": alteration(changed(BROKER_LOGGER, "0", ("no.such", SET, "INFO"))),
+        "a logger of another": alteration(changed(BROKER_LOGGER, "99", ("root", SET, "INFO"))),
+        "a logger of nobody": alteration(changed(BROKER_LOGGER, "", ("root", SET, "INFO"))),
+        "a logger, validated only": alteration(
+            changed(BROKER_LOGGER, "0", ("root", SET, "DEBUG")), validate_only=True
+        ),
+        "a logger and a topic": alteration(
+            changed(BROKER_LOGGER, "0", ("no.such", SET, "WARN")),
+            changed(TOPIC, there(), retention),
+        ),
+        "metrics": alteration(changed(CLIENT_METRICS, fresh(), ("interval.ms", SET, "1000"))),
+        "metrics, invalid": alteration(changed(CLIENT_METRICS, fresh(), ("interval.ms", SET, "1"))),
+        "metrics, appended": alteration(
+            changed(CLIENT_METRICS, fresh(), ("match", APPEND, "client_id=x"))
+        ),
+        "a group": alteration(changed(GROUP, fresh(), (GROUP_KEY, SET, "50000"))),
+        "a group, invalid": alteration(changed(GROUP, fresh(), (GROUP_KEY, SET, "x"))),
+        "a group without a name": alteration(changed(GROUP, "", (GROUP_KEY, SET, "50000"))),
+        **{
+            f"a resource of type {kind}": alteration(changed(kind, "x", retention))
+            for kind in NO_RESOURCE_TYPES
+        },
+        "none": alteration(),
+        "all sorts": alteration(*mixed()),
+        "all sorts, validated only": alteration(*mixed(), validate_only=True),
+        "validated only": alteration(changed(TOPIC, standing, retention), validate_only=True),
+        "appended, validated only": alteration(
+            changed(TOPIC, standing, (CLEANUP, APPEND, "compact")), validate_only=True
+        ),
+        "set invalid, validated only": alteration(
+            changed(TOPIC, standing, (RETENTION, SET, "x")), validate_only=True
+        ),
+    }
+
+
+def describe_configs(world: World, _: int) -> Cases:
+    standing = world.there("standing", configs={RETENTION: "7"})
+    every = described(TOPIC, standing)
+    retention = described(TOPIC, standing, [RETENTION])
+    unknown = world.fresh()
+    return {
+        "all": description(every),
+        "all with synonyms": description(every, synonyms=True),
+        "all with documentation": description(every, documentation=True),
+        "all with both": description(every, synonyms=True, documentation=True),
+        "no keys": description(described(TOPIC, standing, [])),
+        "a key": description(retention),
+        "keys": description(described(TOPIC, standing, [RETENTION, "no.such", CLEANUP, RETENTION])),
+        "an unknown key": description(described(TOPIC, standing, ["no.such"])),
+        "an unknown topic": description(described(TOPIC, unknown)),
+        "named with a space": description(described(TOPIC, "a b")),
+        "named with nothing": description(described(TOPIC, "")),
+        "the topic of offsets": description(described(TOPIC, OFFSETS)),
+        "a topic twice": description(every, every),
+        "a topic twice, then a key": description(every, retention),
+        "a topic twice, first a key": description(retention, every),
+        "a broker": description(described(BROKER, "0"), synonyms=True, documentation=True),
+        "a broker's key": description(described(BROKER, "0", [BROKER_KEY])),
+        "a broker, no keys": description(described(BROKER, "0", [])),
+        "all brokers": description(described(BROKER, "")),
+        "an unknown broker": description(described(BROKER, "99")),
+        "no broker's name": description(described(BROKER, "abc")),
+        "loggers": description(described(BROKER_LOGGER, "0")),
+        "a logger": description(described(BROKER_LOGGER, "0", ["root"])),
+        "loggers of another": description(described(BROKER_LOGGER, "99")),
+        "loggers of nobody": description(described(BROKER_LOGGER, "")),
+        "metrics": description(described(CLIENT_METRICS, unknown)),
+        "a group": description(described(GROUP, unknown), synonyms=True, documentation=True),
+        "a group without a name": description(described(GROUP, "")),
+        "a group named as a topic": description(described(GROUP, standing), retention),
+        **{
+            f"a resource of type {kind}": description(described(kind, "x"))
+            for kind in NO_RESOURCE_TYPES
+        },
+        "a resource of no type and a topic": description(described(99, "0"), every),
+        "all sorts": description(
+            every, described(TOPIC, unknown), described(BROKER, "0"), described(GROUP, unknown)
+        ),
+        "none": description(),
+    }
+
+
+def metadata(world: World, version: int) -> Cases:
+    fresh, there = world.fresh, world.there
+    standing, other = there("standing", partitions=3), there("other")
+    cases = {
+        "all": question(all_topics=version > 0),
+        "none": question(),
+        "one": question(standing),
+        "one, creating none": question(standing, creates=False),
+        "one and the rights": question(standing, rights=True),
+        "one twice": question(standing, standing),
+        "unknown": question(fresh("unknown")),
+        "unknown, creating none": question(fresh(), creates=version < 4),
+        "unknown and the rights": question(fresh(), rights=True),
+        "unknown twice": question(fresh("twice"), fresh("twice")),
+        "named with nothing": question(""),
+        "named with dots": question(".."),
+        "named with a space": question(fresh("a b")),
+        "named with a space, creating none": question(fresh("a b"), creates=False),
+        "named too long": question(fresh("x" * 250)),
+        "named like another": question(there("x.y"), fresh("x_y")),
+        "named like each other": question(fresh("u.v"), fresh("u_v")),
+        "the topic of offsets": question(OFFSETS),
+        "the log of metadata": question("__cluster_metadata"),
+        "all sorts": question(other, fresh(), "a b", standing, fresh()),
+    }
+    if version >= 10:
+        by_id, another = IdOf(standing), {"name": other, "topic_id": IdOf(standing)}
+        cases |= {
+            "an id": question(by_id),
+            "an id, creating none": question(by_id, creates=False),
+            "an unknown id": question({"name": None, "topic_id": UNKNOWN_ID}),
+            "an id with its name": question({"name": standing, "topic_id": by_id}),
+            "an id with another name": question(another),
+            "an id and a name": question(other, by_id),
+            "an id and an unknown name": question(fresh(), by_id),
+            "neither id nor name": question({"name": None, "topic_id": None}),
+        }
+    return cases
+
+
+def find_coordinator(_: World, __: int) -> Cases:
+    keys = {
+        "a key": ["key"],
+        "no key": [],
+        "an empty key": [""],
+        "keys": ["key", "other", "key"],
+        "a share group's key": [SHARE_KEY],
+        "what looks like one": ["x:y:0"],
+    }
+    return {
+        f"{what} of type {kind}": search(kind, *of)
+        for kind in (-1, 0, 1, 2, 3, 99)
+        for what, of in keys.items()
+    }
+
+
+CASES: dict[int, Callable[[World, int], Cases]] = {
+    METADATA: metadata,
+    FIND_COORDINATOR: find_coordinator,
+    CREATE_TOPICS: create_topics,
+    DELETE_TOPICS: delete_topics,
+    DELETE_RECORDS: delete_records,
+    DESCRIBE_CONFIGS: describe_configs,
+    ALTER_CONFIGS: alter_configs,
+    CREATE_PARTITIONS: create_partitions,
+    INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+}
+VERSIONS = {
+    METADATA: range(14),
+    FIND_COORDINATOR: range(7),
+    CREATE_TOPICS: range(2, 8),
+    DELETE_TOPICS: range(1, 7),
+    DELETE_RECORDS: range(3),
+    DESCRIBE_CONFIGS: range(1, 5),
+    ALTER_CONFIGS: range(3),
+    CREATE_PARTITIONS: range(4),
+    INCREMENTAL_ALTER_CONFIGS: range(2),
+}
+"""Those that the protocol library and the broker share; a test checks it."""
+
+
+def every_version(*api_keys: int) -> Any:
+    """Run a test for each version of some APIs."""
+    chosen = [
+        pytest.param(
+            api_key, version, id=f"{load_request_schema(api_key, version).__name__}-v{version}"
+        )
+        for api_key in api_keys or CASES
+        for version in VERSIONS[api_key]
+    ]
+    return pytest.mark.parametrize(("api_key", "version"), chosen)
+
+
+# What they are sent to
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalKafka]:
+    """A broker that creates topics by itself; its configs are altered here."""
+    at_once = {"controller.quorum.append.linger.ms": "0"}  # not 25 ms after each alteration
+    with LocalKafka(properties=at_once) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def start(cluster, tmp_path_factory):
+    """Starts gateways in front of it; ends them."""
+    running: list[RunningGateway] = []
+
+    def begin(
+        properties: Mapping[str, str], policies: str = "", upstream: str = ""
+    ) -> RunningGateway:
+        file = write_configuration(
+            tmp_path_factory.mktemp("gateway"),
+            upstream or cluster.bootstrap_servers,
+            free_ports(3)[0],
+            properties,
+            policies,
+        )
+        running.append(RunningGateway(file))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        assert one.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def through(start) -> RunningGateway:
+    """A gateway whose policies allow everything."""
+    return start(PROPERTIES, POLICIES)
+
+
+def two_worlds(cluster: LocalKafka, through: RunningGateway, keys: Sequence[str]) -> list[World]:
+    broker, (host, port) = cluster.nodes[0], through.host_port
+    direct = cluster.bootstrap_servers
+    return [
+        World(direct, direct, {(broker.host, broker.port)}, "worldAa", keys[0]),
+        World(through.address, direct, {(host, port + 1)}, "worldBB", keys[1]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def first_searches(cluster, through) -> list[list[Any]]:
+    """How searches for coordinators are answered while Kafka's own topics are not there yet.
+
+    The first are asked of the broker, the second through the gateway.
+    """
+    worlds = two_worlds(cluster, through, (RETENTION, RETENTION))
+    answers = []
+    for kind, world in ((1, worlds[0]), (2, worlds[1]), (0, worlds[0])):
+        request = build(FIND_COORDINATOR, 6, search(kind, SHARE_KEY))
+        answers.append([world.ask(request)])
+
+        def found(answers=answers[-1], request=request, world=world) -> bool:
+            answers.append(world.ask(request))
+            return answers[-1]["coordinators"][0]["error_code"] == 0
+
+        wait_until(found, what="a coordinator")
+    for world in worlds:
+        world.close()
+    return answers
+
+
+@pytest.fixture(scope="module")
+def worlds(cluster, through, first_searches) -> Iterator[list[World]]:
+    """The broker itself, and the way through the gateway."""
+    made = two_worlds(cluster, through, (RETENTION, RETENTION))
+    yield made
+    for world in made:
+        world.close()
+
+
+# What must be equal
+
+
+def test_all_versions_that_the_broker_and_the_protocol_library_share_are_compared(cluster):
+    with RawClient(cluster.bootstrap_servers) as client:
+        told = {
+            one.api_key: range(one.min_version, one.max_version + 1)
+            for one in client.call(ApiVersionsRequest()).api_keys
+        }
+
+    assert {key: told[key] for key in VERSIONS} == VERSIONS
+
+
+def test_searches_for_coordinators_have_kafkas_own_topics_created(first_searches):
+    direct, through, _ = [(answers[0], answers[-1]) for answers in first_searches]
+
+    assert through == direct
+
+
+@every_version()
+def test_answers_and_effects(worlds, api_key, version):
+    def answers_of(world: World) -> dict[str, Any]:
+        world.begin(f"{api_key}v{version}")
+        cases = CASES[api_key](world, version)
+        world.create_wanted()
+        requests = {case: build(api_key, version, of, world.ids) for case, of in cases.items()}
+        told = {case: world.ask(request) for case, request in requests.items()}
+        if api_key == DESCRIBE_CONFIGS and world is worlds[1]:
+            for case, request in requests.items():
+                take_out_own_keys(request, told[case])
+        return told
+
+    with ThreadPoolExecutor() as both:
+        answers = both.map(answers_of, worlds)
+
+    assert differences(*answers) == {}
+    for world in worlds:
+        world.settle()
+        if api_key == METADATA:
+            wait_until(lambda world=world: world.has("unknown"), 60, what="automatic creation")
+    with contextlib.suppress(AssertionError):  # the next line tells what is missing
+        wait_until(lambda: worlds[0].effects() == worlds[1].effects(), 20)
+    assert worlds[1].effects() == worlds[0].effects()
+
+
+def differences(direct: Mapping[str, Any], through: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the cases that differ."""
+    return {
+        case: {"direct": direct[case], "through": through[case]}
+        for case in direct
+        if direct[case] != through[case]
+    }
+
+
+def take_out_own_keys(request: Any, answer: Any) -> None:
+    """Take Penstock's keys out of what was told of all configs of a topic."""
+    for asked, told in zip(request.resources, answer["results"], strict=True):
+        if asked.resource_type != TOPIC or asked.configuration_keys or told["error_code"]:
+            continue
+        names = {config["name"] for config in told["configs"]}
+        assert names >= OWN_KEYS
+        told["configs"] = [config for config in told["configs"] if config["name"] not in OWN_KEYS]
+
+
+def test_requests_that_come_at_once_are_answered_in_their_order(worlds):
+    answers = []
+    for world in worlds:
+        world.begin("at-once")
+        there, fresh = world.there(), world.fresh()
+        world.create_wanted()
+        requests = [
+            ApiVersionsRequest(),
+            build(CREATE_TOPICS, 5, creation(new(fresh))),
+            build(METADATA, 3, question(there)),
+            build(INCREMENTAL_ALTER_CONFIGS, 1, alteration(changed(TOPIC, fresh, (RETENTION, SET, "7")))),
+            build(ALTER_CONFIGS, 2, alteration(altered(TOPIC, fresh, {CLEANUP: "compact"}))),
+            ApiVersionsRequest(),
+            build(CREATE_PARTITIONS, 3, creation(more(fresh, 2), more("a b", 2))),
+            build(DESCRIBE_CONFIGS, 4, description(described(TOPIC, there, [RETENTION]))),
+            build(FIND_COORDINATOR, 0, search(0, "key")),
+            build(DELETE_TOPICS, 6, deletion(there, "unknown")),
+            ApiVersionsRequest(),
+        ]  # fmt: skip
+        with RawClient(world.address) as client:
+            client.send(b"".join(map(client.frame, requests)))
+            frames = [client.receive() for _ in requests]
+        numbers = [struct.unpack_from(">i", frame, 4)[0] for frame in frames]
+        assert numbers == list(range(1, len(requests) + 1))
+        told = [
+            world.comparable(parse_response(frame, type(one).__api_key__, type(one).__version__))
+            for frame, one in zip(frames, requests, strict=True)
+            if not isinstance(one, ApiVersionsRequest)  # narrowed on purpose
+        ]
+        answers.append({str(number): one for number, one in enumerate(told)})
+
+    assert differences(*answers) == {}
+
+
+@pytest.mark.parametrize("api_key", CASES)
+def test_clients_names_and_tagged_fields_that_nobody_knows(worlds, api_key):
+    version = VERSIONS[api_key][-1]
+    answers = []
+    for world in worlds:
+        world.begin(f"tagged-{api_key}")
+        cases = CASES[api_key](world, version)
+        world.create_wanted()
+        request = build(api_key, version, next(iter(cases.values())), world.ids)
+        told = {}
+        with RawClient(world.address) as client:
+            for client_id in (None, "", "ü" * 1000):
+                client.send(request_frame(request, 5, client_id))
+                told[str(client_id)[:1]] = client.receive()
+            client.send(with_tagged_field(request_frame(request, 5)))
+            told["tagged"] = client.receive()
+        answers.append(
+            {
+                case: world.comparable(parse_response(frame, api_key, version))
+                for case, frame in told.items()
+            }
+        )
+    if api_key == DESCRIBE_CONFIGS:
+        for answer in answers[1].values():
+            take_out_own_keys(request, answer)
+
+    assert differences(*answers) == {}
+
+
+def with_tagged_field(frame: bytes) -> bytes:
+    """Add a tagged field to the end of a flexible request."""
+    assert frame[-1] == 0
+    body = frame[4:-1] + b"\x01\x63\x02\xca\xfe"
+    return struct.pack(">i", len(body)) + body
+
+
+# A key of Penstock's beside one of Kafka's
+
+KAFKAS_KEY, OWN_KEY = "unclean.leader.election.enable", "records.policy.enabled"
+"""Both are booleans that are false by default."""
+
+
+def create_topics_with_key(world: World) -> Cases:
+    fresh, key = world.fresh, world.key
+    values = ("true", "false", "maybe", "", "1", None)
+    return {
+        **{
+            f"{value!r} {'validated only' * only}": creation(
+                new(fresh(), configs={key: value}), validate_only=only
+            )
+            for value in values
+            for only in (False, True)
+        },
+        "beside another": creation(new(fresh(), configs={key: "true", RETENTION: "1000"})),
+        "beside an invalid one": creation(new(fresh(), configs={key: "true", RETENTION: "x"})),
+        "beside nulls": creation(new(fresh(), configs={key: None, RETENTION: None})),
+        "twice": creation(new(fresh(), configs=[(key, "true"), (key, "false")])),
+        "twice, the first invalid": creation(new(fresh(), configs=[(key, "x"), (key, "true")])),
+        "twice, the second invalid": creation(new(fresh(), configs=[(key, "true"), (key, "x")])),
+        "twice, the first null": creation(new(fresh(), configs=[(key, None), (key, "true")])),
+        "twice, the second null": creation(new(fresh(), configs=[(key, "true"), (key, None)])),
+        "there": creation(new(world.there(), configs={key: "maybe"})),
+        "named with a space": creation(new("a b", configs={key: "maybe"})),
+        "too many replicas": creation(new(fresh(), 1, 9, {key: "true"})),
+        "invalid, too many replicas": creation(new(fresh(), 1, 9, {key: "maybe"})),
+        "zero partitions": creation(new(fresh(), 0, 1, {key: "true"})),
+        "assigned": creation(
+            assigned(fresh(), [0]) | {"configs": [{"name": key, "value": "true"}]}
+        ),
+        "no counts": creation(new(fresh(), -1, -1, {key: "true"})),
+        "a topic twice": creation(new(fresh("2"), configs={key: "true"}), new(fresh("2"))),
+        "one of several": creation(
+            new(fresh()), new(fresh(), configs={key: "maybe"}), new(fresh(), configs={key: "true"})
+        ),
+    }
+
+
+def alter_configs_with_key(world: World) -> Cases:
+    key, there = world.key, world.there
+    on = {key: "true"}
+    values = ("true", "false", "maybe", "", None)
+    return {
+        **{
+            f"{value!r} {'validated only' * only}": alteration(
+                altered(TOPIC, there(), {key: value}), validate_only=only
+            )
+            for value in values
+            for only in (False, True)
+        },
+        "beside another": alteration(altered(TOPIC, there(), {**on, RETENTION: "1000"})),
+        "beside an invalid one": alteration(altered(TOPIC, there(), {**on, RETENTION: "x"})),
+        "beside nulls": alteration(altered(TOPIC, there(), {key: None, RETENTION: None})),
+        "reset": alteration(altered(TOPIC, there(configs=on), {RETENTION: "1000"})),
+        "reset, validated only": alteration(
+            altered(TOPIC, there(configs=on), {RETENTION: "1000"}), validate_only=True
+        ),
+        "not reset, another is invalid": alteration(
+            altered(TOPIC, there(configs=on), {RETENTION: "x"})
+        ),
+        "all are reset": alteration(altered(TOPIC, there(configs={**on, RETENTION: "7"}))),
+        "set anew": alteration(altered(TOPIC, there(configs=on), {key: "false"})),
+        "twice": alteration(altered(TOPIC, there(), [(key, "true"), (key, "false")])),
+        "twice, one null": alteration(altered(TOPIC, there(), [(key, "true"), (key, None)])),
+        "an unknown topic": alteration(altered(TOPIC, world.fresh(), on)),
+        "named with a space": alteration(altered(TOPIC, "a b", on)),
+        "named with nothing": alteration(altered(TOPIC, "", on)),
+        "a group": alteration(altered(GROUP, world.fresh(), on)),
+        "one of several": alteration(
+            altered(TOPIC, there(), {RETENTION: "9"}),
+            altered(TOPIC, there(), {key: "maybe"}),
+            altered(TOPIC, there(), on),
+        ),
+    }
+
+
+def incremental_alter_configs_with_key(world: World) -> Cases:
+    key, there = world.key, world.there
+    on, off, deleted = (key, SET, "true"), (key, SET, "false"), (key, DELETE, None)
+    retention = (RETENTION, SET, "1000")
+    values = ("true", "false", "maybe", "", None)
+
+    def of_set(*changes: tuple[str, int, str | None], validate_only: bool = False) -> dict:
+        resource = changed(TOPIC, there(configs={key: "true"}), *changes)
+        return alteration(resource, validate_only=validate_only)
+
+    def of_new(*changes: tuple[str, int, str | None], validate_only: bool = False) -> dict:
+        return alteration(changed(TOPIC, there(), *changes), validate_only=validate_only)
+
+    return {
+        **{
+            f"{value!r} {'validated only' * only}": of_new((key, SET, value), validate_only=only)
+            for value in values
+            for only in (False, True)
+        },
+        "deleted": of_set(deleted),
+        "deleted, validated only": of_set(deleted, validate_only=True),
+        "deleted with a value": of_set((key, DELETE, "maybe")),
+        "deleted, not set": of_new(deleted),
+        "deleted, another set": of_set(deleted, retention),
+        "set anew": of_set(off),
+        "appended": of_new((key, APPEND, "true")),
+        "appended null": of_new((key, APPEND, None)),
+        "subtracted": of_set((key, SUBTRACT, "true")),
+        "beside another": of_new(on, retention),
+        "beside an invalid one": of_new(on, (RETENTION, SET, "x")),
+        "invalid beside another": of_new((key, SET, "maybe"), retention),
+        "beside nulls": of_new((key, SET, None), (RETENTION, SET, None)),
+        "set and deleted": of_set(on, deleted),
+        "twice": of_new(on, off),
+        "twice null": of_new((key, SET, None), (key, SET, None)),
+        "twice and another twice": of_new(on, retention, off, retention),
+        "a resource twice": alteration(
+            changed(TOPIC, there("2"), on), changed(TOPIC, there("2"), retention)
+        ),
+        "an unknown topic": alteration(changed(TOPIC, world.fresh(), on)),
+        "an unknown topic, deleted": alteration(changed(TOPIC, world.fresh(), deleted)),
+        "named with a space": alteration(changed(TOPIC, "a b", on)),
+        "named with nothing": alteration(changed(TOPIC, "", on)),
+        "a group": alteration(changed(GROUP, world.fresh(), on)),
+        "a logger": alteration(changed(BROKER_LOGGER, "0", on)),
+        "one of several": alteration(
+            changed(TOPIC, there(), retention),
+            changed(TOPIC, there(), (key, SET, "maybe")),
+            changed(TOPIC, world.fresh(), on),
+            changed(TOPIC, there(), on),
+        ),
+    }
+
+
+CASES_WITH_KEY = {
+    CREATE_TOPICS: create_topics_with_key,
+    ALTER_CONFIGS: alter_configs_with_key,
+    INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs_with_key,
+}
+
+
+@pytest.fixture(scope="module")
+def worlds_with_key(cluster, through, first_searches) -> Iterator[list[World]]:
+    """A key of Kafka's in the one, Penstock's in the other."""
+    made = two_worlds(cluster, through, (KAFKAS_KEY, OWN_KEY))
+    yield made
+    for world in made:
+        world.close()
+
+
+@every_version(*CASES_WITH_KEY)
+def test_our_key_behaves_as_one_of_kafkas(worlds_with_key, api_key, version):
+    def answers_and_effects_of(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+        world.begin(f"key-{api_key}v{version}")
+        cases = CASES_WITH_KEY[api_key](world)
+        world.create_wanted()
+        told = {
+            case: without_other_configs(world.ask(build(api_key, version, of)))
+            for case, of in cases.items()
+        }
+        world.settle()
+        return told, configs_of_topics(world)
+
+    with ThreadPoolExecutor() as both:
+        answers, effects = zip(*both.map(answers_and_effects_of, worlds_with_key), strict=True)
+
+    assert differences(*answers) == {}
+    assert differences(*effects) == {}
+
+
+def test_our_key_is_read_and_told_as_one_of_kafkas(worlds_with_key):
+    """Brokers read `TRUE` and ` true ` as what they are, and tell `true`."""
+    told = []
+    for world in worlds_with_key:
+        world.begin("spelling")
+        for value in ("TRUE", " true ", "False"):
+            world.there(configs={world.key: value})
+        world.create_wanted()
+        told.append(configs_of_topics(world))
+
+    assert differences(*told) == {}
+
+
+def test_an_operation_that_nobody_knows_changes_nothing(worlds_with_key):
+    """Brokers answer it with UNKNOWN_SERVER_ERROR."""
+    world = worlds_with_key[1]
+    world.begin("operation")
+    topic = world.there(configs={OWN_KEY: "true"})
+    world.create_wanted()
+    request = alteration(changed(TOPIC, topic, (OWN_KEY, 7, "false")))
+
+    (result,) = world.ask(build(INCREMENTAL_ALTER_CONFIGS, 1, request))["responses"]
+
+    assert result["error_code"] != 0
+    (told,) = configs_of_topics(world).values()
+    assert [config["value"] for config in told["configs"] if config["name"] == "the key"] == [
+        "true"
+    ]
+
+
+def without_other_configs(answer: Any) -> Any:
+    """Leave of new topics' configs those that were set: of others, ours are not told."""
+    for topic in answer.get("topics", ()):
+        if topic.get("configs"):
+            topic["configs"] = [
+                one
+                for one in sorted(topic["configs"], key=str)
+                if one["name"] in {"the key", RETENTION} and one["config_source"] == SET_ON_TOPIC
+            ]
+    return answer
+
+
+def configs_of_topics(world: World) -> dict[str, Any]:
+    """Give what clients are told of the configs of a batch's topics, by topic."""
+    resources = [described(TOPIC, name, [RETENTION, world.key]) for name in world.topics()]
+    told = world.ask(
+        build(DESCRIBE_CONFIGS, 4, description(*resources, synonyms=True, documentation=True))
+    )
+    for topic in told["results"]:
+        topic["configs"].sort(key=lambda config: config["name"])
+        for config in topic["configs"]:
+            assert config.pop("documentation")
+    return {topic["resource_name"]: topic for topic in told["results"]}
+
+
+# Without policies: bytes
+
+
+class Wiretap(socketserver.ThreadingTCPServer):
+    """Stands between a gateway and a broker, and keeps what they say on the last connection."""
+
+    daemon_threads = True
+
+    def __init__(self, broker: tuple[str, int]) -> None:
+        self.broker = broker
+        self.requests = self.answers = bytearray()
+        super().__init__(("127.0.0.1", 0), Tapped)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class Tapped(socketserver.BaseRequestHandler):
+    """One connection."""
+
+    server: Wiretap
+
+    def handle(self) -> None:
+        requests, answers = bytearray(), bytearray()
+        self.server.requests, self.server.answers = requests, answers
+        with socket.create_connection(self.server.broker) as broker:
+            back = threading.Thread(target=copy, args=(broker, self.request, answers))
+            back.start()
+            copy(self.request, broker, requests)
+            back.join()
+
+
+def copy(source: socket.socket, target: socket.socket, kept: bytearray) -> None:
+    """Send on what comes, and keep it."""
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            kept += data
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture(scope="module")
+def wiretap(cluster, worlds) -> Iterator[Wiretap]:
+    broker = cluster.nodes[0]
+    with Wiretap((broker.host, broker.port)) as tap:
+        yield tap
+
+
+@pytest.fixture(scope="module")
+def plain(start, wiretap) -> RunningGateway:
+    """A gateway without policies and without settings of topics."""
+    address = f"127.0.0.1:{wiretap.server_address[1]}"
+    return start({"topic.settings.topic": ""}, upstream=address)
+
+
+@pytest.mark.parametrize("api_key", CASES)
+def test_without_policies_bytes_are_passed_in_both_directions(cluster, plain, wiretap, api_key):
+    broker, (host, port) = cluster.nodes[0], plain.host_port
+    told = {(broker.host, broker.port), (host, port + 1)}
+    world = World(plain.address, cluster.bootstrap_servers, told, "worldCC")
+    sent, received, versions = [], [], []
+    with RawClient(plain.address) as client:
+        for version in {VERSIONS[api_key][0], VERSIONS[api_key][-1]}:
+            world.begin(f"plain-{api_key}v{version}")
+            for values in CASES[api_key](world, version).values():
+                sent.append(client.frame(build(api_key, version, values)))
+                client.send(sent[-1])
+                received.append(client.receive())
+                versions.append(version)
+        assert bytes(wiretap.requests) == b"".join(sent)
+        answers = bytes(wiretap.answers)
+
+    world.close()
+
+    if api_key not in {METADATA, FIND_COORDINATOR}:
+        assert b"".join(received) == answers
+        return
+    for version, one, given in zip(versions, received, split(answers), strict=True):
+        assert world.comparable(parse_response(one, api_key, version)) == world.comparable(
+            parse_response(given, api_key, version)
+        )
+
+
+def split(stream: bytes) -> list[bytes]:
+    """Cut a stream into frames."""
+    frames = []
+    while stream:
+        end = 4 + int.from_bytes(stream[:4], "big")
+        frames.append(stream[:end])
+        stream = stream[end:]
+    return frames

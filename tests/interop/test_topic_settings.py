@@ -1,0 +1,503 @@
+"""A topic's own policies, set with the admin clients and tools that people have.
+
+The same round trip with each: a topic is created with a policy of its own, which judges its
+records from the first on; it is switched off and deleted, and what is not allowed is refused;
+a topic made anew has none.
+"""
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import AlterConfigOp, ConfigResourceType
+from kafka.admin import ConfigResource as PythonConfigResource
+from kafka.errors import KafkaError as PythonKafkaError
+
+from penstock.artifacts import cache_folder, java
+from penstock.local import class_path, free_ports, run_tool
+from tests.gateways import RunningGateway, write_configuration
+from tests.integration.reading import read_topic, values_of
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch, values
+
+POLICY, ENABLED = "records.policy.class.name", "records.policy.enabled"
+VALIDATION, RETENTION = "record.validation.policy", "retention.ms"
+SHOWN = (VALIDATION, POLICY, ENABLED, RETENTION)
+POLICIES = """
+from penstock.policy import *
+
+class NoBad(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(record.value.startswith(b"bad") for record in records):
+            raise PolicyViolationException("bad is not good")
+
+class NotAllowed(NoBad): pass
+
+class StartsOtherwise(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value.startswith(topic.validation_policy.encode()):
+            raise InvalidRecordException(f"{topic.validation_policy} is not good")
+"""
+PROPERTIES = {
+    "records.policy.class.names.allowed": "policies.NoBad",
+    "record.validation.policy.class.name": "policies.StartsOtherwise",
+}
+ALLOWED = {POLICY: "policies.NoBad", ENABLED: "true", RETENTION: "86400000"}
+MAY_NOT_BE_NAMED = (
+    "Invalid value policies.NotAllowed for configuration records.policy.class.name: Class "
+    "policies.NotAllowed may not be named: it is neither in the gateway's configuration file nor "
+    "allowed by its records.policy.class.names.allowed"
+)
+NO_BOOLEAN = (
+    "Invalid value maybe for configuration records.policy.enabled: Expected value to be either "
+    "true or false"
+)
+NO_LONG = "Invalid value long for configuration retention.ms: Not a number of type LONG"
+NO_LIST = f"Can't APPEND to key {POLICY} because its type is not LIST."
+OK, INVALID_CONFIG, POLICY_VIOLATION, INVALID_RECORD = 0, 40, 44, 87
+
+
+@pytest.fixture(scope="module")
+def gateway_address(kafka, tmp_path_factory) -> Iterator[str]:
+    """A gateway that lets topics have policies of their own."""
+    file = write_configuration(
+        tmp_path_factory.mktemp("topic-settings"),
+        kafka.bootstrap_servers,
+        free_ports(3)[0],
+        PROPERTIES,
+        POLICIES,
+    )
+    running = RunningGateway(file)
+    yield running.address
+    assert running.stop() == 0
+    assert [one for one in running.log if one["level"] in {"error", "not JSON"}] == []
+
+
+@pytest.fixture
+def name() -> str:
+    """The name of a topic that is not there."""
+    return f"settings-{uuid.uuid4().hex[:8]}"
+
+
+# Libraries of Python
+
+
+class Librdkafka:
+    """confluent-kafka's clients. What they do is answered with an error's code and text."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._admin = AdminClient({"bootstrap.servers": address})
+
+    @staticmethod
+    def _outcome(futures: Mapping[Any, Any]) -> tuple[int, str]:
+        (future,) = futures.values()
+        try:
+            future.result(20)
+        except KafkaException as failure:
+            return failure.args[0].code(), failure.args[0].str()
+        return OK, ""
+
+    def create(self, topic: str, configs: Mapping[str, str]) -> tuple[int, str]:
+        return self._outcome(self._admin.create_topics([NewTopic(topic, 1, 1, config=configs)]))
+
+    def delete(self, topic: str) -> tuple[int, str]:
+        return self._outcome(self._admin.delete_topics([topic]))
+
+    def change(self, topic: str, configs: Mapping[str, str | None]) -> tuple[int, str]:
+        """Set some configs, and delete those with None."""
+        entries = [
+            ConfigEntry(
+                key,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE
+                if value is None
+                else AlterConfigOpType.SET,
+            )
+            for key, value in configs.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        return self._outcome(self._admin.incremental_alter_configs([resource]))
+
+    def replace(self, topic: str, configs: Mapping[str, str]) -> tuple[int, str]:
+        """Set some configs, and reset all others, by the old AlterConfigs."""
+        resource = ConfigResource(ResourceType.TOPIC, topic, set_config=dict(configs))
+        with pytest.deprecated_call():
+            futures = self._admin.alter_configs([resource])
+        return self._outcome(futures)
+
+    def describe(self, topic: str) -> dict[str, tuple[str | None, str]]:
+        """Give values and sources."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        (future,) = self._admin.describe_configs([resource]).values()
+        told = future.result(20)
+        return {key: (told[key].value, ConfigSource(told[key].source).name) for key in SHOWN}
+
+    def produce(self, topic: str, value: bytes) -> tuple[int, str]:
+        producer = Producer({"bootstrap.servers": self._address, "log_level": 0})
+        outcome = []
+        producer.produce(topic, value, on_delivery=lambda error, _: outcome.append(error))
+        assert producer.flush(20) == 0
+        return (outcome[0].code(), outcome[0].str()) if outcome[0] else (OK, "")
+
+    def close(self) -> None:
+        """Nothing has to be closed."""
+
+
+class KafkaPython:
+    """kafka-python's clients, which look the keys up before they alter them."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._admin = KafkaAdminClient(bootstrap_servers=address)
+
+    def create(self, topic: str, configs: Mapping[str, str]) -> tuple[int, str]:
+        wanted = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": dict(configs)}}
+        (told,) = self._admin.create_topics(wanted, raise_errors=False)["topics"]
+        return told["error_code"], told["error_message"] or ""
+
+    def delete(self, topic: str) -> tuple[int, str]:
+        (told,) = self._admin.delete_topics([topic], raise_errors=False)["topics"]
+        return told["error_code"], told["error_message"] or ""
+
+    def change(self, topic: str, configs: Mapping[str, str | None]) -> tuple[int, str]:
+        """Set some configs, and delete those with None."""
+        operations = {
+            key: (AlterConfigOp.SET if value is not None else AlterConfigOp.DELETE, value)
+            for key, value in configs.items()
+        }
+        return self._altered(topic, operations, incremental=True)
+
+    def replace(self, topic: str, configs: Mapping[str, str]) -> tuple[int, str]:
+        """Set some configs by the old AlterConfigs, with all that are set and not named."""
+        return self._altered(topic, dict(configs), incremental=False)
+
+    def _altered(self, topic: str, configs: dict, *, incremental: bool) -> tuple[int, str]:
+        resource = PythonConfigResource(ConfigResourceType.TOPIC, topic, configs)
+        text = self._admin.alter_configs([resource], incremental=incremental)["topic"][topic]
+        if text == "OK":
+            return OK, ""
+        code, text = text.removeprefix("[Error ").split("] ", 1)
+        return int(code), text.partition(": ")[2]
+
+    def describe(self, topic: str) -> dict[str, tuple[str | None, str]]:
+        """Give values and sources."""
+        resource = PythonConfigResource(ConfigResourceType.TOPIC, topic, None)
+        told = self._admin.describe_configs([resource], config_filter="all")["topic"][topic]
+        return {key: (told[key]["value"], told[key]["config_source"]) for key in SHOWN}
+
+    def produce(self, topic: str, value: bytes) -> tuple[int, str]:
+        producer = KafkaProducer(bootstrap_servers=self._address, enable_idempotence=False)
+        try:
+            producer.send(topic, value).get(20)
+        except PythonKafkaError as error:
+            return error.errno, str(error)
+        finally:
+            producer.close()
+        return OK, ""
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+@pytest.fixture(params=[Librdkafka, KafkaPython])
+def client(request, gateway_address) -> Iterator[Any]:
+    made = request.param(gateway_address)
+    yield made
+    made.close()
+
+
+def test_libraries_of_python(client, name, kafka):
+    assert client.create(name, {POLICY: "policies.NotAllowed"}) == (
+        INVALID_CONFIG,
+        MAY_NOT_BE_NAMED,
+    )
+    assert client.create(name, ALLOWED) == (OK, "")
+    assert client.produce(name, b"bad-1")[0] == POLICY_VIOLATION
+    assert client.produce(name, b"good-1")[0] == OK
+    assert client.describe(name) == {
+        VALIDATION: (None, "DEFAULT_CONFIG"),
+        **{key: (value, "DYNAMIC_TOPIC_CONFIG") for key, value in ALLOWED.items()},
+    }
+
+    assert client.change(name, {ENABLED: "false"}) == (OK, "")
+    assert client.produce(name, b"bad-2")[0] == OK
+
+    before = client.describe(name)
+    for configs, why in (
+        ({POLICY: "policies.NotAllowed"}, MAY_NOT_BE_NAMED),
+        ({ENABLED: "maybe"}, NO_BOOLEAN),
+        ({ENABLED: "maybe", RETENTION: "3600000"}, NO_BOOLEAN),
+    ):
+        assert client.change(name, configs) == (INVALID_CONFIG, why)
+        assert client.replace(name, configs) == (INVALID_CONFIG, why)
+    assert client.change(name, {ENABLED: "true", RETENTION: "long"})[0] == INVALID_CONFIG
+    assert client.describe(name) == before
+
+    assert client.change(name, {POLICY: None, ENABLED: None, VALIDATION: "worse"}) == (OK, "")
+    assert client.produce(name, b"worse-1")[0] == INVALID_RECORD
+    assert client.produce(name, b"bad-3")[0] == OK
+    assert client.describe(name) == {
+        VALIDATION: ("worse", "DYNAMIC_TOPIC_CONFIG"),
+        POLICY: (None, "DEFAULT_CONFIG"),
+        ENABLED: ("false", "DEFAULT_CONFIG"),
+        RETENTION: ("86400000", "DYNAMIC_TOPIC_CONFIG"),
+    }
+    stored = read_topic(kafka.bootstrap_servers, name)
+    assert values_of(stored) == [b"good-1", b"bad-2", b"bad-3"]
+
+    assert client.delete(name) == (OK, "")
+    assert client.create(name, {}) == (OK, "")
+    assert client.produce(name, b"bad-4")[0] == OK
+    assert {source for _, source in client.describe(name).values()} == {"DEFAULT_CONFIG"}
+
+
+def test_librdkafkas_old_alteration_resets_what_it_leaves_out(gateway_address, name):
+    client = Librdkafka(gateway_address)
+    client.create(name, {})
+
+    assert client.replace(name, {POLICY: "policies.NoBad", ENABLED: "true"}) == (OK, "")
+    assert client.produce(name, b"bad-1")[0] == POLICY_VIOLATION
+
+    assert client.replace(name, {RETENTION: "3600000"}) == (OK, "")
+    assert client.produce(name, b"bad-2")[0] == OK
+    assert client.describe(name)[POLICY] == (None, "DEFAULT_CONFIG")
+
+
+def test_kafka_pythons_old_alteration_keeps_what_it_leaves_out(gateway_address, name):
+    """It looks up what is set, and sets it again: it has to be told of ours."""
+    client = KafkaPython(gateway_address)
+    client.create(name, ALLOWED)
+
+    assert client.replace(name, {RETENTION: "3600000"}) == (OK, "")
+
+    assert client.produce(name, b"bad-1")[0] == POLICY_VIOLATION
+    assert client.describe(name)[POLICY] == ("policies.NoBad", "DYNAMIC_TOPIC_CONFIG")
+    client.close()
+
+
+# The tools of a Kafka download
+
+
+class Tools:
+    """kafka-configs and kafka-topics, each run a process of its own."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self._address = address
+        self._topic = topic
+
+    def configs(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_tool(
+            "kafka-configs", "--bootstrap-server", self._address, "--topic", self._topic, *arguments
+        )
+
+    def topics(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_tool(
+            "kafka-topics", "--bootstrap-server", self._address, "--topic", self._topic, *arguments
+        )
+
+    def alter(self, *arguments: str) -> None:
+        done = self.configs("--alter", *arguments)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert done.stdout == f"Completed updating config for topic {self._topic}.\n"
+
+    def described(self) -> set[str]:
+        """Give what is set on the topic."""
+        first, *lines = self.configs("--describe").stdout.splitlines()
+        assert first == f"Dynamic configs for topic {self._topic} are:"
+        return {line.strip() for line in lines}
+
+    def produce(self, value: bytes) -> int:
+        """Give the code that a producer is answered with."""
+        request = produce_request([(self._topic, [(0, encode_batch(values(value)))])])
+        with RawClient(self._address) as client:
+            (partition,) = produced(client.call(request)).values()
+        return partition.error_code
+
+
+def test_kafka_configs(gateway_address, name, kafka):
+    tools = Tools(gateway_address, name)
+    assert tools.topics("--create").returncode == 0
+
+    tools.alter("--add-config", f"{POLICY}=policies.NoBad,{ENABLED}=true")
+    assert [tools.produce(b"bad-1"), tools.produce(b"good-1")] == [POLICY_VIOLATION, OK]
+    set_on_topic, default = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"
+    policy, enabled = f"{POLICY}=policies.NoBad", f"{ENABLED}=true"
+    assert tools.described() == {
+        f"{policy} sensitive=false synonyms={{{set_on_topic}:{policy}}}",
+        f"{enabled} sensitive=false synonyms={{{set_on_topic}:{enabled}, {default}:{ENABLED}=false}}",
+    }
+
+    tools.alter("--add-config", f"{ENABLED}=false,{RETENTION}=3600000")
+    assert tools.produce(b"bad-2") == OK
+
+    tools.alter("--add-config", f"{ENABLED}=true", "--delete-config", f"{POLICY},{RETENTION}")
+    assert tools.produce(b"bad-3") == OK
+    assert {line.partition(" ")[0] for line in tools.described()} == {f"{ENABLED}=true"}
+    stored = read_topic(kafka.bootstrap_servers, name)
+    assert values_of(stored) == [b"good-1", b"bad-2", b"bad-3"]
+
+
+def test_kafka_configs_tells_why_it_is_refused(gateway_address, name):
+    tools = Tools(gateway_address, name)
+    Librdkafka(gateway_address).create(name, {})
+    wrong = {f"{POLICY}=policies.NotAllowed": MAY_NOT_BE_NAMED, f"{ENABLED}=maybe": NO_BOOLEAN}
+
+    with ThreadPoolExecutor() as at_once:
+        runs = at_once.map(lambda configs: tools.configs("--alter", "--add-config", configs), wrong)
+
+    for done, why in zip(runs, wrong.values(), strict=True):
+        assert done.returncode == 1
+        assert f"InvalidConfigurationException: {why}" in done.stderr
+
+
+def test_kafka_topics_refuses_our_keys_on_its_own_side(gateway_address, name, kafka):
+    done = Tools(gateway_address, name).topics("--create", "--config", f"{ENABLED}=true")
+
+    assert done.returncode == 1
+    assert f"Unknown topic config name: {ENABLED}" in done.stdout
+    found = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10)
+    assert name not in found.topics
+
+
+# Java
+
+
+@pytest.fixture(scope="module")
+def topic_admin() -> list[str]:
+    """The command line of TopicAdmin.java, compiled when it is newer than what there is."""
+    source = Path(__file__).parent / "java" / "TopicAdmin.java"
+    classes = cache_folder() / "interop-classes"
+    compiled = classes / "TopicAdmin.class"
+    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+        compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
+        classes.mkdir(parents=True, exist_ok=True)
+        command = [compiler, "-cp", class_path(), "-d", str(classes), str(source)]
+        subprocess.run(command, check=True, timeout=120)
+    return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+            "-cp", f"{class_path()}:{classes}", "TopicAdmin"]  # fmt: skip
+
+
+def lines_of(command: list[str]) -> list[list[str]]:
+    """Run a program; give its lines, cut at tabs."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-500:] + done.stderr[-2000:]
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def test_java(gateway_address, name, topic_admin, kafka):
+    """The client of Kafka 4 has no alterConfigs any more."""
+    lines = lines_of([*topic_admin, gateway_address, name])
+
+    assert lines == [
+        ["not created", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
+        ["created"],
+        ["told", VALIDATION, "null", "DEFAULT_CONFIG"],
+        ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+        ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+        ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+        ["not stored bad-1", "PolicyViolationException", "bad is not good"],
+        ["stored good-1"],
+        ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
+        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG", "CLASS"],
+        ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG", "BOOLEAN"],
+        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
+        ["altered"],  # validated only
+        ["not stored bad-2", "PolicyViolationException", "bad is not good"],
+        ["altered"],
+        ["stored bad-3"],
+        ["not altered", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
+        ["not altered", "InvalidConfigurationException", NO_BOOLEAN],
+        ["not altered", "InvalidConfigurationException", NO_LONG],
+        ["not altered", "InvalidConfigurationException", NO_LIST],
+        ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
+        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG", "CLASS"],
+        ["config", ENABLED, "false", "DYNAMIC_TOPIC_CONFIG", "BOOLEAN"],
+        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
+        ["altered"],
+        ["not stored worse-1", "InvalidRecordException", "worse is not good"],
+        ["config", VALIDATION, "worse", "DYNAMIC_TOPIC_CONFIG", "STRING"],
+        ["config", POLICY, "null", "DEFAULT_CONFIG", "CLASS"],
+        ["config", ENABLED, "false", "DEFAULT_CONFIG", "BOOLEAN"],
+        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
+        ["deleted"],
+        ["created"],
+        ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
+        ["config", POLICY, "null", "DEFAULT_CONFIG", "CLASS"],
+        ["config", ENABLED, "false", "DEFAULT_CONFIG", "BOOLEAN"],
+        ["config", RETENTION, "604800000", "DEFAULT_CONFIG", "LONG"],
+        ["stored bad-4"],
+        ["stored worse-2"],
+    ]
+    assert values_of(read_topic(kafka.bootstrap_servers, name)) == [b"bad-4", b"worse-2"]
+
+
+# Go
+
+
+@pytest.mark.go
+def test_kadm(gateway_address, name):
+    cache = cache_folder()
+    program = cache / "interop-go" / "topics"
+    subprocess.run(
+        ["go", "build", "-modcacherw", "-o", str(program), "./topics"],
+        cwd=Path(__file__).parent / "go",
+        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
+        check=True,
+        timeout=300,
+    )
+
+    lines = lines_of([str(program), gateway_address, name])
+
+    assert lines == [
+        ["not created", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
+        ["created"],
+        ["told", VALIDATION, "", "DEFAULT_CONFIG"],
+        ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+        ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+        ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+        ["not stored bad-1", "POLICY_VIOLATION", ""],
+        ["stored good-1"],
+        ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
+        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+        ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+        ["altered"],
+        ["stored bad-2"],
+        ["not altered", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
+        ["not altered", "INVALID_CONFIG", NO_BOOLEAN],
+        ["not altered", "INVALID_CONFIG", NO_LONG],
+        ["replaced"],
+        ["not stored bad-3", "POLICY_VIOLATION", ""],
+        ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
+        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+        ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+        ["config", RETENTION, "604800000", "DEFAULT_CONFIG"],
+        ["altered"],
+        ["not stored worse-1", "INVALID_RECORD", ""],
+        ["stored bad-4"],
+        ["deleted"],
+        ["created"],
+        ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
+        ["config", POLICY, "null", "DEFAULT_CONFIG"],
+        ["config", ENABLED, "false", "DEFAULT_CONFIG"],
+        ["config", RETENTION, "604800000", "DEFAULT_CONFIG"],
+    ]
