@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop kills lint format bench bench-spark docs clean
+.PHONY: help setup demo test interop kills lint format bench bench-topics bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -52,6 +52,9 @@ docs: setup  ## write docs/configuration.md from the code
 
 bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios
 	$(BIN)/python benchmarks/gateway/bench.py
+
+bench-topics: setup  ## benchmarks/gateway: requests about topics, direct against through the gateway
+	$(BIN)/python benchmarks/gateway/topics.py
 
 bench-spark: setup  ## benchmarks/spark: audit and split against jobs that do nothing
 	$(BIN)/python benchmarks/spark/bench.py

@@ -2,7 +2,7 @@
 
 Starts a Kafka and the gateway in front of it, produces orders through the gateway with
 confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. Then
-what may be done to topics, with Kafka's own tools: see topics.py. Then the second door, on Spark:
+what may be done to topics, with Kafka's own tools: see about_topics.py. Then the second door, on Spark:
 see history.py.
 """
 
@@ -15,9 +15,9 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
+import about_topics
 import history
 import structlog
-import topics
 import uvloop
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -191,7 +191,7 @@ async def run(kafka: str, folder: Path) -> bool:
         found = await asyncio.to_thread(stored, kafka)
         checks = show(orders, acknowledged, refused, found, reasons)
         say(f"\n{len(found)} records stored, {len(refused)} refused.")
-        checks |= await asyncio.to_thread(topics.run, str(address))
+        checks |= await asyncio.to_thread(about_topics.run, str(address))
     finally:
         await gateway.stop()
     for what, holds in checks.items():
