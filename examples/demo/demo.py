@@ -2,8 +2,8 @@
 
 Starts a Kafka and the gateway in front of it, produces orders through the gateway with
 confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. Then
-what may be done to topics, with Kafka's own tools: see about_topics.py. Then the second door, on Spark:
-see history.py.
+what may be done to topics, with Kafka's own tools: see about_topics.py. Then the second door, on
+Spark: see history.py.
 """
 
 import asyncio
