@@ -22,7 +22,7 @@ _counter = itertools.count()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Slow suites are the same tests with more records."""
     parser.addoption("--interop-records", type=int, default=15_000, dest="interop_records")
-    parser.addoption("--kill-rounds", type=int, default=6, dest="kill_rounds")
+    parser.addoption("--kill-rounds", type=int, default=3, dest="kill_rounds")
 
 
 def pytest_configure() -> None:

@@ -297,7 +297,6 @@ class LocalKafka:
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(home / "data"),
             "num.partitions": "1",
-            "controller.quorum.append.linger.ms": "0",  # else every alteration waits for others
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "3",
             "offsets.topic.replication.factor": replicas,
