@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop kills lint format bench bench-topics bench-spark docs clean
+.PHONY: help setup demo test interop chaos kills lint format bench bench-topics bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -33,6 +33,9 @@ test: lint  ## linters, types, import contracts, and the tests against a real Ka
 
 interop: setup  ## every client through dropped connections, 200,000 records each, and as an admin; needs Go
 	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
+
+chaos: setup  ## producers, transactions and consumers while three brokers go and come back
+	$(BIN)/python -m pytest tests/integration/test_three_brokers.py -m "chaos or not chaos"
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200

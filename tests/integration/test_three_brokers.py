@@ -201,6 +201,7 @@ def test_a_leader_told_in_a_share_fetch_answer_is_at_its_port(cluster, through, 
     )  # fmt: skip
 
 
+@pytest.mark.chaos
 def test_clients_follow_a_broker_that_goes_and_comes_back(cluster, through):
     for topic in ("plain", "mixed", "transacted"):
         make_topic(cluster, topic)
