@@ -54,6 +54,12 @@ class Topic:
     partitions: tuple[int, ...]
 
 
+def uuid_of(told: Any) -> UUID:
+    """Give an id that confluent-kafka tells as two signed numbers of 64 bits."""
+    high, low = told.get_most_significant_bits(), told.get_least_significant_bits()
+    return UUID(int=((high % _BITS) << 64) | (low % _BITS))
+
+
 class Cluster:
     """One cluster, asked as a client of it."""
 
@@ -90,13 +96,9 @@ class Cluster:
                     f"there is no topic {name} on {self.servers}; create it, or name another"
                 ) from None
             raise self._unreachable(error) from None
-        high, low = (
-            found.topic_id.get_most_significant_bits(),
-            found.topic_id.get_least_significant_bits(),
-        )
         return Topic(
             name,
-            UUID(int=((high % _BITS) << 64) | (low % _BITS)),
+            uuid_of(found.topic_id),
             tuple(sorted(partition.id for partition in found.partitions)),
         )
 

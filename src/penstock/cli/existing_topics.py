@@ -6,22 +6,21 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import CommandError
+from penstock.cli.jobs import kept_settings
 from penstock.configuration import ConfigurationError
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS, takes_settings
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
 from penstock.engine.topics import Alteration, Asking, Creation
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.cluster_view import ClusterView, UnknownError
 from penstock.gateway.topic_policies import TopicPolicies
-from penstock.topics.index import SettingsIndex, UnreadableSettingsError, index_of
-from penstock.topics.log import SettingsLog, SettingsLogError
+from penstock.topics.index import UnreadableSettingsError
+from penstock.topics.log import SettingsLogError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.configuration import Configuration
     from penstock.engine.verdict import Verdict
-
-_TIMEOUT_S = 30.0
 
 
 class JudgedTopic(NamedTuple):
@@ -92,11 +91,7 @@ def _add_settings(
     configs: dict[str, dict[str, str]],
 ) -> None:
     """Add the topic level keys that Penstock keeps to the configs of their topics."""
-    if not takes_settings(configuration):
-        return
-    topic = configuration["topic.settings.topic"]
-    kept = SettingsLog(properties, configuration.folder, topic, configuration.path)
-    index: SettingsIndex = index_of(kept.read(_TIMEOUT_S))
+    index = kept_settings(configuration, properties)
     ids = view.ids(name for name in configs if index.names(name))
     for name, topic_id in ids.items():
         if topic_id is None:

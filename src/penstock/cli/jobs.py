@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.spark.places import Place
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Doors
+    from penstock.topics.index import SettingsIndex
 
 
 _SETTINGS_TIMEOUT_S: Final = 30.0
@@ -214,6 +215,24 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
         running.close()
 
 
+def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> SettingsIndex:
+    """Read the topic level keys of all topics; none where topics have no settings of their own.
+
+    Raises:
+        ConfigurationError: They may not be read.
+        SettingsLogError: The cluster does not answer.
+    """
+    from penstock.engine.plan import takes_settings  # noqa: PLC0415
+    from penstock.topics.index import index_of  # noqa: PLC0415
+    from penstock.topics.log import SettingsLog  # noqa: PLC0415
+
+    if not takes_settings(configuration):
+        return index_of(())
+    topic = configuration["topic.settings.topic"]
+    log = SettingsLog(properties, configuration.folder, topic, configuration.path)
+    return index_of(log.read(_SETTINGS_TIMEOUT_S))
+
+
 def settings_of(
     topic: Topic, configuration: Configuration, properties: Mapping[str, str]
 ) -> Mapping[str, str]:
@@ -228,20 +247,11 @@ def settings_of(
         ConfigurationError: They may not be read.
         CommandError: The cluster does not answer, or they cannot be understood.
     """
-    from penstock.engine.plan import takes_settings  # noqa: PLC0415
-    from penstock.topics.index import UnreadableSettingsError, index_of  # noqa: PLC0415
-    from penstock.topics.log import SettingsLog, SettingsLogError  # noqa: PLC0415
+    from penstock.topics.index import UnreadableSettingsError  # noqa: PLC0415
+    from penstock.topics.log import SettingsLogError  # noqa: PLC0415
 
-    if not takes_settings(configuration):
-        return {}
-    kept = SettingsLog(
-        properties,
-        configuration.folder,
-        configuration["topic.settings.topic"],
-        configuration.path,
-    )
     try:
-        return index_of(kept.read(_SETTINGS_TIMEOUT_S)).of(topic.name, topic.topic_id)
+        return kept_settings(configuration, properties).of(topic.name, topic.topic_id)
     except (SettingsLogError, UnreadableSettingsError) as error:
         raise CommandError(str(error), 3) from None
 

@@ -129,10 +129,7 @@ class Policies:
     def retire(self, name: str, topic: str) -> str | None:
         """Close a topic's own instance of a class of KIP-686, if it has one; give a complaint."""
         instance = self._records_by_topic.pop((topic, name), None)
-        if instance is None:
-            return None
-        self._open = [one for one in self._open if one is not instance]
-        return _close(instance)
+        return None if instance is None else self._close_one(instance)
 
     def try_records_policy(self, name: str) -> None:
         """Load, configure and close a class of KIP-686, to see that it can be.
@@ -141,8 +138,15 @@ class Policies:
             ConfigurationError: It cannot be.
         """
         instance = self._instance(self._load(name, RECORDS, "validate"), name, RECORDS)
-        self._open = [one for one in self._open if one is not instance]
-        _close(instance)
+        self._close_one(instance)
+
+    def _close_one(self, instance: Any) -> str | None:
+        """Close an instance ahead of the others, if it has to be; give a complaint."""
+        others = [one for one in self._open if one is not instance]
+        if len(others) == len(self._open):
+            return None  # it has no close()
+        self._open = others
+        return _close(instance)
 
     def close(self) -> list[str]:
         """Close every instance, each once, in the reverse order; give what went wrong."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -19,18 +18,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from penstock.cluster import uuid_of
 from penstock.configuration.clients import client_properties
 from penstock.engine.topics import Creation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+    from uuid import UUID
 
 _TIMEOUT_S: Final = 5.0
 _ALLOWED_COUNTS_S: Final = 30.0
 _DEFAULTS_BELIEVED_S: Final = 60.0
 _MISSING_BELIEVED_S: Final = 0.5
-_BITS: Final = 2**64
 
 _OFFSETS: Final = ("offsets.topic.num.partitions", "offsets.topic.replication.factor")
 _TRANSACTIONS: Final = (
@@ -107,6 +107,18 @@ class ClusterView:
         """Do not count a topic: it was allowed, and did not come to be, or is gone."""
         self._allowed.pop(topic, None)
 
+    async def counts(self, partitions: int, replicas: int) -> tuple[int, int]:
+        """Give partitions and replicas with the cluster's defaults in place of -1.
+
+        Raises:
+            UnknownError: The cluster does not tell.
+        """
+        if partitions < 0:
+            partitions = await self.default("num.partitions")
+        if replicas < 0:
+            replicas = await self.default("default.replication.factor")
+        return int(partitions), int(replicas)
+
     async def default(self, key: str) -> int:
         """Give a broker's value of a key that is a number.
 
@@ -167,15 +179,12 @@ class ClusterView:
         futures = self._client().describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
         for name, future in futures.items():
             try:
-                told = future.result(_TIMEOUT_S + 1).topic_id
+                found[name] = uuid_of(future.result(_TIMEOUT_S + 1).topic_id)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     found[name] = None
             except TimeoutError:
                 continue
-            else:
-                high, low = told.get_most_significant_bits(), told.get_least_significant_bits()
-                found[name] = UUID(int=((high % _BITS) << 64) | (low % _BITS))
         return found
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:

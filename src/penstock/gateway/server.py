@@ -137,7 +137,7 @@ class Gateway:
         self._pool: Pool | None = None
         self._topic_policies: TopicPolicies | None = None
         try:
-            await self._put_in_force(await self._loaded(self.configuration, plan))
+            self._put_in_force(await self._loaded(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             self._restore_sequences(found.cluster_id)
             if takes_settings(self.configuration):
@@ -196,7 +196,7 @@ class Gateway:
             except BaseException:
                 await loaded.close()
                 raise
-            await self._put_in_force(loaded)
+            self._put_in_force(loaded)
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
         """Give the keys of another configuration whose change `reload` does not heed."""
@@ -236,9 +236,9 @@ class Gateway:
                 configuration["create.topic.policy.auto.create.error.code"]
             ),
         )
-        return _Loaded(configuration, policies, pool)
+        return _Loaded(policies, pool)
 
-    async def _put_in_force(self, loaded: _Loaded) -> None:
+    def _put_in_force(self, loaded: _Loaded) -> None:
         """Judge by what was loaded, from now on, and let what was in force end its work."""
         before = [one for one in (self._pool, self._topic_policies) if one is not None]
         self._policies, self._pool = loaded.policies, loaded.pool
@@ -484,7 +484,6 @@ def open_store(configuration: Configuration, cluster_id: str) -> SequenceStore |
 class _Loaded(NamedTuple):
     """Policies that are ready to judge."""
 
-    configuration: Configuration
     policies: Policies
     pool: Pool | None
 

@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import io
 import sys
 from dataclasses import dataclass
@@ -14,14 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i32Timedelta
 
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT16, INT32, skip_tags
+from penstock.wire.requests import read_response
 from penstock.wire.tags import without_unknown_tags
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+NO_TIME: Final = i32Timedelta.parse(dt.timedelta())
+"""As the `throttle_time` of what is answered here."""
 _CORRELATION_AT: Final = 8
 _CLIENT_ID_AT: Final = 12
 
@@ -62,7 +67,7 @@ class Request:
         Raises:
             WireError: It is none.
         """
-        return read_body(frame, self.answer_type)
+        return read_response(frame, self.answer_type)
 
     @property
     def types(self) -> ModuleType:
@@ -119,21 +124,6 @@ def _read_known(data: bytes, kind: type[Any]) -> Any:
         return entity_reader(kind)(data, 0)[0]
     except Exception as error:
         raise WireError("a request that cannot be read") from error
-
-
-def read_body(frame: bytes, kind: type[Any]) -> Any:
-    """Read a response, length included, as one of the library's entities.
-
-    Raises:
-        WireError: It is none.
-    """
-    try:
-        flexible = kind.__header_schema__.__flexible__
-        position = skip_tags(frame, 8) if flexible else 8
-        body, _ = entity_reader(kind)(frame, position)
-    except Exception as error:
-        raise WireError(f"a {kind.__name__} that cannot be read") from error
-    return body
 
 
 def as_version(body: Any, kind: type[Any]) -> Any:

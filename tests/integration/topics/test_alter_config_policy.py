@@ -120,18 +120,6 @@ def judging(kafka, tmp_path_factory):
 
 
 @pytest.fixture
-def client(judging):
-    with RawClient(judging.address) as connected:
-        yield connected
-
-
-@pytest.fixture
-def broker(kafka):
-    with RawClient(kafka.bootstrap_servers) as connected:
-        yield connected
-
-
-@pytest.fixture
 def configs(admin):
     """Gives the configs that are set on a topic itself."""
 

@@ -94,12 +94,6 @@ def other_options(creating, tmp_path_factory):
 
 
 @pytest.fixture
-def client(judging):
-    with RawClient(judging.address) as connected:
-        yield connected
-
-
-@pytest.fixture
 def broker(creating):
     with RawClient(creating.bootstrap_servers) as connected:
         yield connected

@@ -100,18 +100,6 @@ def judging(kafka, tmp_path_factory):
 
 
 @pytest.fixture
-def client(judging):
-    with RawClient(judging.address) as connected:
-        yield connected
-
-
-@pytest.fixture
-def broker(kafka):
-    with RawClient(kafka.bootstrap_servers) as connected:
-        yield connected
-
-
-@pytest.fixture
 def team():
     return unique("team")
 

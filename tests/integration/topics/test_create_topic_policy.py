@@ -169,18 +169,6 @@ def judging(kafka, tmp_path_factory):
     running.stop()
 
 
-@pytest.fixture
-def client(judging):
-    with RawClient(judging.address) as connected:
-        yield connected
-
-
-@pytest.fixture
-def broker(kafka):
-    with RawClient(kafka.bootstrap_servers) as connected:
-        yield connected
-
-
 # What is decided
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -23,7 +22,12 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from penstock.engine.topics import Alteration
-from penstock.gateway.handlers.topic_judgement import Judgement, Refusal, complaint_about
+from penstock.gateway.handlers.topic_judgement import (
+    KEEPS_SETTINGS,
+    Judgement,
+    Refusal,
+    complaint_about,
+)
 from penstock.topics import settings as topic_settings
 from penstock.topics.index import UnreadableSettingsError
 from penstock.topics.log import SettingsLogError
@@ -34,7 +38,6 @@ from penstock.wire.errors import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.gateway.handlers.conversation import Conversation
 
 INCREMENTAL: Final = 44
-TOPIC, BROKER_LOGGER = 2, 8
+TOPIC: Final = 2
 _TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _KNOWN_OPERATIONS: Final = frozenset({SET, DELETE, APPEND, SUBTRACT})
@@ -206,7 +209,7 @@ class _Altering:
 
     async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> Refusal | None:
         if self._is_settings_topic(resource):
-            return Refusal(POLICY_VIOLATION, "This topic keeps the settings of topics")
+            return Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
         if resource.own and resource.given.resource_name not in ids:
             return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
@@ -250,8 +253,7 @@ class _Altering:
                 ),
             )
         )
-        write = partial(write_request, request=request, client_id=self._request.client_id)
-        told = read_response(await self._talk.ask(write), DescribeConfigsResponse)
+        told = await self._talk.ask_as_client(request, DescribeConfigsResponse)
         return {config.name: config.value for one in told.results for config in one.configs}
 
     # What is kept

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 
 from penstock.wire import admin, topics
 from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED, WireError
+from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
     from uuid import UUID
 
     from penstock.gateway.session import Exchange, Host, Session
+
+    T = TypeVar("T")
 
 _TIMES_BEHIND, _BEHIND_S = 40, 0.05
 
@@ -88,6 +91,11 @@ class Conversation:
         answer = await self.ask(lambda number: admin.with_correlation_id(sent, number))
         answer = admin.answering(answer, self.request.correlation_id)
         return answer if self._transform is None else b"".join(self._transform(answer))
+
+    async def ask_as_client(self, request: Any, answer: type[T]) -> T:
+        """Send one of the library's requests under the client's name; give the response's body."""
+        write = partial(write_request, request=request, client_id=self.request.client_id)
+        return read_response(await self.ask(write), answer)
 
     async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
         """Ask the cluster about topics, creating none."""

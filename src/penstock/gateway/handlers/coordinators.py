@@ -8,16 +8,16 @@ controller asks it. If it refuses, or cannot be asked, the client gets COORDINAT
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i32
 
 from penstock.gateway.cluster_view import UnknownError
 from penstock.gateway.handlers.topic_judgement import Judgement
+from penstock.wire.admin import NO_TIME
 from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
 
 if TYPE_CHECKING:
@@ -67,5 +67,5 @@ def _refused(talk: Conversation, why: str | None) -> bytes:
             )
         }
     if version >= 1:
-        fields["throttle_time"] = i32Timedelta.parse(dt.timedelta())
+        fields["throttle_time"] = NO_TIME
     return request.answer(request.answer_type(**fields))

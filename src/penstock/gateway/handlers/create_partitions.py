@@ -1,16 +1,15 @@
 """CreatePartitions (API key 37), versions 0 to 3: more partitions than a new topic might have.
 
 Behaviour: the topic of settings keeps its one partition (44). Where a `CreateTopicPolicy` is set
-and asked about partitions: the cluster is first
-asked whether it would add them (validate-only, over the client's connection), then the policy
-is asked about the topic as if it were created now: with the new count, the replicas it has, and
-the configs that were set on it. A topic that is refused takes no other with it.
+and asked about partitions, the cluster is first asked whether it would add them (validate-only,
+over the client's connection), then the policy is asked about the topic as if it were created
+now: with the new count, the replicas it has, and the configs that were set on it. A topic that
+is refused takes no other with it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -20,11 +19,10 @@ from kio.static.primitive import i8
 
 from penstock.engine.topics import Creation
 from penstock.gateway.handlers.alter_configs import TOPIC
-from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
+from penstock.gateway.handlers.topic_judgement import KEEPS_SETTINGS, Judgement, Refusal
 from penstock.topics import settings as topic_settings
 from penstock.topics.index import UnreadableSettingsError
 from penstock.wire.errors import NONE, POLICY_VIOLATION
-from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +49,7 @@ async def create_partitions(talk: Conversation) -> bytes:
     for topic in sound:
         refusal: Refusal | None = None
         if settings is not None and topic.name == settings.topic:
-            refusal = Refusal(POLICY_VIOLATION, "This topic keeps the settings of topics")
+            refusal = Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
         elif judged:
             asked = Creation(
                 topic.name,
@@ -94,8 +92,7 @@ async def _configs(talk: Conversation, topics: Sequence[str]) -> dict[str, dict[
             for topic in topics
         )
     )
-    write = partial(write_request, request=request, client_id=talk.request.client_id)
-    told = read_response(await talk.ask(write), DescribeConfigsResponse)
+    told = await talk.ask_as_client(request, DescribeConfigsResponse)
     found = {
         one.resource_name: {
             config.name: config.value

@@ -14,7 +14,6 @@ mutation quotas are charged for both questions.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
@@ -26,10 +25,14 @@ from kio.static.primitive import i8, i16, i32
 
 from penstock.engine.topics import Alteration, Creation
 from penstock.gateway.cluster_view import UnknownError
-from penstock.gateway.handlers.topic_judgement import Judgement, Refusal, complaint_about
+from penstock.gateway.handlers.topic_judgement import (
+    Judgement,
+    Refusal,
+    cannot_be_asked,
+    complaint_about,
+)
 from penstock.topics import settings as topic_settings
 from penstock.topics.log import SettingsLogError
-from penstock.wire.admin import read_body
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -41,7 +44,6 @@ from penstock.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
-from penstock.wire.requests import write_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,8 +61,6 @@ _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
 """What a controller finds fault with only after the configs."""
-
-
 _UNDECIDED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
 """After these a topic may yet come to be."""
 
@@ -147,8 +147,7 @@ class _Creating:
         request = v7.CreateTopicsRequest(
             topics=tuple(topics), timeout=self._request.body.timeout, validate_only=validate_only
         )
-        write = partial(write_request, request=request, client_id=self._request.client_id)
-        return read_body(await self._talk.ask(write), CreateTopicsResponse)
+        return await self._talk.ask_as_client(request, CreateTopicsResponse)
 
     # What we say
 
@@ -189,7 +188,7 @@ class _Creating:
         try:
             creation = await self._creation(topic, result)
         except UnknownError as error:
-            return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+            return cannot_be_asked(error)
         return await judgement.creation(creation)
 
     async def _creation(self, topic: _Asked, result: Any) -> Creation:
@@ -200,15 +199,11 @@ class _Creating:
             return Creation(given.name, None, None, assignments, configs)
         # The cluster tells the counts to those who may describe the topic's configs.
         partitions, replicas = given.num_partitions, given.replication_factor
-        if partitions < 0:
-            partitions = result.num_partitions
-        if replicas < 0:
-            replicas = result.replication_factor
-        if partitions < 0:
-            partitions = await self._talk.host.view.default("num.partitions")
-        if replicas < 0:
-            replicas = await self._talk.host.view.default("default.replication.factor")
-        return Creation(given.name, int(partitions), int(replicas), None, configs)
+        counts = await self._talk.host.view.counts(
+            result.num_partitions if partitions < 0 else partitions,
+            result.replication_factor if replicas < 0 else replicas,
+        )
+        return Creation(given.name, *counts, None, configs)
 
     # What is done
 

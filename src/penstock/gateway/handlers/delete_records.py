@@ -6,13 +6,13 @@ for it is; the rest goes to the broker. All other requests pass as the bytes the
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta, i64
+from kio.static.primitive import i64
 
+from penstock.wire.admin import NO_TIME
 from penstock.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def delete_records(talk: Conversation) -> bytes:
         )
         for topic in refused
     ]
-    throttle_time = i32Timedelta.parse(dt.timedelta())
+    throttle_time = NO_TIME
     kept = tuple(one for one in body.topics if one not in refused)
     if kept:
         answer = await talk.forward_changed(replace(body, topics=kept))

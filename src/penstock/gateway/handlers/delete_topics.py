@@ -8,15 +8,15 @@ they name that one topic.
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
 
+from penstock.gateway.handlers.topic_judgement import KEEPS_SETTINGS
 from penstock.topics.log import SettingsLogError
+from penstock.wire.admin import NO_TIME
 from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _IDS_FROM: Final = 6
-_WHY: Final = "This topic keeps the settings of topics"
 _MESSAGES_FROM: Final = 5
 
 
@@ -75,9 +74,7 @@ async def delete_topics(talk: Conversation) -> bytes:
     return talk.request.answer(
         replace(answer, responses=tuple(results))
         if answer
-        else talk.request.answer_type(
-            throttle_time=i32Timedelta.parse(dt.timedelta()), responses=tuple(results)
-        )
+        else talk.request.answer_type(throttle_time=NO_TIME, responses=tuple(results))
     )
 
 
@@ -119,5 +116,5 @@ def _refusal(talk: Conversation, asked: Any) -> Any:
     else:
         fields["name"] = asked
     if version >= _MESSAGES_FROM:
-        fields["error_message"] = _WHY
+        fields["error_message"] = KEEPS_SETTINGS
     return types.DeletableTopicResult(**fields)

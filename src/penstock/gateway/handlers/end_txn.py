@@ -7,14 +7,13 @@ versions pass as the bytes they came in.
 
 from __future__ import annotations
 
-import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
 
 from penstock.wire import transactions
+from penstock.wire.admin import NO_TIME
 from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
@@ -31,9 +30,7 @@ async def end_txn(talk: Conversation) -> bytes:
         refusal = transactions.added(await talk.ask(add))
         if refusal:
             return talk.request.answer(
-                talk.request.answer_type(
-                    throttle_time=i32Timedelta.parse(dt.timedelta()), error_code=ErrorCode(refusal)
-                )
+                talk.request.answer_type(throttle_time=NO_TIME, error_code=ErrorCode(refusal))
             )
         empty.added(transaction)
     return await talk.forward()

@@ -27,7 +27,7 @@ from penstock.engine.topics import Creation
 from penstock.gateway.cluster_view import INTERNAL_TOPICS, UnknownError
 from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
 from penstock.wire.addresses import replace_addresses
-from penstock.wire.admin import as_version, read_body
+from penstock.wire.admin import as_version
 from penstock.wire.errors import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
@@ -62,8 +62,8 @@ async def metadata(talk: Conversation) -> bytes:
         return frame
     refusals = {name: await _refusal(talk, name) for name in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
-    if allowed:
-        await _create(talk, allowed)
+    if allowed:  # the cluster creates them in its own way
+        await talk.ask_as_client(_question(allowed, creating=True), MetadataResponse)
     topics = tuple(
         replace(topic, error_code=ErrorCode(_code(talk, refusals[topic.name])))
         if topic.name in refusals
@@ -80,25 +80,20 @@ async def _without_creation(talk: Conversation) -> tuple[bytes, Any]:
         asked = request.changed(replace(request.body, allow_auto_topic_creation=False))
         frame = await talk.forward(asked)
         return frame, request.read_answer(frame)
-    frame = await _ask(talk, [topic.name for topic in request.body.topics], creating=False)
+    question = _question([topic.name for topic in request.body.topics], creating=False)
+    frame = await talk.ask(partial(write_request, request=question, client_id=request.client_id))
     learn = talk.host.addresses.learn_for_clients
     replaced = b"".join(replace_addresses(frame, request.api_key, 12, learn))
-    told = as_version(read_body(replaced, MetadataResponse), request.answer_type)
+    told = as_version(read_response(replaced, MetadataResponse), request.answer_type)
     return request.answer(told), told
 
 
-async def _ask(talk: Conversation, names: Sequence[str], *, creating: bool) -> bytes:
-    request = MetadataRequest(
+def _question(names: Sequence[str], *, creating: bool) -> MetadataRequest:
+    return MetadataRequest(
         topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(one)) for one in names),
         allow_auto_topic_creation=creating,
         include_topic_authorized_operations=False,
     )
-    return await talk.ask(partial(write_request, request=request, client_id=talk.request.client_id))
-
-
-async def _create(talk: Conversation, names: Sequence[str]) -> None:
-    """Have the cluster create topics in its own way."""
-    await _ask(talk, names, creating=True)
 
 
 async def _refusal(talk: Conversation, topic: str) -> Refusal | None:
@@ -130,15 +125,12 @@ async def _as_created(talk: Conversation, topic: str) -> Creation | Refusal:
         timeout=_TIMEOUT,
         validate_only=True,
     )
-    write = partial(write_request, request=request, client_id=talk.request.client_id)
-    (result,) = read_response(await talk.ask(write), CreateTopicsResponse).topics
+    (result,) = (await talk.ask_as_client(request, CreateTopicsResponse)).topics
     if result.error_code != NONE:
         return Refusal(int(result.error_code), result.error_message)
-    partitions, replicas = int(result.num_partitions), int(result.replication_factor)
-    if partitions < 0:  # the client may not describe the topic's configs
-        partitions = await talk.host.view.default("num.partitions")
-        replicas = await talk.host.view.default("default.replication.factor")
-    return Creation(topic, partitions, replicas, None, {})
+    # They are told to those who may describe the topic's configs.
+    counts = await talk.host.view.counts(result.num_partitions, result.replication_factor)
+    return Creation(topic, *counts, None, {})
 
 
 def _code(talk: Conversation, refusal: Refusal | None) -> int:

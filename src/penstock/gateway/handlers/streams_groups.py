@@ -9,16 +9,16 @@ comes to.
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i32
 
 from penstock.engine.topics import Creation
 from penstock.gateway.cluster_view import UnknownError
-from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
-from penstock.wire.errors import NONE, POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
+from penstock.gateway.handlers.topic_judgement import Judgement, Refusal, cannot_be_asked
+from penstock.wire.admin import NO_TIME
+from penstock.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,9 +61,7 @@ async def streams_group_heartbeat(talk: Conversation) -> bytes:
             if replicas <= 0:
                 replicas = await talk.host.view.default("default.replication.factor")
         except UnknownError as error:
-            return _refused(
-                talk, Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
-            )
+            return _refused(talk, cannot_be_asked(error))
         configs = {config.key: config.value for config in topic.topic_configs}
         asked = Creation(name, int(topic.partitions) or largest, replicas, None, configs)
         refusal = await judgement.creation(asked)
@@ -79,17 +77,16 @@ def _internal(topology: Any) -> Iterator[Any]:
 
 
 def _refused(talk: Conversation, refusal: Refusal) -> bytes:
-    no_time = i32Timedelta.parse(dt.timedelta())
     return talk.request.answer(
         talk.request.answer_type(
-            throttle_time=no_time,
+            throttle_time=NO_TIME,
             error_code=ErrorCode(refusal.code),
             error_message=refusal.message,
             member_id=talk.request.body.member_id,
             member_epoch=i32(talk.request.body.member_epoch),
-            heartbeat_interval=no_time,
+            heartbeat_interval=NO_TIME,
             acceptable_recovery_lag=i32(0),
-            task_offset_interval=no_time,
+            task_offset_interval=NO_TIME,
             status=None,
             active_tasks=None,
             standby_tasks=None,

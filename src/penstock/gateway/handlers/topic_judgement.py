@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.engine.topics import Alteration, Asking
 from penstock.engine.verdict import Outcome, Verdict
@@ -18,11 +18,20 @@ if TYPE_CHECKING:
     from penstock.gateway.topic_policies import TopicPolicies
 
 
+KEEPS_SETTINGS: Final = "This topic keeps the settings of topics"
+"""Why the topic of settings is not changed through the gateway."""
+
+
 class Refusal(NamedTuple):
     """An error for the client: Kafka's code, and a text or none."""
 
     code: int
     message: str | None
+
+
+def cannot_be_asked(error: UnknownError) -> Refusal:
+    """Refuse what a policy cannot judge, because the cluster does not tell what it needs."""
+    return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
 
 
 class Judgement:
@@ -80,7 +89,7 @@ class Judgement:
         try:
             topics = await self._host.view.topics()
         except UnknownError as error:
-            return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
+            return cannot_be_asked(error)
         return Asking(self._principal, self._client_id, topics)
 
     def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
