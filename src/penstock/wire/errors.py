@@ -1,6 +1,8 @@
-"""The one error of this package, and the error codes it writes."""
+"""The one error of this package, and Kafka's error codes."""
 
 from typing import Final
+
+from kio.schema.errors import ErrorCode
 
 
 class WireError(Exception):
@@ -26,5 +28,13 @@ INVALID_REPLICA_ASSIGNMENT: Final = 39
 INVALID_CONFIG: Final = 40
 INVALID_REQUEST: Final = 42
 POLICY_VIOLATION: Final = 44
+OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
+DUPLICATE_SEQUENCE_NUMBER: Final = 46
+INVALID_PRODUCER_EPOCH: Final = 47
+UNKNOWN_PRODUCER_ID: Final = 59
 TOPIC_DELETION_DISABLED: Final = 73
 UNKNOWN_TOPIC_ID: Final = 100
+
+RETRIABLE: Final = frozenset(int(code) for code in ErrorCode if code.retriable)
+"""Clients send the same request again after these; some of them leave open whether it was
+carried out (Errors.java, RetriableException)."""

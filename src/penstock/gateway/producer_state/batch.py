@@ -1,0 +1,168 @@
+"""One batch of a producer: what was decided about it, and how far it has come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Buffer = bytes | memoryview
+
+
+class State(Enum):
+    """Where a batch stands."""
+
+    DECIDED = "decided"
+    """It is known what goes to the broker; it has not gone."""
+    SENT = "sent"
+    """It is on its way; there is no answer yet, or the connection broke."""
+    AWAITED = "awaited"
+    """It is not stored as far as is known, and the client sends it again."""
+    PRESUMED = "presumed"
+    """The broker has it: it took a later one, or the batch is known from an earlier process.
+    If it comes again all the same, it goes to the broker again."""
+    STORED = "stored"
+    """The broker said that it has it."""
+    REFUSED = "refused"
+    """The client was told a final error."""
+    DROPPED = "dropped"
+    """Every record was dropped: there is nothing to send."""
+    ACKNOWLEDGED = "acknowledged"
+    """Every record was dropped, and the client was told success: it does not come again."""
+
+
+class Event(Enum):
+    """What happens to a batch."""
+
+    SEND = "send"
+    """It goes to the broker, for the first time or again."""
+    STORE = "store"
+    """The broker says that it has stored it."""
+    PRESUME = "presume"
+    """The broker has taken a later batch."""
+    RETRY = "retry"
+    """The client is told an error after which it sends the batch again."""
+    REFUSE = "refuse"
+    """The client is told a final error."""
+    ACKNOWLEDGE = "acknowledge"
+    """The client is told success, and there was nothing to store."""
+
+
+TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
+    State.DECIDED: {
+        Event.SEND: State.SENT,
+        Event.RETRY: State.AWAITED,
+        Event.REFUSE: State.REFUSED,
+    },
+    State.SENT: {
+        Event.SEND: State.SENT,
+        Event.STORE: State.STORED,
+        Event.PRESUME: State.PRESUMED,
+        Event.RETRY: State.AWAITED,
+        Event.REFUSE: State.REFUSED,
+    },
+    State.AWAITED: {
+        Event.SEND: State.SENT,
+        Event.STORE: State.STORED,
+        Event.PRESUME: State.PRESUMED,
+        Event.RETRY: State.AWAITED,
+        Event.REFUSE: State.REFUSED,
+    },
+    State.PRESUMED: {
+        Event.SEND: State.SENT,
+        Event.STORE: State.STORED,
+        Event.PRESUME: State.PRESUMED,
+        Event.RETRY: State.AWAITED,
+        Event.REFUSE: State.REFUSED,
+    },
+    # Answers to attempts that were overtaken change nothing about what is stored.
+    State.STORED: dict.fromkeys(Event, State.STORED),
+    # A broker's error may be wrong about what is stored (-1): what it says later counts.
+    State.REFUSED: {
+        Event.STORE: State.STORED,
+        Event.PRESUME: State.PRESUMED,
+        Event.RETRY: State.REFUSED,
+        Event.REFUSE: State.REFUSED,
+    },
+    State.DROPPED: {
+        Event.RETRY: State.DROPPED,
+        Event.ACKNOWLEDGE: State.ACKNOWLEDGED,
+    },
+    State.ACKNOWLEDGED: {
+        Event.RETRY: State.ACKNOWLEDGED,
+        Event.ACKNOWLEDGE: State.ACKNOWLEDGED,
+    },
+}
+"""The legal transitions. Every other one is an error of the gateway."""
+
+
+class Stored(NamedTuple):
+    """Where a broker said it put a batch; -1 where nothing is known."""
+
+    base_offset: int = -1
+    log_append_time: int = -1
+    log_start_offset: int = -1
+
+
+NOT_STORED: Final = Stored()
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """What was made of one of the client's batches.
+
+    Attributes:
+        first: The client's first sequence number.
+        count: How many records the client sent.
+        broker_first: The first sequence number that the broker is given.
+        dropped: Positions of the records that the broker is not given; empty again once it
+            is certain that they are not asked for.
+        dropped_count: How many those are.
+        state: See `State`.
+        data: What goes to the broker but for its sequence numbers, as long as it may go there
+            again; None after a restart, or where memory was short.
+        connection: The connection on which it goes or went to the broker.
+        unsettled_before: How many batches before it were not settled when it was sent last.
+        stored: Where it is.
+    """
+
+    first: int
+    count: int
+    broker_first: int
+    dropped: Sequence[int]
+    dropped_count: int
+    state: State
+    data: Buffer | None = None
+    connection: int = 0
+    unsettled_before: int = 0
+    stored: Stored = NOT_STORED
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more has to come for this batch: stored, or nothing left to store."""
+        return self.state in _SETTLED
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing goes to the broker any more: the client is told success when due."""
+        return self.state in DONE
+
+    @property
+    def may_be_stored(self) -> bool:
+        """Whether it has been at the broker, and it is not known what became of it."""
+        return self.state in _OPEN
+
+    def apply(self, event: Event) -> None:
+        """Move to the next state; an illegal transition is an error of the gateway."""
+        after = TRANSITIONS[self.state].get(event)
+        if after is None:
+            raise AssertionError(f"{event} in {self.state}")
+        self.state = after
+
+
+DONE: Final = frozenset({State.STORED, State.DROPPED, State.ACKNOWLEDGED})
+_OPEN: Final = frozenset({State.SENT, State.AWAITED, State.REFUSED})
+_SETTLED: Final = frozenset({State.PRESUMED, State.STORED, State.DROPPED, State.ACKNOWLEDGED})

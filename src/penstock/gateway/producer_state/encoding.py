@@ -1,0 +1,153 @@
+"""A producer as a record: what another process needs to go on with its sequence numbers."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from array import array
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from penstock.gateway.producer_state.batch import Batch, State
+from penstock.gateway.producer_state.producer import History, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_VERSION: Final = 2
+_POSITION: Final = "I"
+_COMPRESSED_FROM_BYTES: Final = 256
+
+
+class ProducerKey(NamedTuple):
+    """One producer at one partition."""
+
+    topic: str
+    partition: int
+    producer_id: int
+
+    def encode(self) -> bytes:
+        """Write it as a record's key."""
+        return f"{self.producer_id}/{self.partition}/{self.topic}".encode()
+
+    @classmethod
+    def decode(cls, key: bytes | None) -> ProducerKey:
+        """Read a record's key.
+
+        Raises:
+            ValueError: It is none.
+        """
+        producer_id, partition, topic = (key or b"").decode().split("/", 2)
+        return cls(topic, int(partition), int(producer_id))
+
+
+class Progress(NamedTuple):
+    """How far a record goes, to be compared with another one about the same producer.
+
+    Attributes:
+        epoch: The producer's.
+        next: The client's sequence number after the last batch that is decided.
+        writer: Which gateway wrote it.
+    """
+
+    epoch: int
+    next: int
+    writer: str
+
+
+def encode(producer: Producer, writer: str) -> bytes:
+    """Write a producer as a record's value."""
+    value = {
+        "version": _VERSION,
+        "writer": writer,
+        "epoch": producer.epoch,
+        "next": producer.next,
+        "removed": producer.removed,
+        "topic_id": str(producer.topic_id) if producer.topic_id else None,
+        "batches": [_fields(one) for one in producer.batches if one.state is not State.REFUSED],
+    }
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def read_progress(record: bytes) -> Progress:
+    """Read how far a record goes.
+
+    Raises:
+        ValueError: It is not what `encode` writes.
+    """
+    fields = _read(record)
+    return Progress(fields["epoch"], fields["next"], fields["writer"])
+
+
+def decode(
+    record: bytes, history: History, used: float, release: Callable[[Batch], None]
+) -> Producer:
+    """Read what `encode` wrote.
+
+    Args:
+        record: The record's value.
+        history: What is to be taken of what was before.
+        used: When it was last of use, in seconds since the epoch.
+        release: See `Producer`.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    fields = _read(record)
+    try:
+        return Producer(
+            fields["epoch"],
+            fields["next"],
+            release=release,
+            removed=fields["removed"],
+            history=history,
+            batches=[_batch(*one) for one in fields["batches"]],
+            topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
+            used=used,
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError("not the state of a producer") from error
+
+
+def _read(record: bytes) -> dict[str, Any]:
+    fields = json.loads(record)
+    if not isinstance(fields, dict) or fields.get("version") != _VERSION:
+        raise ValueError("not the state of a producer, or of another version")
+    if not {"epoch", "next", "writer"} <= fields.keys():
+        raise ValueError("not the state of a producer")
+    return fields
+
+
+def _fields(batch: Batch) -> list[Any]:
+    return [
+        batch.first,
+        batch.count,
+        batch.broker_first,
+        batch.dropped_count,
+        _encode_positions(batch.dropped),
+    ]
+
+
+def _batch(
+    first: int, count: int, broker_first: int, dropped_count: int, dropped: str | None
+) -> Batch:
+    # Whether it was stored is not in the record: it is asked again only if it comes again.
+    state = State.ACKNOWLEDGED if dropped_count == count else State.PRESUMED
+    return Batch(first, count, broker_first, _decode_positions(dropped), dropped_count, state)
+
+
+def _encode_positions(positions: Sequence[int]) -> str | None:
+    if not positions:
+        return None
+    data = array(_POSITION, positions).tobytes()
+    if len(data) >= _COMPRESSED_FROM_BYTES:
+        return "z" + b64encode(zlib.compress(data, 1)).decode()
+    return "p" + b64encode(data).decode()
+
+
+def _decode_positions(text: str | None) -> Sequence[int]:
+    if not text:
+        return ()
+    data = b64decode(text[1:])
+    return array(_POSITION, zlib.decompress(data) if text[0] == "z" else data)

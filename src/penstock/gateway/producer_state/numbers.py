@@ -1,0 +1,18 @@
+"""Sequence numbers: int32, not negative, beginning again at 0 (DefaultRecordBatch.java)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NUMBERS: Final = 2**31
+
+
+def add(number: int, count: int) -> int:
+    """Return the number so many records after (or before) another."""
+    return (number + count) % NUMBERS
+
+
+def distance(number: int, other: int) -> int:
+    """Return how many records a number comes before another; negative if it comes after."""
+    ahead = (other - number) % NUMBERS
+    return ahead if ahead < NUMBERS // 2 else ahead - NUMBERS

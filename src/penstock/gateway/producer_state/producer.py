@@ -1,0 +1,472 @@
+"""One producer at one partition: which numbers its batches get, and what its client is told.
+
+Pure: no I/O, no clock. Rules for the next editor: `decide` is called in the order in which
+batches are to go to the broker; what it returns is final until the batch is cut off. Every
+change of a batch's state goes through `Batch.apply`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.gateway.producer_state.batch import Batch, Event, State, Stored
+from penstock.gateway.producer_state.numbers import add, distance
+from penstock.wire.errors import (
+    DUPLICATE_SEQUENCE_NUMBER,
+    NONE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    REQUEST_TIMED_OUT,
+    RETRIABLE,
+    UNKNOWN_PRODUCER_ID,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from uuid import UUID
+
+    Buffer = bytes | memoryview
+
+REMEMBERED: Final = 10
+"""Twice as many batches of a producer as a broker knows again (ProducerStateEntry.java)."""
+BATCHES_MAX: Final = 128
+"""So many batches are remembered at most, with those of which every record was dropped."""
+UNSETTLED_MAX: Final = 32
+"""So many batches without an answer a producer may have; clients have five (KIP-98)."""
+
+
+class History(Enum):
+    """What is known of a producer's batches before the first that is remembered."""
+
+    UNKNOWN = "unknown"
+    """Nothing: records may have been dropped elsewhere, or stored without this gateway."""
+    UNRECORDED = "unrecorded"
+    """No gateway has dropped a record; some may have been stored without any gateway."""
+    RESTORED = "restored"
+    """What an earlier process kept: records may have been dropped since."""
+    COMPLETE = "complete"
+    """Everything, or the broker has confirmed the numbers."""
+
+
+class Range(NamedTuple):
+    """The sequence numbers of one batch: the first, and how many."""
+
+    first: int
+    count: int
+
+
+class Producer:
+    """The batches of one producer in one epoch at one partition, in the order of their numbers.
+
+    Attributes:
+        epoch: The producer's epoch.
+        next: The client's sequence number after the last batch that is decided.
+        removed: How many records have been dropped before that.
+        history: What is known of what was before the first of `batches`.
+        batches: The last ones, oldest first, without a gap between them.
+        undecided: Batches that were answered before they were decided, with an error after
+            which the client sends them again.
+        topic_id: The topic's id, where it is known.
+        used: When it was last of use, in seconds since the epoch.
+    """
+
+    __slots__ = ("_release", "batches", "epoch", "history", "next", "removed", "topic_id",
+                 "undecided", "used")  # fmt: skip
+
+    def __init__(
+        self,
+        epoch: int,
+        first: int,
+        *,
+        release: Callable[[Batch], None],
+        removed: int = 0,
+        history: History = History.UNKNOWN,
+        batches: Sequence[Batch] = (),
+        topic_id: UUID | None = None,
+        used: float = 0.0,
+    ) -> None:
+        """Begin.
+
+        Args:
+            epoch: The producer's.
+            first: The client's sequence number that is decided next.
+            release: Called with each batch that needs no data any more, or is forgotten.
+            removed: How many records have been dropped before it.
+            history: What is known of what was before.
+            batches: Those that are remembered.
+            topic_id: The topic's id, where it is known.
+            used: Seconds since the epoch.
+        """
+        self._release = release
+        self.epoch = epoch
+        self.next = first
+        self.removed = removed
+        self.history = history
+        self.batches: deque[Batch] = deque(batches)
+        self.undecided: list[Range] = []
+        self.topic_id = topic_id
+        self.used = used
+
+    # What is known
+
+    def find(self, numbers: Range) -> Batch | None:
+        """Return the batch of exactly these numbers that goes on as what it was before."""
+        for batch in self.batches:
+            if batch.first == numbers.first and batch.count == numbers.count:
+                # Numbers of a refused batch may be used again, for other records.
+                return None if batch.state is State.REFUSED else batch
+        return None
+
+    def follows(self, numbers: Range) -> bool:
+        """Whether a batch is remembered, or the next one."""
+        return numbers.first == self.next or any(one.first == numbers.first for one in self.batches)
+
+    @property
+    def is_known_to_broker(self) -> bool:
+        """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
+        return any(one.state in {State.STORED, State.PRESUMED} for one in self.batches)
+
+    def is_kept_back(self, batch: Batch) -> bool:
+        """Whether an earlier batch, which may have gone another way, keeps this one back."""
+        return any(
+            one.state is State.AWAITED
+            or (one.state is State.SENT and one.connection != batch.connection)
+            for one in self._before(batch)
+        )
+
+    # Batches that come
+
+    def decide(
+        self,
+        numbers: Range,
+        dropped: Sequence[int],
+        data: Buffer,
+        *,
+        connection: int,
+        overtakes: bool,
+    ) -> Batch | int:
+        """Return what becomes of a batch, or the error code for the client.
+
+        Args:
+            numbers: The client's.
+            dropped: Positions of the records that interceptors dropped now.
+            data: The batch without them.
+            connection: The one it is to go to the broker on.
+            overtakes: Whether a batch with lower numbers has come on another connection and
+                is not decided yet.
+        """
+        known = self.find(numbers)
+        if known is not None:
+            return self._again(known, dropped, data, connection)
+        behind = self._cut(numbers)
+        ahead = distance(self.next, numbers.first)
+        if behind is not None:
+            return self._insert(behind, numbers, dropped, data, connection)
+        if ahead < 0 or self._refuses_what_follows():
+            return OUT_OF_ORDER_SEQUENCE_NUMBER  # as a broker says, which has not stored it
+        if ahead and (overtakes or self._misses(numbers.first)):
+            self.defer(numbers)
+            return REQUEST_TIMED_OUT
+        unsettled = sum(1 for one in self.batches if not one.is_settled)
+        if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
+            self.defer(numbers)
+            return REQUEST_TIMED_OUT
+        if ahead and len(dropped) == numbers.count:
+            return OUT_OF_ORDER_SEQUENCE_NUMBER
+        # Whether this is a gap, or what is between went another way, the broker knows.
+        return self._append(numbers, dropped, data, connection)
+
+    def _again(
+        self, batch: Batch, dropped: Sequence[int], data: Buffer, connection: int
+    ) -> Batch | int:
+        """Return a batch that comes again, as what it was."""
+        batch.connection = connection
+        if batch.data is None and not batch.is_done:
+            if len(dropped) != batch.dropped_count or (
+                batch.dropped and list(batch.dropped) != list(dropped)
+            ):
+                return UNKNOWN_PRODUCER_ID
+            batch.dropped, batch.data = dropped, data
+        return batch
+
+    def _append(
+        self, numbers: Range, dropped: Sequence[int], data: Buffer, connection: int
+    ) -> Batch:
+        batch = self._new(numbers, self.removed, dropped, data, connection)
+        self.removed = add(self.removed, len(dropped))
+        self.next = add(numbers.first, numbers.count)
+        self.batches.append(batch)
+        if self.undecided:
+            self.undecided = [one for one in self.undecided if one.first != numbers.first]
+        if len(self.batches) > REMEMBERED:
+            self._trim()
+        return batch
+
+    @staticmethod
+    def _new(
+        numbers: Range, removed: int, dropped: Sequence[int], data: Buffer, connection: int
+    ) -> Batch:
+        whole = len(dropped) == numbers.count
+        return Batch(
+            *numbers,
+            add(numbers.first, -removed),
+            () if whole else dropped,
+            len(dropped),
+            State.DROPPED if whole else State.DECIDED,
+            None if whole else data,
+            connection,
+        )
+
+    def _refuses_what_follows(self) -> bool:
+        """Whether the broker objects to whatever follows: it has not stored a batch before.
+
+        One that does not know the producer takes any number.
+        """
+        return self.is_known_to_broker and any(one.state is State.REFUSED for one in self.batches)
+
+    def _misses(self, first: int) -> bool:
+        """Whether a batch before a number, which is not decided, comes again."""
+        return any(one.state is State.AWAITED for one in self.batches) or any(
+            0 <= distance(self.next, one.first) < distance(self.next, first)
+            for one in self.undecided
+        )
+
+    def _cut(self, numbers: Range) -> int | None:
+        """Make room for a batch that is not known before the end of those that are.
+
+        A client divides a batch that was too large, or gives the numbers of a refused one to
+        other records; or a batch comes after those that it was overtaken by. They are
+        forgotten then, unless the broker has one of them.
+
+        Returns:
+            The position of the first batch behind it, where those stay; otherwise None.
+        """
+        end = add(numbers.first, numbers.count)
+        place = next(
+            (i for i, one in enumerate(self.batches) if distance(numbers.first, one.first) >= 0),
+            None,
+        )
+        if place is None:
+            if not self.batches and distance(numbers.first, self.next) > 0:
+                self.next = numbers.first
+            return None
+        behind = self.batches[place]
+        states = {self.batches[i].state for i in range(place, len(self.batches))}
+        divides = behind.first == numbers.first
+        if not states & {State.STORED, State.ACKNOWLEDGED} and (
+            divides or State.PRESUMED not in states
+        ):
+            self.cut_at(place)
+            if distance(numbers.first, self.next) > 0:
+                self.next = numbers.first
+        elif distance(end, behind.first) >= 0:
+            return place
+        return None
+
+    def _insert(
+        self, place: int, numbers: Range, dropped: Sequence[int], data: Buffer, connection: int
+    ) -> Batch | int:
+        """Return what becomes of a batch before some that have gone to the broker."""
+        behind = self.batches[place]
+        if dropped and len(dropped) < numbers.count:
+            return OUT_OF_ORDER_SEQUENCE_NUMBER
+        removed = distance(behind.broker_first, behind.first)
+        batch = self._new(numbers, removed, dropped, data, connection)
+        self.batches.insert(place, batch)
+        return batch
+
+    def cut_at(self, place: int) -> None:
+        """Forget the batches from a position on: the numbers go on as before them."""
+        cut = self.batches[place]
+        before = self.batches[place - 1] if place else None
+        self.next = add(before.first, before.count) if before is not None else cut.first
+        self.removed = distance(cut.broker_first, cut.first)
+        while len(self.batches) > place:
+            self._release(self.batches.pop())
+
+    def defer(self, numbers: Range) -> None:
+        """Take note that a batch is told to come again before it is decided."""
+        batch = self.find(numbers)
+        if batch is not None:
+            batch.apply(Event.RETRY)
+            return
+        self._cut(numbers)
+        if numbers not in self.undecided and distance(self.next, numbers.first) >= 0:
+            self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
+
+    def refuse(self, numbers: Range) -> None:
+        """Take note that a batch is refused for good before it is decided."""
+        self.undecided = [one for one in self.undecided if one.first != numbers.first]
+        batch = self.find(numbers)
+        if batch is not None:
+            if batch.is_done:
+                return
+            batch.apply(Event.REFUSE)
+            self._release(batch)
+            return
+        place = self._cut(numbers)
+        if place is not None:
+            behind = self.batches[place]
+            removed = distance(behind.broker_first, behind.first)
+            self.batches.insert(place, self._refused(numbers, removed))
+        elif numbers.first == self.next and not any(
+            one.state is State.REFUSED for one in self.batches
+        ):
+            self.batches.append(self._refused(numbers, self.removed))
+            self.next = add(numbers.first, numbers.count)
+
+    @staticmethod
+    def _refused(numbers: Range, removed: int) -> Batch:
+        return Batch(*numbers, add(numbers.first, -removed), (), 0, State.REFUSED)
+
+    # Batches that go
+
+    def send(self, batch: Batch) -> int:
+        """Let a decided batch go to the broker.
+
+        Returns:
+            0 if it may go; otherwise the error code for the client.
+        """
+        if batch not in self.batches:
+            self.defer(Range(batch.first, batch.count))
+            return REQUEST_TIMED_OUT
+        if batch.state is State.REFUSED:
+            return REQUEST_TIMED_OUT
+        code = self.obstacle(batch)
+        batch.apply(Event.RETRY if code else Event.SEND)
+        batch.unsettled_before = sum(1 for one in self._before(batch) if not one.is_settled)
+        return code
+
+    def obstacle(self, batch: Batch) -> int:
+        """Return the error code that an earlier batch keeps this one back with; 0 if none does.
+
+        What is sent on the same connection is before it at the broker, too. What was sent on
+        another may come later, which only a broker notices that knows the producer.
+        """
+        for one in self._before(batch):
+            if one.state is State.REFUSED and self.is_known_to_broker:
+                return OUT_OF_ORDER_SEQUENCE_NUMBER
+            if one.state is State.AWAITED:
+                return REQUEST_TIMED_OUT
+            if one.connection == batch.connection:
+                continue
+            if one.state is State.DECIDED or (
+                one.state is State.SENT and not self.is_known_to_broker
+            ):
+                return REQUEST_TIMED_OUT
+        return NONE
+
+    def _before(self, batch: Batch) -> Iterator[Batch]:
+        for one in self.batches:
+            if one is batch:
+                return
+            yield one
+
+    def acknowledge(self, batch: Batch) -> int:
+        """Return what the client is told of a batch of which every record was dropped.
+
+        To be asked when the answer is due: after the answers to what came before on its
+        connection. Success is one for all batches before it.
+        """
+        if batch not in self.batches:
+            return REQUEST_TIMED_OUT
+        for one in self._before(batch):
+            if one.state is State.REFUSED:
+                return OUT_OF_ORDER_SEQUENCE_NUMBER
+            if not one.is_settled:
+                return REQUEST_TIMED_OUT
+        if batch.state is not State.STORED:
+            batch.apply(Event.ACKNOWLEDGE)
+        return NONE
+
+    def answered(self, batch: Batch, code: int, stored: Stored) -> int:
+        """Take the broker's answer to a batch; return the error code for the client.
+
+        It is the broker's, or UNKNOWN_PRODUCER_ID where the broker's only shows that what is
+        known here is older than the truth: then everything is to be forgotten.
+        """
+        if batch not in self.batches:
+            return code
+        if code in {NONE, DUPLICATE_SEQUENCE_NUMBER}:
+            self._store(batch, stored)
+            return code
+        if code == OUT_OF_ORDER_SEQUENCE_NUMBER:
+            may_be_old = self.history in {History.UNKNOWN, History.RESTORED}
+            if may_be_old and not batch.unsettled_before:
+                return UNKNOWN_PRODUCER_ID
+        if code in RETRIABLE or code == OUT_OF_ORDER_SEQUENCE_NUMBER:
+            batch.apply(Event.RETRY)
+        else:
+            batch.apply(Event.REFUSE)
+            self._release(batch)
+        return code
+
+    def _store(self, batch: Batch, stored: Stored) -> None:
+        # It takes a batch only behind the one before it, and the client concludes the same.
+        for one in self._before(batch):
+            if one.may_be_stored:
+                one.apply(Event.PRESUME)
+        batch.apply(Event.STORE)
+        batch.stored = stored
+        batch.dropped = ()
+        self._release(batch)
+        self.history = History.COMPLETE
+
+    def has_stored(
+        self, numbers: Range, last_sequence: int | None, *, is_begun: bool, overtakes: bool
+    ) -> None:
+        """Learn from the broker how far the producer has come, before a batch is decided.
+
+        Args:
+            numbers: The batch's.
+            overtakes: See `decide`.
+            last_sequence: The last one that the broker has of this epoch; None for none.
+            is_begun: Whether nothing was known of the producer but what came here.
+        """
+        for one in self.batches:
+            last = add(one.broker_first, one.count - one.dropped_count - 1)
+            if last_sequence is not None and distance(last, last_sequence) >= 0:
+                if one.may_be_stored:
+                    one.apply(Event.PRESUME)
+            elif one.state is State.PRESUMED:
+                one.apply(Event.RETRY)
+        if last_sequence is None:
+            if is_begun:
+                self.history = History.COMPLETE
+            return
+        missing = distance(last_sequence, add(numbers.first, -self.removed)) - 1
+        if missing == 0:
+            self.history = History.COMPLETE
+            self.undecided = [
+                one for one in self.undecided if distance(numbers.first, one.first) >= 0
+            ]
+            if distance(self.next, numbers.first) > 0 and not overtakes:
+                self.next = numbers.first
+        elif missing > 0 and self.history is History.UNRECORDED and not self.batches:
+            # No gateway has dropped a record: those before it are on their way.
+            self.next = add(numbers.first, -missing)
+            self.history = History.COMPLETE
+        elif is_begun and not self.removed and -missing >= numbers.count:
+            # It was stored as it came, before this gateway had interceptors for the topic.
+            self.clear()
+            self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
+            self.next = add(numbers.first, numbers.count)
+            self.history = History.COMPLETE
+
+    # Memory
+
+    def clear(self) -> None:
+        """Forget all batches; numbers go on."""
+        while self.batches:
+            self._release(self.batches.pop())
+
+    def _trim(self) -> None:
+        """Forget the oldest batches, which a broker would not know again."""
+        sent = sum(1 for one in self.batches if one.dropped_count < one.count)
+        while self.batches and self.batches[0].is_settled:
+            if sent <= REMEMBERED and len(self.batches) <= BATCHES_MAX // 2:
+                break
+            oldest = self.batches.popleft()
+            sent -= 1 if oldest.dropped_count < oldest.count else 0
+            self._release(oldest)

@@ -1,0 +1,485 @@
+"""All producers whose records were dropped, or might be: found by key, within limits."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from penstock.gateway.producer_state import encoding
+from penstock.gateway.producer_state.batch import Batch, State, Stored
+from penstock.gateway.producer_state.numbers import distance
+from penstock.gateway.producer_state.producer import History, Producer, Range
+from penstock.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_PRODUCER_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from uuid import UUID
+
+    from penstock.gateway.producer_state.encoding import ProducerKey
+
+    Buffer = bytes | memoryview
+    Keep = Callable[["ProducerKey", bytes, Callable[[str | None], None]], None]
+
+log = structlog.get_logger()
+
+EXPIRATION_S: Final = 86_400.0
+"""Brokers forget a producer after `producer.id.expiration.ms`, a day unless set."""
+HELD_S: Final = 600.0
+"""No client tries longer to deliver a batch, unless it is told to."""
+PRODUCERS_MAX: Final = 100_000
+HELD_MAX_BYTES: Final = 256 * 2**20
+_TO_BE_KEPT: Final = frozenset({State.DECIDED, State.AWAITED, State.DROPPED})
+"""States of a batch that has not been at the broker since it was decided, as far as is known."""
+
+
+class Arrival(NamedTuple):
+    """A producer at a partition, by the topic's name or id as the request has it."""
+
+    topic: str | UUID
+    partition: int
+    producer_id: int
+
+
+class Decided(NamedTuple):
+    """A batch of which it is known what goes to the broker.
+
+    Attributes:
+        batch: What becomes of it.
+        is_new: Whether that was decided now; otherwise it is what it was when it came before.
+    """
+
+    batch: Batch
+    is_new: bool
+
+
+class _Kept(NamedTuple):
+    """A record, and when it was last of use, in seconds since the epoch."""
+
+    record: bytes
+    used: float
+
+
+class Producers:
+    """The state of producers."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float],
+        keep: Keep | None = None,
+        is_shared: bool = False,
+        expiration_s: float = EXPIRATION_S,
+        producers_max: int = PRODUCERS_MAX,
+        held_max_bytes: int = HELD_MAX_BYTES,
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            now: Seconds since the epoch.
+            keep: Called with a producer's record before what it says is acted on, and with
+                what is to be called when it is kept: with None, or with what went wrong.
+            is_shared: Whether the records are those of all gateways of the cluster, and have
+                been read to their end when a producer is met that is not known.
+            expiration_s: What has been of no use for so long is forgotten.
+            producers_max: So many producers' partitions are remembered at most.
+            held_max_bytes: So much of batches that may come again is held at most.
+        """
+        self._now = now
+        self._keep = keep
+        self._is_shared = is_shared
+        self._begun = History.UNRECORDED if is_shared else History.UNKNOWN
+        self._restored = History.COMPLETE if is_shared else History.RESTORED
+        self._expiration_s = expiration_s
+        self._producers_max = producers_max
+        self._held_max_bytes = held_max_bytes
+        self._writer = uuid.uuid4().hex
+        self._producers: OrderedDict[ProducerKey, Producer] = OrderedDict()
+        self._kept: OrderedDict[ProducerKey, _Kept] = OrderedDict()
+        self._topics: Counter[str] = Counter()
+        self._arrived: dict[Arrival, list[tuple[int, int]]] = {}
+        self._held: OrderedDict[Batch, tuple[int, float]] = OrderedDict()
+        self._held_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._topics)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory the batches hold that may come again."""
+        return self._held_bytes
+
+    def has_topic(self, topic: str) -> bool:
+        """Whether numbers of some producer of a topic may have to be changed."""
+        return topic in self._topics
+
+    # Batches that come
+
+    def arrived(self, arrival: Arrival, epoch: int, first: int) -> None:
+        """Learn that a batch has come: it will be decided, and not before those it follows.
+
+        What has come and is not decided yet may be overtaken on another connection, when the
+        partition's leader moves.
+        """
+        self._arrived.setdefault(arrival, []).append((epoch, first))
+
+    def departed(self, arrival: Arrival, epoch: int, first: int) -> None:
+        """Learn that a batch that has come is decided next, or never will be."""
+        waiting = self._arrived[arrival]
+        waiting.remove((epoch, first))
+        if not waiting:
+            del self._arrived[arrival]
+
+    def needs_reading(self, key: ProducerKey, epoch: int, numbers: Range) -> bool:
+        """Whether another gateway may know more of a producer than is known here."""
+        producer = self._producers.get(key)
+        if producer is None or producer.epoch < epoch:
+            return True
+        return producer.epoch == epoch and not producer.follows(numbers)
+
+    def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
+        """Return what was made of a batch when it came before; None if it is not remembered."""
+        producer = self._find(key)
+        if producer is None or producer.epoch != epoch:
+            return None
+        return producer.find(numbers)
+
+    def has_to_ask(
+        self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
+    ) -> bool:
+        """Whether the broker has to say how far a producer has come, before `decide`.
+
+        It may have stored batches without this gateway's knowledge. A record may be dropped
+        only when that is known: the numbers of what follows would be too low otherwise, and
+        the broker would take it for a retry.
+        """
+        producer = self._find(key)
+        if producer is None:
+            return bool(dropped)
+        known = producer.find(numbers) if producer.epoch == epoch else None
+        if known is not None:
+            return self._is_shared and producer.is_kept_back(known)
+        if self._is_shared and producer.epoch == epoch and producer.next != numbers.first:
+            return True
+        if not dropped:
+            return False
+        if producer.epoch == epoch:
+            return producer.history is self._begun or producer.next != numbers.first
+        # One that has been followed through its earlier epochs begins the next one here, too.
+        followed = producer.history is not self._begun and numbers.first == 0
+        return producer.epoch < epoch and not followed
+
+    def has_stored(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        last_sequence: int | None,
+    ) -> None:
+        """Learn from the broker how far a producer has come.
+
+        Args:
+            key: The producer.
+            arrival: The same, as it came.
+            epoch: Its epoch.
+            numbers: Of the batch that is to be decided.
+            last_sequence: The last sequence number that the broker has of this epoch, or
+                None where it has none.
+        """
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
+        if producer.epoch == epoch:
+            producer.has_stored(
+                numbers,
+                last_sequence,
+                is_begun=producer.history is self._begun,
+                overtakes=_overtakes(producer, numbers, waiting),
+            )
+
+    def decide(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        dropped: Sequence[int],
+        data: Buffer,
+        *,
+        connection: int,
+        topic_id: UUID | None = None,
+        done: Callable[[str | None], None],
+    ) -> Decided | int:
+        """Decide what becomes of a batch that is the next to go to the broker.
+
+        Args:
+            key: Who sends it, where to.
+            arrival: The same, as it came.
+            epoch: The producer's.
+            numbers: The client's sequence numbers.
+            dropped: Positions of the records that interceptors dropped now.
+            data: The batch without them.
+            connection: The one it is to go to the broker on.
+            topic_id: The topic's id, where it is known.
+            done: Called when what is decided is kept, with None, or with what went wrong.
+
+        Returns:
+            The batch; or the error code for the client, and `done` is not called.
+        """
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting, topic_id)
+        if producer.epoch > epoch:
+            return INVALID_PRODUCER_EPOCH
+        known = producer.find(numbers)
+        decision = producer.decide(
+            numbers,
+            dropped,
+            data,
+            connection=connection,
+            overtakes=_overtakes(producer, numbers, waiting),
+        )
+        if isinstance(decision, int):
+            if decision == UNKNOWN_PRODUCER_ID:
+                self._forget(key)
+            return decision
+        self._hold(decision)
+        if decision.dropped_count and decision.state in _TO_BE_KEPT:
+            self._write(key, producer, done)
+        else:
+            done(None)
+        return Decided(decision, decision is not known)
+
+    def _write(
+        self, key: ProducerKey, producer: Producer, done: Callable[[str | None], None]
+    ) -> None:
+        if self._keep is None:
+            done(None)
+            return
+        self._keep(key, encoding.encode(producer, self._writer), done)
+
+    def not_kept(self, key: ProducerKey, batch: Batch) -> None:
+        """Take a decision back that could not be kept, and those that followed from it."""
+        producer = self._producers.get(key)
+        if producer is not None and batch in producer.batches:
+            place = producer.batches.index(batch)
+            behind = list(producer.batches)[place:]
+            if all(one.state in {State.DECIDED, State.DROPPED, State.AWAITED} for one in behind):
+                producer.cut_at(place)
+                for one in behind:
+                    producer.defer(Range(one.first, one.count))
+
+    def defer(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
+        """Learn that a batch is told to come again before it goes anywhere."""
+        producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
+        if producer.epoch == epoch:
+            producer.defer(numbers)
+
+    def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
+        """Learn that a batch is refused for good before it goes anywhere."""
+        producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
+        if producer.epoch == epoch:
+            producer.refuse(numbers)
+
+    def _waiting(self, arrival: Arrival, epoch: int) -> list[int]:
+        return [first for of, first in self._arrived.get(arrival, ()) if of == epoch]
+
+    # Batches that go
+
+    def obstacle(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
+        """Return the error code that keeps a decided batch back; 0 if it may go."""
+        producer = self._of(key, epoch)
+        return producer.obstacle(batch) if producer is not None else NONE
+
+    def send(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
+        """Let a decided batch go to the broker; return 0, or the error code for the client."""
+        producer = self._of(key, epoch)
+        return producer.send(batch) if producer is not None else INVALID_PRODUCER_EPOCH
+
+    def acknowledge(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
+        """Return what the client is told of a batch that does not go to the broker.
+
+        To be asked when the answer is due; see `Producer.acknowledge`.
+        """
+        producer = self._of(key, epoch)
+        return producer.acknowledge(batch) if producer is not None else INVALID_PRODUCER_EPOCH
+
+    def answered(
+        self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
+    ) -> int:
+        """Take the broker's answer to a batch that was sent; return the code for the client."""
+        producer = self._of(key, epoch)
+        if producer is None:
+            return code
+        told = producer.answered(batch, code, stored)
+        if UNKNOWN_PRODUCER_ID in {told, code}:
+            self._forget(key)
+        return told
+
+    def forget(self, key: ProducerKey) -> None:
+        """Know nothing of a producer any more; it is told UNKNOWN_PRODUCER_ID."""
+        if key in self._producers:
+            self._forget(key)
+
+    def forget_topic(self, topic: str) -> None:
+        """Know nothing of the producers of a topic that is gone."""
+        if topic in self._topics:
+            for key in [one for one in (*self._producers, *self._kept) if one.topic == topic]:
+                self._forget(key)
+
+    # What is kept elsewhere
+
+    def restore(self, key: ProducerKey, record: bytes, used: float) -> None:
+        """Take a record that was kept, by an earlier process or by another gateway.
+
+        Raises:
+            ValueError: It cannot be understood.
+        """
+        read = encoding.read_progress(record)
+        producer = self._producers.get(key)
+        if producer is not None:
+            if read.writer == self._writer:
+                return  # what was decided may have been taken back since
+            ahead = distance(producer.next, read.next)
+            if (producer.epoch, 0) >= (read.epoch, ahead):
+                if producer.epoch == read.epoch and ahead < 0 and producer.removed:
+                    # Written by a gateway that was behind: the last record is what counts.
+                    self._write(key, producer, _ignore)
+                return
+            self._drop(key, producer)
+        elif key not in self._kept:
+            self._topics[key.topic] += 1
+        elif self._is_behind(read, encoding.read_progress(self._kept[key].record)):
+            return
+        self._kept[key] = _Kept(record, used)
+        self._kept.move_to_end(key)
+        self._bound()
+
+    @staticmethod
+    def _is_behind(read: encoding.Progress, before: encoding.Progress) -> bool:
+        """Whether a record was written by a gateway that knew less than the one before it."""
+        if read.epoch != before.epoch:
+            return read.epoch < before.epoch
+        return read.writer != before.writer and distance(before.next, read.next) < 0
+
+    def expire(self) -> None:
+        """Forget what has been of no use for long. To be called now and then."""
+        limit = self._now() - self._expiration_s
+        while self._producers and next(iter(self._producers.values())).used < limit:
+            self._forget(next(iter(self._producers)))
+        while self._kept and next(iter(self._kept.values())).used < limit:
+            self._forget(next(iter(self._kept)))
+        limit = self._now() - HELD_S
+        while self._held and next(iter(self._held.values()))[1] < limit:
+            self._release(next(iter(self._held)))
+
+    def _find(self, key: ProducerKey) -> Producer | None:
+        """Return what is known of a producer, with what is kept of it."""
+        producer = self._producers.get(key)
+        if producer is None and key in self._kept:
+            kept = self._kept.pop(key)
+            try:
+                producer = encoding.decode(kept.record, self._restored, kept.used, self._release)
+            except ValueError as error:
+                log.error("the state of a producer cannot be understood", reason=str(error))
+                producer = None
+            if producer is None:
+                self._uncount(key)
+            else:
+                self._producers[key] = producer
+        return producer
+
+    def _of(self, key: ProducerKey, epoch: int) -> Producer | None:
+        producer = self._producers.get(key)
+        return producer if producer is not None and producer.epoch == epoch else None
+
+    def _current(
+        self,
+        key: ProducerKey,
+        epoch: int,
+        first: int,
+        waiting: Sequence[int],
+        topic_id: UUID | None = None,
+    ) -> Producer:
+        """Return the state of a producer in an epoch, or in a later one that it has come to."""
+        producer = self._find(key)
+        if producer is None or epoch > producer.epoch or _is_other(producer.topic_id, topic_id):
+            # What has come before this one, and waits on another connection, is the beginning.
+            begins = min((first, *waiting), key=lambda one: distance(first, one))
+            producer = self._begin(key, epoch, begins, topic_id)
+        producer.used = self._now()
+        producer.topic_id = topic_id or producer.topic_id
+        self._producers.move_to_end(key)
+        return producer
+
+    def _begin(self, key: ProducerKey, epoch: int, first: int, topic_id: UUID | None) -> Producer:
+        history = self._begun
+        before = self._producers.get(key)
+        if before is not None:
+            if before.history is not self._begun and first == 0 and epoch > before.epoch:
+                history = History.COMPLETE
+            self._drop(key, before)
+        else:
+            self._topics[key.topic] += 1
+        producer = Producer(epoch, first, release=self._release, history=history, topic_id=topic_id)
+        self._producers[key] = producer
+        self._bound()
+        return producer
+
+    def _drop(self, key: ProducerKey, producer: Producer) -> None:
+        producer.clear()
+        del self._producers[key]
+
+    def _forget(self, key: ProducerKey) -> None:
+        producer = self._producers.get(key)
+        if producer is not None:
+            self._drop(key, producer)
+        self._kept.pop(key, None)
+        self._uncount(key)
+
+    def _uncount(self, key: ProducerKey) -> None:
+        self._topics[key.topic] -= 1
+        if self._topics[key.topic] <= 0:
+            del self._topics[key.topic]
+
+    def _bound(self) -> None:
+        while len(self._producers) > self._producers_max:
+            self._forget(next(iter(self._producers)))
+        while len(self._kept) > self._producers_max:
+            self._forget(next(iter(self._kept)))
+
+    def _hold(self, batch: Batch) -> None:
+        """Hold a batch's data as long as it may go to the broker again, and count it."""
+        data = batch.data
+        if batch in self._held or (data is None and not batch.dropped):
+            return
+        size = len(batch.dropped) * 4
+        if data is not None:
+            of = data.obj if isinstance(data, memoryview) else data
+            if 2 * len(data) < len(of):
+                of = batch.data = bytes(data)  # or a small batch would hold a large request
+            size += len(of)
+        self._held[batch] = (size, self._now())
+        self._held_bytes += size
+        while self._held_bytes > self._held_max_bytes and self._held:
+            self._release(next(iter(self._held)))
+
+    def _release(self, batch: Batch) -> None:
+        size, _ = self._held.pop(batch, (0, 0.0))
+        self._held_bytes -= size
+        batch.data = None
+
+
+def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:
+    """Whether a batch that comes before has come, and is not decided yet."""
+    ahead = distance(producer.next, numbers.first)
+    return any(0 <= distance(producer.next, first) < ahead for first in waiting)
+
+
+def _is_other(known: UUID | None, told: UUID | None) -> bool:
+    return known is not None and told is not None and known != told
+
+
+def _ignore(_: str | None) -> None:
+    """Nobody waits for it."""

@@ -1,0 +1,129 @@
+"""Asks a broker how far producers have come: DescribeProducers (API key 61, KIP-664, Kafka 2.8).
+
+Needs Read on the topic, like every question about its contents.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kio.schema.api_versions.v0.request import ApiVersionsRequest
+from kio.schema.api_versions.v0.response import ApiVersionsResponse
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from penstock.wire.errors import NONE, WireError
+from penstock.wire.primitives import read_length, read_long_length, skip_tags
+from penstock.wire.requests import read_response, write_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+API_KEY: Final = 61
+_THROTTLE_TIME_BYTES: Final = 4
+_PARTITION: Final = Struct(">ih")  # index, error code
+_PRODUCER: Final = Struct(">qiiqiq")
+"""Producer id, epoch, last sequence, last timestamp, coordinator epoch, transaction's start."""
+_PRODUCER_ID: Final = Struct(">q")
+
+
+class LastSequence(NamedTuple):
+    """What a broker says of one producer at one partition.
+
+    Attributes:
+        code: Kafka's error code.
+        epoch: The producer's epoch; -1 where the broker does not know the producer.
+        sequence: The last sequence number that is stored; -1 where there is none.
+    """
+
+    code: int
+    epoch: int = -1
+    sequence: int = -1
+
+
+def served_request(correlation_id: int) -> bytes:
+    """Write the question which APIs a broker serves, length included."""
+    return write_request(correlation_id, ApiVersionsRequest())
+
+
+def is_served(frame: bytes) -> bool:
+    """Whether a broker that answered `served_request` serves DescribeProducers.
+
+    Raises:
+        WireError: The answer cannot be read.
+    """
+    served = read_response(frame, ApiVersionsResponse)
+    return any(one.api_key == API_KEY for one in served.api_keys)
+
+
+def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:
+    """Write the question, length included.
+
+    Args:
+        correlation_id: The request's.
+        partitions: The producer id that is asked for, by topic and partition.
+    """
+    topics = tuple(
+        TopicRequest(name=TopicName(name), partition_indexes=tuple(map(i32, numbers)))
+        for name, numbers in partitions.items()
+    )
+    return write_request(correlation_id, DescribeProducersRequest(topics=topics))
+
+
+def response(
+    frame: bytes, *, partitions: Mapping[str, Mapping[int, int]]
+) -> dict[tuple[str, int], LastSequence]:
+    """Read the response, length included.
+
+    A partition may have many thousands of producers: they are searched, not read.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    try:
+        return _read(frame, partitions)
+    except (IndexError, error, UnicodeDecodeError):
+        raise WireError("a DescribeProducers response that cannot be read") from None
+
+
+def _read(
+    frame: bytes, partitions: Mapping[str, Mapping[int, int]]
+) -> dict[tuple[str, int], LastSequence]:
+    found: dict[tuple[str, int], LastSequence] = {}
+    position = skip_tags(frame, 8) + _THROTTLE_TIME_BYTES
+    topics, position = read_long_length(frame, position, flexible=True)
+    for _ in range(topics):
+        length, position = read_length(frame, position, flexible=True)
+        name = frame[position : position + length].decode()
+        position += length
+        count, position = read_long_length(frame, position, flexible=True)
+        for _ in range(count):
+            index, code = _PARTITION.unpack_from(frame, position)
+            length, position = read_length(frame, position + _PARTITION.size, flexible=True)
+            position += max(0, length)
+            producers, position = read_long_length(frame, position, flexible=True)
+            end = position + producers * (_PRODUCER.size + 1)
+            wanted = partitions.get(name, {}).get(index)
+            if wanted is not None:
+                found[name, index] = _search(frame, position, end, wanted, code)
+            position = skip_tags(frame, end)
+        position = skip_tags(frame, position)
+    return found
+
+
+def _search(frame: bytes, start: int, end: int, producer_id: int, code: int) -> LastSequence:
+    if code != NONE:
+        return LastSequence(code)
+    if end > len(frame):
+        raise IndexError
+    size = _PRODUCER.size + 1
+    wanted = _PRODUCER_ID.pack(producer_id)
+    at = frame.find(wanted, start, end)
+    while at >= 0:
+        if (at - start) % size == 0:
+            _, epoch, sequence, *_ = _PRODUCER.unpack_from(frame, at)
+            return LastSequence(code, epoch, sequence)
+        at = frame.find(wanted, at + 1, end)
+    return LastSequence(code)

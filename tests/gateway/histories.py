@@ -1,0 +1,551 @@
+"""Histories of producers, gateways that drop their records, and a broker; by chance alone.
+
+Everything may be lost, late, or overtaken between them. What the gateway does is done by the
+real `Producers`; connections, workers and answers are played here as `session` and
+`handlers.interceptions` play them.
+"""
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+from penstock.gateway.producer_state import producers as state
+from penstock.gateway.producer_state.batch import State, Stored
+from penstock.gateway.producer_state.encoding import ProducerKey
+from penstock.gateway.producer_state.producer import Range
+from penstock.gateway.producer_state.producers import Arrival, Producers
+from tests.gateway.producer_model import (
+    NUMBERS,
+    Append,
+    Attempt,
+    BrokerModel,
+    Java,
+    Librdkafka,
+    Producer,
+)
+
+FINAL = (10, 87)
+STARTS = (0, 0, NUMBERS - 7, NUMBERS - 1, 12)
+
+
+@dataclass(eq=False)
+class Request:
+    """One attempt on its way through a gateway."""
+
+    attempt: Attempt
+    key: ProducerKey
+    verdict: int = 0
+    judged: bool = True
+    dropped: tuple = ()
+    forced: int = 0
+    made: object = None
+    decided: bool = False
+    kept: bool = True
+    sent: bool = False
+    append: Append | None = None
+    code: int | None = None
+    due: bool = False
+
+    @property
+    def numbers(self):
+        return Range(self.attempt.first, len(self.attempt.records))
+
+    @property
+    def arrival(self):
+        return Arrival(*self.key)
+
+
+@dataclass(eq=False)
+class Connection:
+    """One connection of a producer, through one gateway to one broker."""
+
+    gateway: "Gateway"
+    leader: int
+    number: int
+    arrived: deque = field(default_factory=deque)
+    replies: deque = field(default_factory=deque)
+
+
+class KeptLog:
+    """What outlives a gateway, or is shared by several: the last record of each producer."""
+
+    def __init__(self):
+        self.records: list[tuple[ProducerKey, bytes]] = []
+
+
+class Gateway:
+    """One process, and what it has read of the log."""
+
+    def __init__(self, log: KeptLog, *, shared: bool, chance: random.Random):
+        self._log = log
+        self._shared = shared
+        self._chance = chance
+        self._read = 0
+        self.unwritten: list = []
+        self.producers = Producers(
+            now=lambda: 0.0,
+            keep=self._keep,
+            is_shared=shared,
+        )
+        if not shared:
+            self.read()
+
+    def _keep(self, key, record, done):
+        if self._shared and self._chance.random() < 0.5:
+            self.unwritten.append((key, record, done))
+            return
+        self._log.records.append((key, record))
+        done(None)
+
+    def write(self):
+        """Let the cluster take what is to be kept; now and then it does not."""
+        unwritten, self.unwritten = self.unwritten, []
+        for key, record, done in unwritten:
+            if self._chance.random() < 0.1:
+                if self._chance.random() < 0.5:
+                    self._log.records.append((key, record))
+                done("not written")
+            else:
+                self._log.records.append((key, record))
+                done(None)
+
+    def read(self):
+        """Read the log to its end."""
+        while self._read < len(self._log.records):
+            key, record = self._log.records[self._read]
+            self._read += 1
+            self.producers.restore(key, record, 0.0)
+
+    def meets(self, request: Request):
+        if self._shared and (
+            self._chance.random() < 0.2
+            or self.producers.needs_reading(request.key, request.attempt.epoch, request.numbers)
+        ):
+            self.read()
+
+
+class World:
+    """Two producers, one or two gateways, one partition."""
+
+    client_kinds = (Librdkafka, Java)
+
+    def __init__(self, seed: object, *, direct: bool = False) -> None:
+        self.chance = random.Random(f"{seed}")
+        chance = self.chance
+        self.direct = direct
+        self.shared = chance.random() < 0.4
+        self.forgetful = False
+        self.refusals = False
+        self.expired = False
+        self.broker = BrokerModel()
+        self.log = KeptLog()
+        count = 2 if self.shared else 1
+        self.gateways = [self._gateway() for _ in range(count)]
+        self.calm = chance.random() < 0.3
+        self.clients: list[Producer] = []
+        self.number = 0
+        for place in range(2):
+            start = chance.choice(STARTS)
+            kind = chance.choice(self.client_kinds)
+            client = kind(1000 + place, base=place * 1_000_000, next=start)
+            if start:  # it has been there before these gateways, which dropped nothing of it
+                self.broker.has_stored(client.producer_id, start - 1)
+            self.clients.append(client)
+        self.leaders = [0, 0]
+        self.made = [0, 0]
+        self.connections: list[list[Connection]] = [[], []]
+        self.verdicts: dict[tuple, int] = {}
+        self.too_large: dict[tuple, bool] = {}
+
+    def _gateway(self):
+        return Gateway(self.log, shared=self.shared, chance=self.chance)
+
+    # What may happen
+
+    def drops(self, record: int) -> bool:
+        """What the interceptor does; it stays with what it said."""
+        return not self.direct and record % 3 == 0
+
+    def produce(self, who: int) -> None:
+        count = self.chance.randint(1, 4)
+        first = who * 1_000_000 + self.made[who]
+        self.made[who] += count
+        self.clients[who].make(list(range(first, first + count)))
+
+    def connection(self, who: int) -> Connection:
+        """The producer's connection to the broker that it takes for the leader."""
+        for one in self.connections[who]:
+            if one.leader == self.leaders[who]:
+                return one
+        self.number += 1
+        gateway = self.chance.choice(self.gateways)
+        one = Connection(gateway, self.leaders[who], self.number)
+        self.connections[who].append(one)
+        return one
+
+    def send(self, who: int) -> None:
+        if not self.broker.knows(self.clients[who].producer_id):
+            self.learn(who)  # a leader that does not know it would take any number
+        attempt = self.clients[who].to_send()
+        if attempt is None:
+            return
+        connection = self.connection(who)
+        key = ProducerKey("t", 0, self.clients[who].producer_id)
+        request = Request(attempt, key)
+        producers = connection.gateway.producers
+        if not self.direct:
+            producers.arrived(request.arrival, attempt.epoch, attempt.first)
+            connection.gateway.meets(request)
+            known = producers.find(key, attempt.epoch, request.numbers)
+            settled = known is not None and known.is_done
+            request.judged = known is None or (known.data is None and not settled)
+            self._judge(request)
+        connection.arrived.append(request)
+        if self.chance.random() < 0.7:
+            self.progress(connection)
+
+    def _judge(self, request: Request) -> None:
+        records = tuple(request.attempt.records)
+        request.dropped = tuple(i for i, one in enumerate(records) if self.drops(one))
+        if self.chance.random() < 0.04:
+            request.verdict = 7
+        elif self.refusals:
+            # A policy stays with what it said.
+            if records not in self.verdicts:
+                self.verdicts[records] = 87 if self.chance.random() < 0.05 else 0
+            request.verdict = self.verdicts[records]
+
+    def progress(self, connection: Connection) -> None:
+        """Decide what has come, and let go what is next in turn."""
+        for request in list(connection.arrived):
+            if not request.decided:
+                if self._asks(connection, request):
+                    self._let_go(connection)
+                    if connection.arrived[0] is not request:
+                        return  # what is before it has to be at the broker when it is asked
+                    self._ask(connection, request)
+                request.decided = True
+                if not self.direct:
+                    self._decide(connection, request)
+        self._let_go(connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        while connection.arrived and connection.arrived[0].decided and connection.arrived[0].kept:
+            request = connection.arrived.popleft()
+            self._release(connection, request)
+            connection.replies.append(request)
+
+    def _asks(self, connection: Connection, request: Request) -> bool:
+        return (
+            not self.direct
+            and not (request.judged and request.verdict)
+            and connection.gateway.producers.has_to_ask(
+                request.key, request.attempt.epoch, request.numbers, request.dropped
+            )
+        )
+
+    def _ask(self, connection: Connection, request: Request) -> None:
+        epoch = request.attempt.epoch
+        last = self.broker.last_sequence(request.key.producer_id, epoch)
+        connection.gateway.producers.has_stored(
+            request.key, request.arrival, epoch, request.numbers, last
+        )
+
+    def _decide(self, connection: Connection, request: Request) -> None:
+        producers, attempt, key = connection.gateway.producers, request.attempt, request.key
+        producers.departed(request.arrival, attempt.epoch, attempt.first)
+        if request.judged and request.verdict:
+            if request.verdict == 7:
+                producers.defer(key, request.arrival, attempt.epoch, request.numbers)
+            else:
+                producers.refuse(key, request.arrival, attempt.epoch, request.numbers)
+            request.code = request.verdict
+            return
+        if not request.judged:
+            known = producers.find(key, attempt.epoch, request.numbers)
+            settled = known is not None and known.is_done
+            if known is None or (known.data is None and not settled):
+                producers.defer(key, request.arrival, attempt.epoch, request.numbers)
+                request.code = 7
+                return
+
+        def done(failure):
+            request.kept = True
+            if failure is not None:
+                request.code = 7
+                producers.not_kept(key, request.made)
+
+        request.kept = False
+        keeping = object()
+        request.made = keeping
+        decided = []
+
+        def kept(failure):
+            if decided:
+                done(failure)
+            else:
+                decided.append(failure)
+
+        outcome = producers.decide(
+            key, request.arrival, attempt.epoch, request.numbers, request.dropped,
+            bytes(1), connection=connection.number, done=kept,
+        )  # fmt: skip
+        if isinstance(outcome, int):
+            request.code, request.made, request.kept = outcome, None, True
+            return
+        request.made = outcome.batch
+        if decided:
+            done(decided[0])
+        else:
+            decided.append(None)
+
+    def _release(self, connection: Connection, request: Request) -> None:
+        attempt = request.attempt
+        if request.code is not None:
+            return
+        records, first = attempt.records, attempt.first
+        if not self.direct:
+            made = request.made
+            if made.is_done:
+                request.due = True
+                return
+            code = connection.gateway.producers.send(request.key, attempt.epoch, made)
+            if code:
+                request.code = code
+                return
+            # A known batch goes as what it was.
+            records = [one for one in records if not self.drops(one)]
+            assert len(records) == made.count - made.dropped_count
+            first = made.broker_first
+        request.sent = True
+        self._at_broker(connection, request, first, records)
+
+    def _at_broker(self, connection, request, first, records):
+        producer_id = request.key.producer_id
+        if connection.leader != self.broker.leader:
+            request.code = 6
+        elif self.chance.random() < 0.03 and self.broker.knows(producer_id):
+            request.code = 19
+        elif self._is_too_large(producer_id, records):
+            request.code = 10
+        else:
+            request.append = self.broker.append(producer_id, request.attempt.epoch, first, records)
+            if request.append.code == 45:
+                self._check_order(request, "the broker's 45")
+            if self.chance.random() < 0.6:
+                self.broker.replicate(100)
+
+    def _is_too_large(self, producer_id, records):
+        """Some batches are; where it takes any number, a broker would take the next one."""
+        large = self.refusals and len(records) > 1 and self.chance.random() < 0.02
+        return self.too_large.setdefault(tuple(records), large and self.broker.knows(producer_id))
+
+    def _is_early(self, request) -> bool:
+        """Whether a batch is missing that comes before."""
+        attempt = request.attempt
+        there = self.broker.all_records()
+        client = next(one for one in self.clients if one.producer_id == request.key.producer_id)
+        return any(
+            batch.epoch == attempt.epoch
+            and batch.records[0] < attempt.records[0]
+            and any(one not in there for one in batch.records)
+            for batch in (*client.waiting, *(other.batch for other in client.in_flight))
+        )
+
+    def _check_order(self, request, told: str):
+        """The order is objected to only where a batch is missing, never to our numbers."""
+        if not self.refusals and not self.expired:
+            assert self._is_early(request), f"{told} without a cause: {request.attempt}"
+
+    def answer(self, who: int) -> None:
+        """The oldest answer on some connection arrives."""
+        connections = [one for one in self.connections[who] if one.replies]
+        if not connections:
+            return
+        connection = self.chance.choice(connections)
+        request = connection.replies[0]
+        attempt = request.attempt
+        producers = connection.gateway.producers
+        code = request.code
+        if request.append is not None:
+            code = request.append.code
+            if code is None:
+                return
+        connection.replies.popleft()
+        if request.sent and not self.direct:
+            code = producers.answered(request.key, attempt.epoch, request.made, code, Stored(1))
+        elif request.due:
+            code = producers.acknowledge(request.key, attempt.epoch, request.made)
+        told_by_broker = request.sent and code == (
+            request.append.code if request.append is not None else request.code
+        )
+        if code == 59 or (code == 45 and not told_by_broker):
+            self._check_order(request, f"{code}")
+        self.clients[who].answered(attempt, code)
+        if code == 6 and self.leaders[who] != self.broker.leader:
+            self.learn(who)
+        if (
+            not connection.arrived
+            and not connection.replies
+            and (connection.leader != self.leaders[who])
+        ):
+            self.connections[who].remove(connection)
+
+    def learn(self, who: int) -> None:
+        """A producer hears who leads."""
+        if self.leaders[who] != self.broker.leader:
+            self.leaders[who] = self.broker.leader
+            self.clients[who].leader_changed()
+
+    def replicate(self) -> None:
+        self.broker.replicate(self.chance.randint(1, 3))
+
+    def move(self) -> None:
+        """Another leader, where both producers are known: it would take any number otherwise."""
+        if all(
+            self.broker.has_replicated(client.producer_id) or not client.in_flight
+            for client in self.clients
+        ):
+            self.broker.move()
+
+    def disconnect(self, who: int, gateway: Gateway | None = None) -> None:
+        """Connections break; of what had come some goes on all the same."""
+        for connection in list(self.connections[who]):
+            if gateway is not None and connection.gateway is not gateway:
+                continue
+            self.connections[who].remove(connection)
+            attempts = [one.attempt for one in (*connection.replies, *connection.arrived)]
+            if gateway is None and self.chance.random() < 0.5:
+                self.progress(connection)
+            for request in connection.arrived:
+                self._abandon(connection, request)
+            if gateway is None:
+                for request in connection.replies:
+                    self._unheard(connection, request)
+            for attempt in attempts:
+                self.clients[who].answered(attempt, None)
+
+    def _abandon(self, connection, request):
+        if self.direct:
+            return
+        producers, attempt = connection.gateway.producers, request.attempt
+        if not request.decided:
+            producers.departed(request.arrival, attempt.epoch, attempt.first)
+        elif request.made is not None and request.made.state is State.DECIDED:
+            producers.defer(request.key, request.arrival, attempt.epoch, request.numbers)
+
+    def _unheard(self, connection, request):
+        """The gateway may hear an answer that its client does not hear any more."""
+        if self.direct or not request.sent or self.chance.random() < 0.5:
+            return
+        code = request.append.code if request.append is not None else request.code
+        if code is not None:
+            connection.gateway.producers.answered(
+                request.key, request.attempt.epoch, request.made, code, Stored(1)
+            )
+
+    def restart(self) -> None:
+        """A gateway is killed, and starts with what was kept."""
+        if self.direct:
+            return
+        place = self.chance.randrange(len(self.gateways))
+        killed = self.gateways[place]
+        for who in (0, 1):
+            self.disconnect(who, killed)
+        if self.shared and self.chance.random() < 0.5:
+            killed.write()
+        self.gateways[place] = self._gateway()
+
+    def write(self) -> None:
+        for gateway in self.gateways:
+            gateway.write()
+        for connections in self.connections:
+            for connection in connections:
+                self.progress(connection)
+
+    def catch_up(self) -> None:
+        for connections in self.connections:
+            for connection in connections:
+                self.progress(connection)
+
+    def expire(self, who: int) -> None:
+        """The broker forgets a producer that has been idle."""
+        client = self.clients[who]
+        if client.is_idle and not self.calm:
+            self.broker.forget(client.producer_id)
+            self.expired = True
+
+    # A whole history
+
+    def walk(self, steps: int = 60) -> "World":
+        """Let things happen, then let every producer come to its end."""
+        chance = self.chance
+        self.refusals = chance.random() < 0.4
+        for _ in range(steps):
+            who = chance.randrange(2)
+            step = chance.random()
+            if step < 0.25:
+                self.produce(who)
+            elif step < 0.55:
+                self.send(who)
+            elif step < 0.78:
+                self.answer(who)
+            elif step < 0.84:
+                self.replicate()
+            elif step < 0.89:
+                self.catch_up()
+            elif step < 0.92:
+                self.write()
+            elif step < 0.95:
+                self.learn(who)
+            elif step < 0.97:
+                self.disconnect(who)
+            elif step < 0.985:
+                self.move()
+            elif step < 0.995:
+                self.restart()
+            else:
+                self.expire(who)
+        self.finish()
+        return self
+
+    def finish(self) -> None:
+        for _ in range(400):
+            for who in (0, 1):
+                self.learn(who)
+                self.send(who)
+                self.write()
+                self.broker.replicate(100)
+                while any(one.replies for one in self.connections[who]):
+                    self.answer(who)
+            if all(client.is_idle or client.fatal for client in self.clients):
+                break
+        self.check()
+
+    def check(self) -> None:
+        """What is stored, and what the applications were told."""
+        log = self.broker.log
+        stored = set(log)
+        for client in self.clients:
+            assert not client.fatal, client.fatal
+            assert client.is_idle or client.is_lost, f"stuck: {client}"
+            for batch in client.acknowledged:
+                kept = {one for one in batch.records if not self.drops(one)}
+                assert kept == stored & set(batch.records), f"lost, or not dropped: {batch}"
+            for batch, code in client.refused:
+                assert not stored & set(batch.records) or batch.ambiguous, f"{code}: {batch}"
+            batches = [*client.acknowledged, *(batch for batch, _ in client.refused)]
+            doubled = {
+                record for batch in batches if batch.may_be_doubled for record in batch.records
+            }
+            once = [
+                record
+                for record in log
+                if record // 1_000_000 == client.base // 1_000_000 and record not in doubled
+            ]
+            assert len(once) == len(set(once)), "stored twice"
+            if not client.bumps:
+                assert once == sorted(once), "out of order"
+
+
+__all__ = ["World", "state"]
