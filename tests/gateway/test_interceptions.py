@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, replaced
-from penstock.gateway.sequences import Sequences
+from penstock.gateway.producer_state.producers import Producers
 from penstock.records import read_batch
 from tests.gateway.test_session import Talk, produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -14,11 +14,17 @@ from tests.records.encoding import encode_batch, values
 
 
 class Intercepted(Talk):
-    """A session whose topics have an interceptor; several may share their sequences."""
+    """A session whose topics have an interceptor; several may share their producers."""
 
-    def __init__(self, sequences=None):
+    def __init__(self, producers=None):
         super().__init__()
-        self.sequences = sequences or Sequences(now=time.time)
+        self.producers = producers or Producers(now=time.time)
+        self.session._describes_producers = False  # an older broker
+
+    has_interceptors = True
+
+    def intercepts(self, topic):
+        return topic in self.judged
 
     def for_topic(self, topic, own=None):
         return TopicPlan(topic=topic, interceptors=("i",)) if topic in self.judged else None
@@ -62,12 +68,12 @@ def test_a_retry_goes_as_what_it_was_and_is_not_judged_again():
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
-    again = Intercepted(talk.sequences)
+    again = Intercepted(talk.producers)
     again.session.client_data(request(1, batch(b"a", b"b")))
     assert again.verdicts == []
     assert again.broker.data == talk.broker.data
     again.session.upstream_data(produce_answer(1, "judged"))
-    last = Intercepted(talk.sequences)
+    last = Intercepted(talk.producers)
     last.session.client_data(request(1, batch(b"a", b"b")))
     assert last.broker.data == b"", "the broker has it"
     [answer] = produced(parse_response(last.client.take(), 0, 9)).values()
@@ -78,7 +84,7 @@ def test_what_is_no_longer_known_when_its_turn_comes_is_not_let_through_unjudged
     talk = Intercepted()
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
-    again = Intercepted(talk.sequences)
+    again = Intercepted(talk.producers)
     again.session.client_data(
         request(1, encode_batch(values(b"other"))) + request(2, batch(b"a", b"b"))
     )
@@ -105,7 +111,7 @@ def test_topics_without_policies_now_keep_their_numbers(damaged):
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
     talk.broker.take()
-    later = Intercepted(talk.sequences)
+    later = Intercepted(talk.producers)
     later.judged = frozenset()
     data = bytearray(batch(b"c", first=2))
     if damaged:

@@ -11,7 +11,7 @@ from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.message_sizes import MessageSizes
-from penstock.gateway.sequences import Sequences
+from penstock.gateway.producer_state.producers import Producers
 from penstock.gateway.session import Session
 from penstock.gateway.transactions import EmptyTransactions
 from penstock.wire.errors import WireError
@@ -44,7 +44,8 @@ class Talk:
     refusals: list = field(default_factory=list)
     done: bool = False
     addresses = None
-    sequences = Sequences(now=time.time)
+    producers = Producers(now=time.time)
+    shared_producers = None
     transactions = EmptyTransactions()
     sizes = MessageSizes()
     settings = None
@@ -69,6 +70,11 @@ class Talk:
 
     def conversation(self, api_key):
         return None
+
+    has_interceptors = False
+
+    def intercepts(self, topic):
+        return False
 
     def for_topic(self, topic, own=None):
         return TopicPlan(topic=topic, validators=("v",)) if topic in self.judged else None

@@ -16,7 +16,7 @@ from penstock.gateway.topic_settings import (
     TopicSettings,
 )
 from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
-from penstock.topics.log import LogRecord, SettingsLogError
+from penstock.compacted_topic import LogRecord, CompactedTopicError
 from tests.topics import judged_by
 from tests.topics.test_index import WITHOUT_A_NAME, with_a_name
 
@@ -59,7 +59,7 @@ class MemoryTopic:
 
 
 class MemoryLog:
-    """Stands for `SettingsLog`: one gateway's way to the topic.
+    """Stands for `CompactedTopic`: one gateway's way to the topic.
 
     Attributes:
         lags: Whether what is written is not delivered for now.
@@ -110,7 +110,7 @@ class MemoryLog:
 
     def end(self, timeout_s: float) -> int:
         if self.failure:
-            raise SettingsLogError(self.failure)
+            raise CompactedTopicError(self.failure)
         return len(self._kept.records)
 
     def close(self) -> None:
@@ -287,12 +287,12 @@ async def alter_at_once(gateways: Gateways, *, dies: int = 0) -> UUID:
     one, two = await gateways.start("one"), await gateways.start("two", dies=dies)
     topic_id = gateways.cluster.create("orders")
     first, second = ({key: value} for key, value in OWN.items())
-    two._log.lags = True
+    two._follower._log.lags = True
     await one.put("orders", topic_id, first, changes=first)
     putting = asyncio.ensure_future(two.put("orders", topic_id, second, changes=second))
     await asyncio.sleep(0.02)
-    two._log.lags = False
-    two._log.deliver()
+    two._follower._log.lags = False
+    two._follower._log.deliver()
     with suppress(Died):
         await putting
     await settled()
@@ -325,15 +325,15 @@ async def test_both_hold_also_when_the_second_died_and_the_log_is_compacted_late
 
 async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways):
     one, two = await gateways.start("one"), await gateways.start("two")
-    two._log.lags = True
+    two._follower._log.lags = True
     topic_id = gateways.cluster.create("orders")
     await one.put("orders", topic_id, OWN)
 
     reading = asyncio.ensure_future(two.read_on())
     await asyncio.sleep(0.02)
     assert not reading.done()
-    two._log.lags = False
-    two._log.deliver()
+    two._follower._log.lags = False
+    two._follower._log.deliver()
     await reading
 
     assert dict(two.of("orders", topic_id)) == OWN
@@ -341,39 +341,39 @@ async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways
 
 async def test_read_on_gives_up_after_a_time(gateways):
     one, two = await gateways.start("one"), await gateways.start("two")
-    two._log.lags = True
+    two._follower._log.lags = True
     await one.put("orders", uuid4(), OWN)
 
-    with pytest.raises(SettingsLogError):
+    with pytest.raises(CompactedTopicError):
         await two.read_on()
-    two._log.failure = "no answer"
-    with pytest.raises(SettingsLogError):
+    two._follower._log.failure = "no answer"
+    with pytest.raises(CompactedTopicError):
         await two.read_on()
 
 
 async def test_nothing_is_answered_before_it_can_be_read_here(gateways):
     one = await gateways.start()
-    one._log.lags = True
+    one._follower._log.lags = True
 
     putting = asyncio.ensure_future(one.put("orders", uuid4(), OWN))
     await asyncio.sleep(0.02)
     assert not putting.done()
-    one._log.lags = False
-    one._log.deliver()
+    one._follower._log.lags = False
+    one._follower._log.deliver()
     await putting
 
 
 @pytest.mark.parametrize("why", ["cannot be written", "cannot be read"])
 async def test_a_creation_that_cannot_be_kept_is_looked_after_later(gateways, why):
     one = await gateways.start()
-    one._log.failure = why if "written" in why else ""
-    one._log.lags = "read" in why
+    one._follower._log.failure = why if "written" in why else ""
+    one._follower._log.lags = "read" in why
 
-    with pytest.raises(SettingsLogError):
+    with pytest.raises(CompactedTopicError):
         await one.begin("orders", OWN)
 
-    one._log.failure, one._log.lags = "", False
-    one._log.deliver()
+    one._follower._log.failure, one._follower._log.lags = "", False
+    one._follower._log.deliver()
     await settled()
     gateways.later(LEFT_AFTER_S + 1)
     await one.sweep(gateways.cluster.look_up)
@@ -384,13 +384,13 @@ async def test_what_could_not_be_finished_holds_and_is_finished_later(gateways):
     one = await gateways.start()
     creation = await one.begin("orders", OWN)
     topic_id = gateways.cluster.create("orders")
-    one._log.failure = "no leader"
-    with pytest.raises(SettingsLogError):
+    one._follower._log.failure = "no leader"
+    with pytest.raises(CompactedTopicError):
         await one.finish(creation, topic_id)
     one.leave(creation)
     assert dict(one.of("orders", topic_id)) == OWN
 
-    one._log.failure = ""
+    one._follower._log.failure = ""
     gateways.later(LEFT_AFTER_S + 1)
     await one.sweep(gateways.cluster.look_up)
     assert dict(one.of("orders", topic_id)) == OWN
@@ -400,7 +400,7 @@ async def test_what_could_not_be_finished_holds_and_is_finished_later(gateways):
 async def test_close_ends_the_following(gateways):
     one = await gateways.start()
     await one.close()
-    assert one._log.closed
+    assert one._follower._log.closed
 
 
 # Crashes between any two steps
@@ -422,7 +422,7 @@ async def crash(gateways: Gateways, how: Mapping) -> None:
     one = await gateways.start(dies=how.get("log", 0))
     with suppress(Died):
         await gateways.create(one, "orders", OWN, dies=how.get("cluster", ""))
-    gateways.kept.logs.remove(one._log)
+    gateways.kept.logs.remove(one._follower._log)
 
 
 async def check_the_promise(gateways: Gateways, now: TopicSettings) -> None:
@@ -478,7 +478,7 @@ async def test_a_crash_while_settling_is_settled_by_the_next(gateways, how, agai
         unlucky = await gateways.start(again, dies=dies)
         with suppress(Died):
             await unlucky.sweep(gateways.cluster.look_up, starting=again == "one")
-        gateways.kept.logs.remove(unlucky._log)
+        gateways.kept.logs.remove(unlucky._follower._log)
 
     now = await gateways.start("three")
     await now.sweep(gateways.cluster.look_up)
@@ -558,7 +558,7 @@ async def alter_and_die(gateways: Gateways, new: Mapping[str, str], dies: int) -
     two = await gateways.start("two", dies=dies)
     with suppress(Died):
         await gateways.alter(two, "orders", new)
-    gateways.kept.logs.remove(two._log)
+    gateways.kept.logs.remove(two._follower._log)
 
 
 async def test_what_the_creator_of_a_deleted_topic_left_is_not_for_the_next_one(gateways):

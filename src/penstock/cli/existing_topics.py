@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import CommandError
 from penstock.cli.jobs import kept_settings
+from penstock.compacted_topic import CompactedTopicError
 from penstock.configuration import ConfigurationError
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
 from penstock.engine.topics import Alteration, Asking, Creation
@@ -14,7 +15,6 @@ from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.cluster_view import ClusterView, UnknownError
 from penstock.gateway.topic_policies import TopicPolicies
 from penstock.topics.index import UnreadableSettingsError
-from penstock.topics.log import SettingsLogError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ async def judge_topics(
                 asked = Creation(name, *topics[name], None, configs[name])
                 verdict = await policies.creation(asked, asking)
             judged.append(JudgedTopic(name, verdict))
-    except (UnknownError, SettingsLogError) as error:
+    except (UnknownError, CompactedTopicError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}", 3) from None
     else:
         return judged
@@ -99,4 +99,4 @@ def _add_settings(
         try:
             configs[name] |= index.of(name, topic_id)
         except UnreadableSettingsError as error:
-            raise SettingsLogError(str(error)) from None
+            raise CompactedTopicError(str(error)) from None

@@ -220,17 +220,15 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
 
     Raises:
         ConfigurationError: They may not be read.
-        SettingsLogError: The cluster does not answer.
+        CompactedTopicError: The cluster does not answer.
     """
     from penstock.engine.plan import takes_settings  # noqa: PLC0415
     from penstock.topics.index import index_of  # noqa: PLC0415
-    from penstock.topics.log import SettingsLog  # noqa: PLC0415
+    from penstock.topics.kept import settings_topic  # noqa: PLC0415
 
     if not takes_settings(configuration):
         return index_of(())
-    topic = configuration["topic.settings.topic"]
-    log = SettingsLog(properties, configuration.folder, topic, configuration.path)
-    return index_of(log.read(_SETTINGS_TIMEOUT_S))
+    return index_of(settings_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
 
 
 def settings_of(
@@ -247,12 +245,12 @@ def settings_of(
         ConfigurationError: They may not be read.
         CommandError: The cluster does not answer, or they cannot be understood.
     """
+    from penstock.compacted_topic import CompactedTopicError  # noqa: PLC0415
     from penstock.topics.index import UnreadableSettingsError  # noqa: PLC0415
-    from penstock.topics.log import SettingsLogError  # noqa: PLC0415
 
     try:
         return kept_settings(configuration, properties).of(topic.name, topic.topic_id)
-    except (SettingsLogError, UnreadableSettingsError) as error:
+    except (CompactedTopicError, UnreadableSettingsError) as error:
         raise CommandError(str(error), 3) from None
 
 

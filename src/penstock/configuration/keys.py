@@ -292,14 +292,37 @@ KEYS: Final[tuple[Key, ...]] = (
         ),
     ),
     Key(
+        name="produce.request.interceptors.state",
+        section=POLICIES,
+        read=values.one_of("local", "cluster"),
+        default="local",
+        meaning=(
+            "Where the sequence numbers of producers whose records were dropped are kept. "
+            "`local`: in a folder of this machine, for one gateway. `cluster`: in a topic of the "
+            "cluster, so that a producer may move between gateways at any moment."
+        ),
+    ),
+    Key(
         name="produce.request.interceptors.state.dir",
         section=POLICIES,
         read=values.optional_text,
         default="penstock-state",
         meaning=(
-            "The folder, relative to the file's, in which the sequence numbers of producers "
-            "whose records were dropped outlive a restart. One gateway writes there. Empty: "
-            "nothing is kept, and such producers begin a new epoch after a restart."
+            "With `local`: the folder, relative to the file's, in which those numbers outlive a "
+            "restart. One gateway writes there. Empty: nothing is kept, and such producers begin "
+            "a new epoch after a restart."
+        ),
+    ),
+    Key(
+        name="produce.request.interceptors.state.topic",
+        section=POLICIES,
+        read=values.text,
+        default="__penstock_producer_state",
+        meaning=(
+            "With `cluster`: the compacted topic that keeps those numbers; it is created if it is "
+            "not there, by the principal of `upstream.*`, which needs Describe, Read, Write and "
+            "Create on it. All gateways of a cluster use the same. A batch that loses records is "
+            "written there before it goes to the broker."
         ),
     ),
     Key(

@@ -132,6 +132,16 @@ class Plan:
         return not (self._interceptors or self._validators or self._defaults)
 
     @property
+    def has_interceptors(self) -> bool:
+        """Whether some topic may have interceptors."""
+        return bool(self._patterns)
+
+    def intercepts(self, topic: str) -> bool:
+        """Whether a topic has interceptors; what is set on the topic does not matter."""
+        plan = self.for_topic(topic)
+        return plan is not None and bool(plan.interceptors)
+
+    @property
     def globs(self) -> tuple[str, ...]:
         """The topic globs that the file names, and `*` where policies hold for every topic."""
         everywhere: Iterable[str] = ("*",) if self._validators else ()

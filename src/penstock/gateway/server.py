@@ -7,11 +7,13 @@ import socket
 import sqlite3
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaException
 
+from penstock.compacted_topic import CompactedTopicError
 from penstock.configuration import Address, ConfigurationError
 from penstock.engine.plan import NO_SETTINGS, Plan, takes_settings
 from penstock.engine.workers.pool import Pool
@@ -23,14 +25,15 @@ from penstock.gateway.conversations import handlers
 from penstock.gateway.handlers.interceptions import Idempotence
 from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.message_sizes import MessageSizes
+from penstock.gateway.producer_state.cluster import ClusterStore
+from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
+from penstock.gateway.producer_state.producers import EXPIRATION_S, Producers
 from penstock.gateway.refusals import RefusalLog, Refused
-from penstock.gateway.sequence_store import SequenceStore, SequenceStoreError
-from penstock.gateway.sequences import Sequences
 from penstock.gateway.tls import client_context, server_context
 from penstock.gateway.topic_policies import TopicPolicies
 from penstock.gateway.topic_settings import SWEEP_EVERY_S, TopicSettings
 from penstock.gateway.transactions import EmptyTransactions
-from penstock.topics.log import SettingsLog, SettingsLogError
+from penstock.topics.kept import settings_topic
 
 if TYPE_CHECKING:
     import ssl
@@ -38,12 +41,13 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.gateway.handlers.conversation import Handler
-    from penstock.gateway.sequences import Entry, Producer
+    from penstock.gateway.producer_state.encoding import ProducerKey
 
 log = structlog.get_logger()
 
 DISCOVERY_TIMEOUT_S: Final = 10.0
 SETTINGS_TIMEOUT_S: Final = 30.0
+PRODUCERS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _BACKLOG: Final = 1024
@@ -56,7 +60,7 @@ _KEPT_UNTIL_RESTART: Final = (
     "topic.settings.topic",
     "socket.request.max.bytes",
     "connections.max.idle.ms",
-    "produce.request.interceptors.state.dir",
+    "produce.request.interceptors.state",
 )
 """How the keys begin that are not policies'."""
 
@@ -102,25 +106,58 @@ class Gateway:
         self._handlers: dict[int, Handler] = {}
         self.transactions = EmptyTransactions()
         self.sizes = MessageSizes()
-        self.sequences = Sequences(now=time.time)
-        self._store: SequenceStore | None = None
+        self.producers = Producers(now=time.time)
+        self.shared_producers: ClusterStore | None = None
+        self._local_store: LocalStore | None = None
 
-    def _restore_sequences(self, cluster_id: str) -> None:
-        self._store = open_store(self.configuration, cluster_id)
-        if self._store is not None:
-            self.sequences = Sequences(
-                now=time.time, keep=self._keep, entries=self._store.entries()
-            )
-            self.sequences.expire()
+    async def _restore_producers(self, cluster_id: str) -> None:
+        """Take up the state of producers where it was left, by this gateway or by others.
 
-    def _keep(self, producer: Producer, entry: Entry | None) -> None:
-        """Write a producer's numbers to the disk; records are not held up when that fails."""
-        if self._store is None:
+        Raises:
+            ConfigurationError: The folder, or the topic, cannot be used.
+            discovery.UnreachableError: The topic cannot be read now.
+        """
+        if self.configuration["produce.request.interceptors.state"] == "cluster":
+            await self._follow_producers()
             return
+        store = self._local_store = open_store(self.configuration, cluster_id)
+        if store is not None:
+            self.producers = Producers(now=time.time, keep=partial(self._keep, store))
+            for key, record, used in store.records():
+                self.producers.restore(key, record, used)
+            self._expire_producers()
+
+    async def _follow_producers(self) -> None:
+        store = ClusterStore(self.configuration, self.configuration.upstream_properties)
+        self.producers = Producers(now=time.time, keep=store.keep, is_shared=True)
         try:
-            self._store.put(producer, entry)
+            await store.start(PRODUCERS_TIMEOUT_S, self.producers.restore)
+        except CompactedTopicError as error:
+            await store.close()
+            raise discovery.UnreachableError(str(error)) from None
+        except BaseException:
+            await store.close()
+            raise
+        self.shared_producers = store
+
+    @staticmethod
+    def _keep(
+        store: LocalStore, key: ProducerKey, record: bytes, done: Callable[[str | None], None]
+    ) -> None:
+        """Write a record to the disk; batches are not held up when that fails."""
+        try:
+            store.put(key, record)
         except sqlite3.Error as error:
             log.error("sequence numbers are not kept over a restart", reason=str(error))
+        done(None)
+
+    def _expire_producers(self) -> None:
+        self.producers.expire()
+        if self._local_store is not None:
+            try:
+                self._local_store.expire(EXPIRATION_S)
+            except sqlite3.Error as error:
+                log.error("sequence numbers are not kept over a restart", reason=str(error))
 
     async def start(self) -> Address:
         """Load the policies, find the brokers, accept on every listener.
@@ -139,7 +176,7 @@ class Gateway:
         try:
             self._put_in_force(await self._loaded(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
-            self._restore_sequences(found.cluster_id)
+            await self._restore_producers(found.cluster_id)
             if takes_settings(self.configuration):
                 await self._open_settings(self.configuration)
             address = await self._listen()
@@ -264,17 +301,12 @@ class Gateway:
             ConfigurationError: The topic that keeps them cannot be used.
             discovery.UnreachableError: The cluster does not answer.
         """
-        settings_log = SettingsLog(
-            self.configuration.upstream_properties,
-            self.configuration.folder,
-            of["topic.settings.topic"],
-            of.path,
-        )
+        settings_log = settings_topic(of, self.configuration.upstream_properties)
         settings = TopicSettings(settings_log, gateway_name(of), self._settings_changed)
         try:
             await settings.start(SETTINGS_TIMEOUT_S)
             await settings.sweep(self.view.ids, starting=True)
-        except SettingsLogError as error:
+        except CompactedTopicError as error:
             await settings.close()
             raise discovery.UnreachableError(str(error)) from None
         except BaseException:
@@ -289,7 +321,7 @@ class Gateway:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
                 await settings.sweep(self.view.ids)
-            except (SettingsLogError, KafkaException) as error:
+            except (CompactedTopicError, KafkaException) as error:
                 log.warning("settings of topics could not be looked over", reason=str(error))
             except Exception:
                 log.exception("settings of topics could not be looked over")
@@ -306,6 +338,7 @@ class Gateway:
     def topic_deleted(self, name: str) -> None:
         """Have the instances of a topic that is gone closed."""
         self.view.disallow(name)
+        self.producers.forget_topic(name)
         self._policies.retain(name, ())
 
     # Listening
@@ -438,14 +471,16 @@ class Gateway:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._settings is not None:
             await self._settings.close()
-        if self._store is not None:
-            self._store.close()
+        if self.shared_producers is not None:
+            await self.shared_producers.close()
+        if self._local_store is not None:
+            self._local_store.close()
 
     async def _close_idle(self) -> None:
         most = self.configuration["connections.max.idle.ms"] / 1000
         while True:
             await asyncio.sleep(min(most / 4, 30.0))
-            self.sequences.expire()
+            self._expire_producers()
             for client in list(self.clients):
                 if self.loop.time() - client.last_active > most:
                     client.close()
@@ -458,8 +493,8 @@ class Gateway:
         return task
 
 
-def open_store(configuration: Configuration, cluster_id: str) -> SequenceStore | None:
-    """Open the file that keeps a cluster's sequence numbers over a restart.
+def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | None:
+    """Open the file that keeps the state of a cluster's producers over a restart.
 
     It is there where interceptors may drop records, or where they once did.
 
@@ -469,12 +504,12 @@ def open_store(configuration: Configuration, cluster_id: str) -> SequenceStore |
     key = "produce.request.interceptors.state.dir"
     if not configuration[key]:
         return None
-    file = configuration.folder / configuration[key] / f"producers-{cluster_id}.sqlite"
+    file = configuration.folder / configuration[key] / f"producer-state-{cluster_id}.sqlite"
     if not configuration["produce.request.interceptors"] and not file.exists():
         return None
     try:
-        return SequenceStore(file)
-    except SequenceStoreError as error:
+        return LocalStore(file, time.time)
+    except LocalStoreError as error:
         raise ConfigurationError(
             f"{configuration.path}: {key}: {error}; name a folder that only this gateway writes, "
             "or leave the value empty to keep nothing over a restart"

@@ -13,6 +13,7 @@ of a streamed request; an exchange is answered exactly once.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,7 +31,7 @@ from penstock.gateway.routing import (
     in_range,
     may_hold_addresses,
 )
-from penstock.wire import api_versions, produce, sasl, transactions
+from penstock.wire import api_versions, produce, producers, sasl, transactions
 from penstock.wire.addresses import replace_addresses
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
     from penstock.gateway.handlers.conversation import Handler
     from penstock.gateway.handlers.produce import Policies
     from penstock.gateway.message_sizes import MessageSizes
+    from penstock.gateway.producer_state.cluster import ClusterStore
+    from penstock.gateway.producer_state.producers import Producers
     from penstock.gateway.refusals import Refused
-    from penstock.gateway.sequences import Sequences
     from penstock.gateway.topic_settings import TopicSettings
     from penstock.gateway.transactions import EmptyTransactions
 
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
 RESPONSE_MOST_BYTES = 2**31 - 1
 _OWN_CORRELATION_ID = 0x50454E53
+_numbers = itertools.count(1)
 _SASL = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 _BARRIER = INT32.pack(10) + INT16.pack(API_VERSIONS) + INT16.pack(0)
 _BARRIER += INT32.pack(_OWN_CORRELATION_ID) + INT16.pack(-1)
@@ -81,8 +84,12 @@ class Host(Protocol):
         """Where brokers are."""
 
     @property
-    def sequences(self) -> Sequences:
-        """The numbers of producers whose records were dropped."""
+    def producers(self) -> Producers:
+        """The state of producers whose records were dropped."""
+
+    @property
+    def shared_producers(self) -> ClusterStore | None:
+        """What other gateways keep of producers; None where there is only this one."""
 
     @property
     def transactions(self) -> EmptyTransactions:
@@ -184,6 +191,7 @@ class Session:
         self._on_done = on_done
         self._on_progress = on_progress
         self.topics = KnownTopics()
+        self.number = next(_numbers)
         self._peer = peer
         self._authentication = sasl.Authentication()
         self._uses_sasl = False
@@ -206,6 +214,8 @@ class Session:
         self._replies: deque[Exchange | Held] = deque()
         self._expected: deque[Exchange | Held | Question] = deque()
         self._unbegun: deque[ProduceExchange] = deque()
+        self._undecided: deque[ProduceExchange] = deque()
+        self._describes_producers: bool | None = None
         self._waiting_bytes = 0
         self._unconfirmed = False
         self._ending = False
@@ -308,7 +318,7 @@ class Session:
     def _produce_head(self, exchange: Exchange) -> bool:
         host = self.host
         judged = (
-            not host.policies.plan.is_empty or host.settings is not None or bool(host.sequences)
+            not host.policies.plan.is_empty or host.settings is not None or bool(host.producers)
         )
         if exchange.version < produce.FIRST_VERSION:
             if judged:
@@ -351,6 +361,8 @@ class Session:
             isinstance(one, ConversationExchange) for one in self._pending
         )
         self._pending.append(exchange)
+        if isinstance(exchange, ProduceExchange):
+            self._undecided.append(exchange)
         if after_conversation and isinstance(exchange, ProduceExchange):
             # What the conversation is about may be what judges the records.
             self._unbegun.append(exchange)
@@ -397,8 +409,11 @@ class Session:
 
     def advance(self) -> None:
         """Send on what has been decided, in order."""
-        while self._pending and self._pending[0].ready and not self._done:
-            self._release(self._pending.popleft())
+        while not self._done:
+            if self._pending and self._pending[0].ready:
+                self._release(self._pending.popleft())
+            elif not self._decide_next():
+                break
         if self._pending and isinstance(self._pending[0], ConversationExchange):
             self._pending[0].proceed()
         elif self._unbegun and not self._done:
@@ -406,6 +421,16 @@ class Session:
         self._on_progress()
         if self._ending:
             self._end_when_idle()
+
+    def _decide_next(self) -> bool:
+        """Decide what becomes of the next produce request, if all before it are decided."""
+        if not self._undecided:
+            return False
+        exchange = self._undecided[0]
+        if not exchange.decide(is_next=self._pending[0] is exchange):
+            return False
+        self._undecided.popleft()
+        return True
 
     def _begin_next(self) -> None:
         """Begin the produce requests that stood behind a conversation, up to the next one."""
@@ -448,7 +473,7 @@ class Session:
         if outgoing:
             self._expected.append(exchange)
         else:
-            exchange.answer = exchange.local_answer()
+            exchange.is_local = True
             self._flush()
 
     def _break_off(self) -> None:
@@ -464,6 +489,7 @@ class Session:
                 exchange.abandon()
         self._pending.clear()
         self._unbegun.clear()
+        self._undecided.clear()
 
     # Responses
 
@@ -496,8 +522,17 @@ class Session:
                 self._end_when_idle()
 
     def _flush(self) -> None:
-        """Send the answers that are next in turn."""
-        while self._replies and self._replies[0].answer is not None:
+        """Send the answers that are next in turn.
+
+        What the broker was not asked is answered only now: success may be told only when all
+        that came before is answered.
+        """
+        while self._replies:
+            first = self._replies[0]
+            if first.answer is None and not isinstance(first, Exchange) and first.is_local:
+                first.answer = first.local_answer()
+            if first.answer is None:
+                return
             self._client.writelines(self._replies.popleft().answer or ())
 
     # Questions of our own
@@ -511,6 +546,19 @@ class Session:
         """
         self._expected.append(Question(on_response))
         self._upstream.write(request(_OWN_CORRELATION_ID))
+
+    def ask_whether_served(self, on_known: Callable[[bool], None]) -> None:
+        """Find out whether this broker tells how far producers have come (KIP-664)."""
+        known = self._describes_producers
+        if known is not None:
+            on_known(known)
+            return
+
+        def told(frame: bytes) -> None:
+            known = self._describes_producers = producers.is_served(frame)
+            on_known(known)
+
+        self.ask(producers.served_request, told)
 
     def fail(self) -> None:
         """Give up: what the broker answered cannot be dealt with."""

@@ -1,6 +1,6 @@
 """The topic level keys of topics, for the requests of this gateway.
 
-What holds is `penstock.topics.index`, kept current by `penstock.topics.log`. Promises:
+What holds is `penstock.topics.index`, kept current by `penstock.compacted_topic`. Promises:
 
 - A topic never takes a record unjudged between its creation and its settings: they are in the
   log before the cluster is asked to create it, and a topic that is seen here for the first
@@ -17,11 +17,11 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from penstock.gateway.log_follower import LogFollower
 from penstock.topics.index import (
     Entry,
     Place,
@@ -30,13 +30,12 @@ from penstock.topics.index import (
     of_creation,
     of_topic,
 )
-from penstock.topics.log import SettingsLogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.topics.log import LogRecord, SettingsLog
+    from penstock.compacted_topic import CompactedTopic, LogRecord
 
 log = structlog.get_logger()
 
@@ -56,16 +55,13 @@ SWEEP_EVERY_S: Final = 20.0
 _SEEN_MAX: Final = 100_000
 _CHANGED_MAX, _CHANGED_KEPT_S = 10_000, 60.0
 """A topic's id is not believed for longer than that, whatever has changed."""
-_COMPLAIN_EVERY_S: Final = 10.0
-_AGAIN_AFTER_S: Final = 0.1
-_CUT: Final = "{} has lost records that were read from it: restart the gateways"
 
 
 class TopicSettings:
     """The settings of all topics, as one gateway knows and changes them."""
 
     def __init__(
-        self, settings_log: SettingsLog, gateway: str, changed: Callable[[str], None]
+        self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str], None]
     ) -> None:
         """Prepare; nothing is contacted.
 
@@ -74,18 +70,14 @@ class TopicSettings:
             gateway: Tells this gateway from others, also after a restart.
             changed: Called with the name of a topic whose settings have changed.
         """
-        self._log = settings_log
+        self._follower = LogFollower(settings_log, self._take)
         self.topic = settings_log.topic
         self._gateway = gateway
         self._changed = changed
         self.index = SettingsIndex()
         self._seen: set[UUID] = set()
         self._changed_at: dict[str, float] = {}
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self._reading: asyncio.Task[None] | None = None
-        self._read_next: asyncio.Task[None] | None = None
         self._missed: Counter[UUID] = Counter()
-        self._complained = 0.0
         self._mine: dict[UUID, Entry] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
@@ -94,22 +86,13 @@ class TopicSettings:
 
         Raises:
             ConfigurationError: The topic of settings cannot be used.
-            SettingsLogError: The cluster does not answer.
+            CompactedTopicError: The cluster does not answer.
         """
-        self._loop = asyncio.get_running_loop()
-        for record in await asyncio.to_thread(self._log.open, timeout_s):
-            self._take(record)
-        self._log.follow(
-            partial(self._from_thread, self._take), partial(self._from_thread, self._complain)
-        )
-
-    def _from_thread(self, call: Callable[[Any], None], argument: object) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, argument)
+        await self._follower.start(timeout_s)
 
     async def close(self) -> None:
         """Stop following."""
-        await asyncio.to_thread(self._log.close)
+        await self._follower.close()
 
     # Reading
 
@@ -142,76 +125,25 @@ class TopicSettings:
     async def read_on(self) -> None:
         """Wait until everything has been read that is in the log now.
 
-        One question is asked at a time, and one is next, for all who came meanwhile.
-
         Raises:
-            SettingsLogError: It cannot be read now.
+            CompactedTopicError: It cannot be read now.
         """
-        if self._reading is None:
-            task = self._reading = self._loop.create_task(self._read_to_end())
-            task.add_done_callback(self._read)
-        elif self._read_next is None:
-            task = self._read_next = self._loop.create_task(self._read_after(self._reading))
-        else:
-            task = self._read_next
-        await asyncio.shield(task)
-
-    def _read(self, _: asyncio.Task[None]) -> None:
-        self._reading, self._read_next = self._read_next, None
-        if self._reading is not None:
-            self._reading.add_done_callback(self._read)
-
-    async def _read_after(self, other: asyncio.Task[None]) -> None:
-        await asyncio.wait([other])
-        await self._read_to_end()
-
-    async def _read_to_end(self) -> None:
-        why = f"{self.topic} could not be read in time"
-        try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                while True:
-                    before = self.index.position
-                    try:
-                        end = await asyncio.to_thread(self._log.end, READ_TIMEOUT_S)
-                    except SettingsLogError as error:  # a broker may be coming back
-                        why = str(error)
-                        await asyncio.sleep(_AGAIN_AFTER_S)
-                    else:
-                        if end < before:
-                            raise SettingsLogError(_CUT.format(self.topic))
-                        await self._read_up_to(end)
-                        return
-        except TimeoutError:
-            raise SettingsLogError(why) from None
-
-    async def _read_up_to(self, position: int) -> None:
-        if self.index.position < position:
-            future = self._loop.create_future()
-            self._waiting.append((position, future))
-            await future
+        await self._follower.read_on(READ_TIMEOUT_S)
 
     def _take(self, record: LogRecord) -> None:
-        index = self.index
-        if not record.ends and record.position <= index.position:
-            self._complain(_CUT.format(self.topic))
-            return
-        if not record.ends:
-            try:
-                topics: tuple[str, ...] = index.apply(record.key, record.value, record.timestamp_ms)
-            except UnreadableSettingsError as error:
-                log.error(
-                    "a setting cannot be understood",
-                    topic=self.topic,
-                    offset=record.position - 1,
-                    reason=str(error),
-                )
-                topics = ()
-            for topic in topics:
-                self._note_change(topic)
-                self._changed(topic)
-        index.position = max(index.position, record.position)
-        if self._waiting:
-            self._wake()
+        try:
+            topics = self.index.apply(record.key, record.value, record.timestamp_ms)
+        except UnreadableSettingsError as error:
+            log.error(
+                "a setting cannot be understood",
+                topic=self.topic,
+                offset=record.position - 1,
+                reason=str(error),
+            )
+            topics = ()
+        for topic in topics:
+            self._note_change(topic)
+            self._changed(topic)
 
     def _note_change(self, topic: str) -> None:
         now = time.monotonic()
@@ -219,21 +151,6 @@ class TopicSettings:
             recent = now - _CHANGED_KEPT_S
             self._changed_at = {name: at for name, at in self._changed_at.items() if at > recent}
         self._changed_at[topic] = now
-
-    def _wake(self) -> None:
-        still = []
-        for position, future in self._waiting:
-            if self.index.position < position:
-                still.append((position, future))
-            elif not future.done():
-                future.set_result(None)
-        self._waiting = [one for one in still if not one[1].done()]
-
-    def _complain(self, why: str) -> None:
-        now = time.monotonic()
-        if now - self._complained > _COMPLAIN_EVERY_S:
-            self._complained = now
-            log.warning("the settings of topics cannot be followed", topic=self.topic, reason=why)
 
     # Writing
 
@@ -268,7 +185,7 @@ class TopicSettings:
                 made it, or came to nothing.
 
         Raises:
-            SettingsLogError: They could not be kept.
+            CompactedTopicError: They could not be kept.
         """
         before = self.index.entry(topic_id)
         base = before.id if before is not None else ""
@@ -296,7 +213,7 @@ class TopicSettings:
             over: Creations of these topics that were open before they were deleted.
 
         Raises:
-            SettingsLogError: They could not be deleted.
+            CompactedTopicError: They could not be deleted.
         """
         places: list[Place] = [of_creation(one) for one in over if one not in self._mine]
         for topic_id in topic_ids:
@@ -313,7 +230,7 @@ class TopicSettings:
         settings are not to be those of a topic that is made now without any.
 
         Raises:
-            SettingsLogError: It is not ready: do not create the topic.
+            CompactedTopicError: It is not ready: do not create the topic.
         """
         await self._settle_abandoned(topic)
         if not settings and not self.open_creations(topic):
@@ -324,7 +241,7 @@ class TopicSettings:
         """Keep the settings of a topic that is about to be created; give the creation's id.
 
         Raises:
-            SettingsLogError: They could not be kept: do not create the topic.
+            CompactedTopicError: They could not be kept: do not create the topic.
         """
         creation = uuid.uuid4()
         entry = self._mine[creation] = Entry(topic, settings, self._gateway)
@@ -339,7 +256,7 @@ class TopicSettings:
         """Put the settings of a creation under the id that the topic got.
 
         Raises:
-            SettingsLogError: Not now; they hold all the same, and it is tried again later.
+            CompactedTopicError: Not now; they hold all the same, and it is tried again later.
         """
         # Others may have taken ours for abandoned: we know what it was.
         found = self._mine.get(creation) or self.index.creation(creation)
@@ -354,7 +271,7 @@ class TopicSettings:
         """Delete the settings of a creation that came to nothing.
 
         Raises:
-            SettingsLogError: Not now; it is tried again later.
+            CompactedTopicError: Not now; it is tried again later.
         """
         await self._append([(of_creation(creation).encode(), None)])
         self._mine.pop(creation, None)
@@ -384,26 +301,7 @@ class TopicSettings:
         self._mine.pop(creation, None)
 
     async def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        future: asyncio.Future[int] = self._loop.create_future()
-
-        def done(end: int, failure: str | None) -> None:
-            def settle() -> None:
-                if future.done():
-                    return
-                if failure is None:
-                    future.set_result(end)
-                else:
-                    future.set_exception(SettingsLogError(f"{self.topic}: {failure}"))
-
-            self._loop.call_soon_threadsafe(settle)
-
-        self._log.append(records, done)
-        end = await future
-        try:
-            async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await self._read_up_to(end)
-        except TimeoutError:
-            raise SettingsLogError(f"{self.topic} could not be read in time") from None
+        await self._follower.append(records, WRITE_TIMEOUT_S)
 
     # What others, or we before a restart, have left behind
 

@@ -22,7 +22,7 @@ from penstock.topics import settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.topics.log import LogRecord
+    from penstock.compacted_topic import LogRecord
 
 _VERSION: Final = 1
 _TOPIC_NAME: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
@@ -156,7 +156,6 @@ class SettingsIndex:
 
     def __init__(self) -> None:
         """Begin at the beginning, with nothing."""
-        self.position = 0
         self._count = 0
         self._entries: dict[Place, Entry] = {}
         self._places: dict[str, dict[Place, None]] = {}
@@ -279,7 +278,6 @@ def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
         if not record.ends:
             with contextlib.suppress(UnreadableSettingsError):
                 index.apply(record.key, record.value, record.timestamp_ms)
-        index.position = record.position
     return index
 
 

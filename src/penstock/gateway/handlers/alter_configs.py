@@ -21,6 +21,7 @@ from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
+from penstock.compacted_topic import CompactedTopicError
 from penstock.engine.topics import Alteration
 from penstock.gateway.handlers.topic_judgement import (
     KEEPS_SETTINGS,
@@ -30,7 +31,6 @@ from penstock.gateway.handlers.topic_judgement import (
 )
 from penstock.topics import settings as topic_settings
 from penstock.topics.index import UnreadableSettingsError
-from penstock.topics.log import SettingsLogError
 from penstock.wire.errors import (
     INVALID_CONFIG,
     NONE,
@@ -272,7 +272,7 @@ class _Altering:
                 continue
             try:
                 await self._change(topic, ids[topic], resource)
-            except SettingsLogError as error:
+            except CompactedTopicError as error:
                 self._refusals[resource.place] = Refusal(
                     UNKNOWN_SERVER_ERROR, f"Penstock's settings could not be kept: {error}"
                 )

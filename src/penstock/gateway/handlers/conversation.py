@@ -146,8 +146,9 @@ class Conversation:
 class ConversationExchange:
     """One such request from its arrival to its answer."""
 
-    __slots__ = ("_answer", "_handler", "_session", "_task", "answer", "api_key", "complete",
-                 "correlation_id", "frame", "ready", "transform", "version")  # fmt: skip
+    __slots__ = ("_answer", "_handler", "_session", "_task", "answer", "api_key",
+                 "complete", "correlation_id", "frame", "is_local", "ready", "transform",
+                 "version")  # fmt: skip
 
     breaks_off = False
     unanswered = False
@@ -161,6 +162,7 @@ class ConversationExchange:
         self.answer: Sequence[bytes | memoryview] | None = None
         self.complete = True
         self.ready = False
+        self.is_local = False
         self._handler = handler
         self._task: asyncio.Task[object] | None = None
         self._answer = b""

@@ -23,6 +23,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
+from penstock.compacted_topic import CompactedTopicError
 from penstock.engine.topics import Alteration, Creation
 from penstock.gateway.cluster_view import UnknownError
 from penstock.gateway.handlers.topic_judgement import (
@@ -32,7 +33,6 @@ from penstock.gateway.handlers.topic_judgement import (
     complaint_about,
 )
 from penstock.topics import settings as topic_settings
-from penstock.topics.log import SettingsLogError
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -213,7 +213,7 @@ class _Creating:
         for topic in accepted:
             try:
                 await self._keep(topic)
-            except SettingsLogError as error:
+            except CompactedTopicError as error:
                 self._fail(topic.given.name, f"its settings could not be kept: {error}")
             else:
                 ready.append(topic)
@@ -258,7 +258,7 @@ class _Creating:
                     settings.leave(creation)
                 else:
                     await settings.withdraw(creation)
-            except SettingsLogError as error:
+            except CompactedTopicError as error:
                 settings.leave(creation)  # they hold all the same
                 log.error("settings are still those of a creation", topic=name, reason=str(error))
 

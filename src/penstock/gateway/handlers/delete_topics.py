@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from kio.schema.errors import ErrorCode
 
+from penstock.compacted_topic import CompactedTopicError
 from penstock.gateway.handlers.topic_judgement import KEEPS_SETTINGS
-from penstock.topics.log import SettingsLogError
 from penstock.wire.admin import NO_TIME
 from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
 
@@ -103,7 +103,7 @@ async def _forget(
             talk.host.topic_deleted(one.name)
     try:
         await settings.forget(gone, over=ended)
-    except SettingsLogError as error:
+    except CompactedTopicError as error:
         # They stand under an id that no topic will have again; `sweep` deletes them.
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 

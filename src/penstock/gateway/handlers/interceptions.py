@@ -1,7 +1,9 @@
 """The batches of a Produce request out of which interceptors (KIP-905) may drop records.
 
-What is decided here is decided when a request is next in turn for the broker: an earlier
-batch of the same producer has been decided before, a later one has not.
+In the order of events: `arrive` when the request has come, `expect` when its topics are known,
+`judged` with a verdict, `decide` when all requests before it are decided, `send` when it is next
+in turn for the broker, `answered` with the broker's response, `acknowledge` when the client's
+answer is due.
 """
 
 from __future__ import annotations
@@ -11,35 +13,45 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.verdict import INVALID_RECORD, refused
-from penstock.gateway.sequences import (
+from penstock.gateway.producer_state.batch import State, Stored
+from penstock.gateway.producer_state.encoding import ProducerKey
+from penstock.gateway.producer_state.producer import Range
+from penstock.gateway.producer_state.producers import Arrival
+from penstock.records.header import is_intact, read_producer, with_sequence
+from penstock.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     REQUEST_TIMED_OUT,
-    RETRIED,
+    RETRIABLE,
     UNKNOWN_PRODUCER_ID,
-    Batch,
-    Producer,
-    Sequences,
-    Stored,
 )
-from penstock.records.header import is_intact, read_producer, with_sequence
 from penstock.wire.produce import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from uuid import UUID
 
     from penstock.engine.verdict import Replacement, Verdict
+    from penstock.gateway.producer_state.batch import Batch
+    from penstock.gateway.producer_state.producers import Producers
     from penstock.records.header import Producer as BatchProducer
     from penstock.wire.produce import ProduceRequest, ProduceResponse
+    from penstock.wire.producers import LastSequence
 
     Place = tuple[int, int]
+    """Positions of a topic in a request, and of a partition in the topic."""
+    Buffer = bytes | memoryview
 
 _TEXTS: Final = {
-    REQUEST_TIMED_OUT: "It is not known yet whether the broker has this batch",
+    REQUEST_TIMED_OUT: "It is not known yet whether the broker has what comes before this batch",
     OUT_OF_ORDER_SEQUENCE_NUMBER: "A batch before this one is missing",
+    INVALID_PRODUCER_EPOCH: "The producer has taken a newer epoch",
     UNKNOWN_PRODUCER_ID: (
         "It is not known here any more which of this producer's records were dropped"
     ),
 }
+_NOT_KEPT: Final = "The producer's sequence numbers could not be kept"
 
 
 class Idempotence(Enum):
@@ -53,8 +65,19 @@ class Idempotence(Enum):
     """A batch that loses a record is refused."""
 
 
+class Judging(Enum):
+    """What the topic's policies have to say of a batch."""
+
+    NONE = "none"
+    """There are no policies; numbers may have to be changed."""
+    AWAITED = "awaited"
+    """The batch may not go without a verdict, or without what was made of it before."""
+    JUDGED = "judged"
+    """There is a verdict."""
+
+
 @dataclass(slots=True, eq=False)
-class _Sent:
+class _Intercepted:
     """One partition's batch: what came, and what was decided."""
 
     topic: str
@@ -62,71 +85,124 @@ class _Sent:
     number: int
     data: memoryview
     by: BatchProducer | None
-    translated: bool
-    awaits_verdict: bool
-    judged: bool = False
-    departed: bool = False
+    judging: Judging
+    arrival: Arrival | None
+    topic_id: UUID | None
     replacement: Replacement | None = None
     batch: Batch | None = None
+    outgoing: Buffer | None = None
 
     @property
-    def producer(self) -> Producer:
+    def is_translated(self) -> bool:
+        return self.arrival is not None
+
+    @property
+    def producer(self) -> ProducerKey:
         assert self.by is not None
-        return Producer(self.topic, self.number, self.by.producer_id)
+        return ProducerKey(self.topic, self.number, self.by.producer_id)
+
+    @property
+    def epoch(self) -> int:
+        assert self.by is not None
+        return self.by.epoch
+
+    @property
+    def numbers(self) -> Range:
+        assert self.by is not None
+        return Range(self.by.base_sequence, self.by.record_count)
+
+    @property
+    def dropped(self) -> Sequence[int]:
+        return self.replacement.dropped if self.replacement is not None else ()
 
 
 class Interceptions:
-    """The intercepted batches of one request, by position of topic and partition."""
+    """The intercepted batches of one request."""
 
-    __slots__ = ("_idempotence", "_sent", "_sequences")
+    __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers")
 
-    def __init__(self, sequences: Sequences, idempotence: Idempotence) -> None:
-        self._sequences = sequences
+    def __init__(self, producers: Producers, idempotence: Idempotence) -> None:
+        self._producers = producers
         self._idempotence = idempotence
-        self._sent: dict[Place, _Sent] = {}
+        self._arrived: dict[Place, tuple[Arrival, BatchProducer]] = {}
+        self._batches: dict[Place, _Intercepted] = {}
+        self._due: list[Place] = []
 
     def __bool__(self) -> bool:
-        return bool(self._sent)
+        return bool(self._batches)
+
+    # Before it is judged
+
+    def arrive(self, place: Place, request: ProduceRequest) -> None:
+        """Take note that a batch has come which may be intercepted: others may overtake it."""
+        topic = request.topics[place[0]]
+        partition = topic.partitions[place[1]]
+        by = read_producer(request.records(partition))
+        identity = topic.name if topic.name is not None else topic.topic_id
+        if by is not None and self._translates(by) and identity is not None:
+            arrival = Arrival(identity, partition.number, by.producer_id)
+            self._producers.arrived(arrival, by.epoch, by.base_sequence)
+            self._arrived[place] = arrival, by
+
+    def _translates(self, by: BatchProducer) -> bool:
+        if by.producer_id < 0:
+            return False
+        return self._idempotence is not Idempotence.STRIP or by.transactional
+
+    def unknown_producers(self, place: Place, topic: str) -> bool:
+        """Whether another gateway may know more of a batch's producer than is known here."""
+        arrived = self._arrived.get(place)
+        if arrived is None:
+            return False
+        arrival, by = arrived
+        key = ProducerKey(topic, arrival.partition, by.producer_id)
+        numbers = Range(by.base_sequence, by.record_count)
+        return self._producers.needs_reading(key, by.epoch, numbers)
 
     def expect(
-        self, place: Place, topic: str, request: ProduceRequest, *, awaits_verdict: bool
+        self,
+        place: Place,
+        topic: str,
+        topic_id: UUID | None,
+        request: ProduceRequest,
+        *,
+        has_policies: bool,
     ) -> Batch | None:
-        """Take note of a batch; give what became of it when it came before.
+        """Take note of a batch; return what became of it when it came before.
 
         Args:
             place: Where it stands in the request.
             topic: The topic's name.
+            topic_id: The topic's id, where it is known.
             request: The request.
-            awaits_verdict: Whether the topic has policies: it may not go without a verdict.
+            has_policies: Whether the topic has any: then it may not go without a verdict.
         """
         of = request.topics[place[0]]
         partition = of.partitions[place[1]]
         data = request.records(partition)
-        by = read_producer(data)
-        translated = by is not None and by.producer_id >= 0
-        if by is not None and self._idempotence is Idempotence.STRIP and not by.transactional:
-            translated = False
-        sent = self._sent[place] = _Sent(
-            topic, of.key, partition.number, data, by, translated, awaits_verdict
+        arrival, _ = self._arrived.get(place, (None, None))
+        one = self._batches[place] = _Intercepted(
+            topic,
+            of.key,
+            partition.number,
+            data,
+            read_producer(data),
+            Judging.AWAITED if has_policies else Judging.NONE,
+            arrival,
+            topic_id,
         )
-        if by is None or not translated:
+        if not one.is_translated:
             return None
-        self._sequences.arrived(sent.producer, by.epoch, by.base_sequence)
-        return self._sequences.find(sent.producer, by.epoch, by.base_sequence, by.record_count)
+        return self._producers.find(one.producer, one.epoch, one.numbers)
 
-    def decided(self, place: Place, verdict: Verdict) -> Verdict:
-        """Take a verdict; give the one that counts."""
-        sent = self._sent.get(place)
-        if sent is None:
+    def judged(self, place: Place, verdict: Verdict) -> Verdict:
+        """Take a verdict; return the one that counts."""
+        one = self._batches.get(place)
+        if one is None:
             return verdict
-        sent.judged = True
-        sent.replacement = verdict.replacement
-        if (
-            self._idempotence is Idempotence.REFUSE
-            and sent.translated
-            and verdict.replacement is not None
-            and verdict.replacement.dropped
-        ):
+        one.judging = Judging.JUDGED
+        one.replacement = verdict.replacement
+        if self._idempotence is Idempotence.REFUSE and one.is_translated and one.dropped:
             return refused(
                 INVALID_RECORD,
                 "An interceptor drops records of this batch, and its producer is idempotent "
@@ -136,135 +212,295 @@ class Interceptions:
         return verdict
 
     def grown(self) -> dict[Place, tuple[str, int]]:
-        """Give the topic and the new size of each batch that became larger."""
+        """Return the topic and the new size in bytes of each batch that became larger."""
         return {
-            place: (sent.topic, len(sent.replacement.data))
-            for place, sent in self._sent.items()
-            if sent.replacement is not None and len(sent.replacement.data) > len(sent.data)
+            place: (one.topic, len(one.replacement.data))
+            for place, one in self._batches.items()
+            if one.replacement is not None and len(one.replacement.data) > len(one.data)
         }
 
-    def release(
-        self, answers: dict[Place, Answer], *, acks: int
-    ) -> dict[Place, Sequence[bytes | memoryview]]:
-        """Decide what goes to the broker now.
+    # When it is decided
+
+    def to_ask(self, answers: Mapping[Place, Answer]) -> dict[str, dict[int, int]]:
+        """Return of which producers the broker has to say how far they have come.
+
+        Returns:
+            The producer id by topic and partition.
+        """
+        asked: dict[str, dict[int, int]] = {}
+        for place, one in self._batches.items():
+            if place in answers or not one.is_translated:
+                continue
+            if self._producers.has_to_ask(one.producer, one.epoch, one.numbers, one.dropped):
+                asked.setdefault(one.topic, {})[one.number] = one.producer.producer_id
+        return asked
+
+    def told(
+        self, found: Mapping[tuple[str, int], LastSequence], answers: dict[Place, Answer]
+    ) -> None:
+        """Take the broker's answer to what `to_ask` gave.
 
         Args:
-            answers: Those the client already has an answer for; what is not sent is added.
+            found: By topic and partition.
+            answers: Those for the client; where the broker cannot say it now, one is added.
+        """
+        for place, one in self._batches.items():
+            last = found.get((one.topic, one.number))
+            if last is None or place in answers or one.arrival is None:
+                continue
+            if last.code in RETRIABLE:
+                answers[place] = Answer(last.code)
+            elif last.code == NONE:
+                sequence = last.sequence if last.epoch == one.epoch else -1
+                self._producers.has_stored(
+                    one.producer,
+                    one.arrival,
+                    one.epoch,
+                    one.numbers,
+                    sequence if sequence >= 0 else None,
+                )
+
+    def decide(
+        self,
+        answers: dict[Place, Answer],
+        *,
+        connection: int,
+        whole_request: bool,
+        done: Callable[[], None],
+    ) -> int:
+        """Decide what becomes of every batch.
+
+        Args:
+            answers: Those that the client has an answer for already; what cannot go now is added.
+            connection: The one it goes to the broker on.
+            whole_request: Whether none goes if one cannot.
+            done: Called for each batch of which a decision had to be kept first.
+
+        Returns:
+            How often `done` will be called.
+        """
+        self.depart()
+        waiting = 0
+        for place, one in self._batches.items():
+            if not one.is_translated:
+                continue
+            if place in answers:
+                self._answered_here(one, answers[place].code)
+            elif one.judging is Judging.NONE and not is_intact(one.data):
+                continue  # nobody looked at it: the broker refuses it as it is
+            else:
+                waiting += self._decide(place, one, answers, connection, done)
+        if whole_request:
+            self._hold_back_all(answers)
+        return waiting
+
+    def _decide(
+        self,
+        place: Place,
+        one: _Intercepted,
+        answers: dict[Place, Answer],
+        connection: int,
+        done: Callable[[], None],
+    ) -> int:
+        """Decide about one batch; return 1 if it has to be kept first."""
+        assert one.arrival is not None
+        if one.judging is Judging.AWAITED:
+            known = self._producers.find(one.producer, one.epoch, one.numbers)
+            if known is None or (known.data is None and not known.is_done):
+                # What was known when it came is not any more: it is judged when it comes again.
+                self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
+                answers[place] = _answer(REQUEST_TIMED_OUT)
+                return 0
+        own: Buffer = one.data if one.replacement is None else one.replacement.data
+        kept: list[str | None] = []
+        waits: list[None] = []
+
+        def written(failure: str | None) -> None:
+            kept.append(failure)
+            if waits:
+                self._written(place, one, answers, failure)
+                done()
+
+        decided = self._producers.decide(
+            one.producer,
+            one.arrival,
+            one.epoch,
+            one.numbers,
+            one.dropped,
+            own,
+            connection=connection,
+            topic_id=one.topic_id,
+            done=written,
+        )
+        if isinstance(decided, int):
+            answers[place] = _answer(decided)
+            return 0
+        one.batch = decided.batch
+        one.outgoing = own if decided.is_new else decided.batch.data
+        if kept:
+            self._written(place, one, answers, kept[0])
+            return 0
+        waits.append(None)
+        return 1
+
+    def _written(
+        self, place: Place, one: _Intercepted, answers: dict[Place, Answer], failure: str | None
+    ) -> None:
+        if failure is not None and one.batch is not None:
+            self._producers.not_kept(one.producer, one.batch)
+            answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_KEPT)
+
+    def _answered_here(self, one: _Intercepted, code: int) -> None:
+        """Take note that a batch goes nowhere, and what its client is told."""
+        assert one.arrival is not None
+        tell = self._producers.defer if code in RETRIABLE else self._producers.refuse
+        tell(one.producer, one.arrival, one.epoch, one.numbers)
+
+    def _hold_back_all(self, answers: dict[Place, Answer]) -> None:
+        """Let no batch go where one of the request cannot."""
+        if not answers:
+            return
+        for place, one in self._batches.items():
+            if place not in answers:
+                answers[place] = _answer(REQUEST_TIMED_OUT)
+                self._take_back(one)
+
+    def _take_back(self, one: _Intercepted) -> None:
+        if one.arrival is not None and one.batch is not None and one.batch.state is State.DECIDED:
+            self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
+
+    def depart(self) -> None:
+        """Let the batches that follow these no longer wait for them."""
+        for arrival, by in self._arrived.values():
+            self._producers.departed(arrival, by.epoch, by.base_sequence)
+        self._arrived = {}
+
+    def abandon(self) -> None:
+        """Take note that the request goes nowhere: its client sends it again."""
+        self.depart()
+        for one in self._batches.values():
+            self._take_back(one)
+
+    # When it goes
+
+    def send(
+        self, answers: dict[Place, Answer], *, acks: int, whole_request: bool
+    ) -> dict[Place, Sequence[Buffer]]:
+        """Let go what may go now.
+
+        Args:
+            answers: Those the client has an answer for already; what is kept back is added.
             acks: Of the request.
+            whole_request: Whether none goes if one cannot.
 
         Returns:
             The records to send in place of the client's.
         """
-        replaced: dict[Place, Sequence[bytes | memoryview]] = {}
-        self.depart()
-        for place, sent in self._sent.items():
+        if whole_request and any(
+            self._producers.obstacle(one.producer, one.epoch, one.batch)
+            for place, one in self._batches.items()
+            if place not in answers and one.batch is not None and not one.batch.is_done
+        ):
+            answers.setdefault(next(iter(self._batches)), _answer(REQUEST_TIMED_OUT))
+            self._hold_back_all(answers)
+        replaced: dict[Place, Sequence[Buffer]] = {}
+        for place, one in self._batches.items():
             if place in answers:
-                self._refused(sent, answers[place].code)
+                self._take_back(one)
                 continue
-            if not sent.awaits_verdict and not is_intact(sent.data):
-                continue  # nobody looked at it: the broker refuses it as it is
-            made = self._translate(sent) if sent.translated else self._plain(sent)
+            made = self._send(place, one)
             if isinstance(made, Answer):
                 answers[place] = made
             elif made is not None:
                 replaced[place] = made
-            if acks == 0 and sent.batch is not None and sent.by is not None:
-                self._sequences.answered(sent.producer, sent.by.epoch, sent.batch, 0, Stored())
+            if acks == 0 and one.batch is not None and not one.batch.is_done:
+                self._producers.answered(one.producer, one.epoch, one.batch, NONE, Stored())
         return replaced
 
-    def depart(self) -> None:
-        """Let the batches that follow these no longer wait for them."""
-        for sent in self._sent.values():
-            if sent.translated and not sent.departed and sent.by is not None:
-                sent.departed = True
-                self._sequences.departed(sent.producer, sent.by.epoch, sent.by.base_sequence)
+    def _send(self, place: Place, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
+        """Let one batch go; None where it goes as it came, or is answered when that is due."""
+        if one.batch is None:
+            return self._plain(one) if not one.is_translated else None
+        if one.batch.is_done:
+            self._due.append(place)
+            return None
+        code = self._producers.send(one.producer, one.epoch, one.batch)
+        if code:
+            return _answer(code)
+        data = one.outgoing
+        assert data is not None
+        if one.batch.broker_first != one.batch.first:
+            producer_id = one.producer.producer_id
+            return with_sequence(data, producer_id, one.epoch, one.batch.broker_first)
+        return None if data is one.data else [data]
 
-    def dropped_whole(self, answers: dict[Place, Answer]) -> list[tuple[str, int]]:
-        """Give topic and partition of those of which no record is left."""
+    def _plain(self, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
+        """Without sequence numbers: what is left is sent."""
+        data = one.data if one.replacement is None else one.replacement.data
+        if not data:
+            return Answer(NONE)
+        if one.by is not None and one.by.producer_id >= 0:
+            return with_sequence(data, -1, -1, -1)
+        return None if one.replacement is None else [data]
+
+    @property
+    def due(self) -> Sequence[Place]:
+        """The batches that do not go to the broker, and are answered when that is due."""
+        return self._due
+
+    def dropped_whole(self, answers: Mapping[Place, Answer]) -> list[tuple[str, int]]:
+        """Return topic and partition of those of which no record is left."""
         return [
-            (sent.topic, sent.number)
-            for place, sent in self._sent.items()
-            if place in answers and not answers[place].code
+            (one.topic, one.number)
+            for place, one in self._batches.items()
+            if place in self._due or (place in answers and not answers[place].code)
         ]
 
     @property
     def producer(self) -> BatchProducer | None:
         """The idempotent producer of the request."""
-        return next((s.by for s in self._sent.values() if s.by and s.by.producer_id >= 0), None)
+        return next((s.by for s in self._batches.values() if s.by and s.by.producer_id >= 0), None)
+
+    # When it is answered
+
+    def acknowledge(self, answers: dict[Place, Answer]) -> None:
+        """Answer the batches that did not go to the broker, now that all before are answered."""
+        for place in self._due:
+            one = self._batches[place]
+            batch = one.batch
+            if batch is None or place in answers:
+                continue
+            code = self._producers.acknowledge(one.producer, one.epoch, batch)
+            answers[place] = Answer(NONE, None, (), *batch.stored) if not code else _answer(code)
 
     @property
     def heed_response(self) -> bool:
         """Whether the broker's response has to be read: for numbers, or for positions."""
-        return any(
-            sent.batch is not None or (sent.replacement is not None and sent.replacement.dropped)
-            for sent in self._sent.values()
-        )
+        return any(one.batch is not None or one.dropped for one in self._batches.values())
 
     def answered(self, response: ProduceResponse) -> None:
         """Learn from the broker's response, and correct what it tells the client."""
-        for sent in self._sent.values():
-            told = response.told(sent.key, sent.number)
+        for one in self._batches.values():
+            told = response.told(one.key, one.number)
             if told is None:
                 continue
-            dropped = sent.replacement.dropped if sent.replacement is not None else ()
-            if sent.batch is not None and sent.by is not None:
-                dropped = sent.batch.dropped
+            dropped = one.dropped
+            if one.batch is not None:
+                dropped = one.batch.dropped
                 stored = Stored(told.base_offset, told.log_append_time, told.log_start_offset)
-                code = self._sequences.answered(
-                    sent.producer, sent.by.epoch, sent.batch, told.code, stored
+                code = self._producers.answered(
+                    one.producer, one.epoch, one.batch, told.code, stored
                 )
                 if code != told.code:
                     start = max(0, told.log_start_offset)
-                    response.replace_error(sent.key, sent.number, code, start)
-            if dropped and sent.by is not None:
+                    response.replace_error(one.key, one.number, code, start)
+            if dropped and one.by is not None:
                 left_out = set(dropped)
-                positions = [at for at in range(sent.by.record_count) if at not in left_out]
-                response.move_record_errors(sent.key, sent.number, positions)
+                positions = [at for at in range(one.by.record_count) if at not in left_out]
+                response.move_record_errors(one.key, one.number, positions)
 
-    def _refused(self, sent: _Sent, code: int) -> None:
-        if sent.translated and sent.by is not None:
-            self._sequences.refused(
-                sent.producer,
-                sent.by.epoch,
-                sent.by.base_sequence,
-                sent.by.record_count,
-                retried=code in RETRIED,
-            )
 
-    def _plain(self, sent: _Sent) -> Answer | Sequence[bytes | memoryview] | None:
-        """Without sequence numbers: what is left is sent."""
-        data = sent.data if sent.replacement is None else sent.replacement.data
-        if not data:
-            return Answer(0)
-        if sent.by is not None and sent.by.producer_id >= 0:
-            return with_sequence(data, -1, -1, -1)
-        return None if sent.replacement is None else [data]
-
-    def _translate(self, sent: _Sent) -> Answer | Sequence[bytes | memoryview] | None:
-        by = sent.by
-        assert by is not None
-        if sent.awaits_verdict and not sent.judged:
-            known = self._sequences.find(sent.producer, by.epoch, by.base_sequence, by.record_count)
-            if known is None or (known.data is None and not known.settled):
-                # What was known when it came is not any more: when it comes again it is judged.
-                self._refused(sent, REQUEST_TIMED_OUT)
-                return Answer(REQUEST_TIMED_OUT, _TEXTS[REQUEST_TIMED_OUT])
-        dropped: Sequence[int] = ()
-        own: bytes | memoryview = sent.data
-        if sent.replacement is not None:
-            dropped, own = sent.replacement.dropped, sent.replacement.data
-        decision = self._sequences.decide(
-            sent.producer, by.epoch, by.base_sequence, by.record_count, dropped, own
-        )
-        if isinstance(decision, int):
-            return Answer(decision, _TEXTS.get(decision))
-        batch, data = decision
-        if batch.settled:
-            return Answer(0, None, (), *batch.stored)
-        if data is None:
-            self._sequences.forget(sent.producer)
-            return Answer(UNKNOWN_PRODUCER_ID, _TEXTS[UNKNOWN_PRODUCER_ID], log_start_offset=0)
-        sent.batch = batch
-        if batch.broker_first != by.base_sequence:
-            return with_sequence(data, by.producer_id, by.epoch, batch.broker_first)
-        return None if data is sent.data else [data]
+def _answer(code: int) -> Answer:
+    if code == UNKNOWN_PRODUCER_ID:
+        return Answer(code, _TEXTS[code], log_start_offset=0)
+    return Answer(code, _TEXTS.get(code))

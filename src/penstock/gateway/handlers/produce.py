@@ -14,11 +14,13 @@ Not done here: authorisation (the broker's, after the verdict), quotas (the brok
 from __future__ import annotations
 
 import time
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
+from penstock.compacted_topic import CompactedTopicError
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import (
     INVALID_RECORD,
@@ -30,11 +32,12 @@ from penstock.engine.verdict import (
 from penstock.gateway.handlers.interceptions import Idempotence, Interceptions
 from penstock.gateway.refusals import Refused
 from penstock.topics.index import UnreadableSettingsError
-from penstock.topics.log import SettingsLogError
-from penstock.wire import topics
+from penstock.wire import producers, topics
 from penstock.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
     NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    RETRIABLE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -44,14 +47,13 @@ from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.plan import Plan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.session import Exchange, Host, Session
     from penstock.gateway.topic_policies import TopicPolicies
-    from penstock.gateway.topic_settings import TopicSettings
     from penstock.wire.produce import ProduceRequest, Topic
 
     Place = tuple[int, int]
@@ -63,6 +65,8 @@ _ID_TRUSTED_S = 10.0
 _KNOWN_TOPICS_MAX = 10_000
 _TRANSACTIONS_2_FROM = 12
 _INNOCENT = "Another partition of the request was refused, and produce.rejection.scope is request"
+_TOLD_TO_RETRY = "Another partition of the request has to come again, and so has this one"
+_NOT_READ = "It is not known yet which of this producer's records were dropped by other gateways"
 
 
 class Submit(Protocol):
@@ -106,6 +110,17 @@ class Policies(NamedTuple):
     refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 
+class Progress(Enum):
+    """How far a request has come before it goes to the broker, in this order."""
+
+    JUDGING = "judging"
+    JUDGED = "judged"
+    ASKING = "asking"
+    """The broker is asked how far a producer has come, where that is not known here."""
+    ASKED = "asked"
+    DECIDED = "decided"
+
+
 class KnownTopics:
     """What one client's connection was told about topic names and ids."""
 
@@ -135,9 +150,10 @@ class KnownTopics:
 class ProduceExchange:
     """One Produce request from its arrival to its answer."""
 
-    __slots__ = ("_host", "_ids", "_interceptions", "_policies", "_readdress", "_reading",
-                 "_session", "_undecided", "_unread", "answer", "answers", "api_key", "complete",
-                 "correlation_id", "ready", "request", "transform", "version")  # fmt: skip
+    __slots__ = ("_host", "_ids", "_interceptions", "_policies", "_progress", "_readdress",
+                 "_reading", "_session", "_undecided", "_unread", "_unwritten", "answer",
+                 "answers", "api_key", "complete", "correlation_id", "is_local", "ready",
+                 "request", "transform", "version")  # fmt: skip
 
     def __init__(self, request: ProduceRequest, host: Host, arrived: Exchange) -> None:
         self.request = request
@@ -149,6 +165,9 @@ class ProduceExchange:
         self.answer: Sequence[bytes | memoryview] | None = None
         self.complete = True
         self.ready = False
+        self.is_local = False
+        self._progress = Progress.JUDGING
+        self._unwritten = 0
         self._host = host
         self._policies = host.policies
         self._readdress = arrived.transform
@@ -156,7 +175,7 @@ class ProduceExchange:
         self._reading: asyncio.Task[object] | None = None
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
-        self._interceptions = Interceptions(host.sequences, self._policies.idempotence)
+        self._interceptions = Interceptions(host.producers, self._policies.idempotence)
 
     @property
     def frame(self) -> bytes:
@@ -174,8 +193,9 @@ class ProduceExchange:
         return self.unanswered and any(answer.code for answer in self.answers.values())
 
     def begin(self, session: Session) -> None:
-        """Have the request judged; `ready` is set when all is decided."""
+        """Have the request judged; then the session is to go on with `decide`."""
         self._session = session
+        self._arrive()
         names: set[str] = set()
         ids: set[UUID] = set()
         for topic in self.request.topics:
@@ -192,6 +212,19 @@ class ProduceExchange:
             session.ask(partial(topics.request, names=names, ids=ids), self._found)
         else:
             self._resolved({})
+
+    def _arrive(self) -> None:
+        """Take note of what may be intercepted, before anything else may take its time."""
+        if not self._policies.plan.has_interceptors and not self._host.producers:
+            return
+        for t, topic in enumerate(self.request.topics):
+            # Where a topic has an id only, it is not known yet whether it has interceptors.
+            if topic.name is None or self._is_intercepted(topic.name):
+                for i in range(len(topic.partitions)):
+                    self._interceptions.arrive((t, i), self.request)
+
+    def _is_intercepted(self, name: str) -> bool:
+        return self._policies.plan.intercepts(name) or self._host.producers.has_topic(name)
 
     def _needs_id(self, name: str) -> bool:
         # Where topics have settings, a new id is how one that was made anew is told.
@@ -223,25 +256,49 @@ class ProduceExchange:
                 if known is not None:
                     self._ids[topic.name] = known
         settings = self._host.settings
+        new: Sequence[UUID] = ()
         if settings is not None:
             by_id = (topic.topic_id for topic in self.request.topics)
             new = settings.knows_not(filter(None, (*self._ids.values(), *by_id)))
-            if new:
-                self._reading = self._host.run(self._read_on(settings, new, errors))
-                return
-        self._judge(errors)
+        unknown = self._host.shared_producers is not None and any(self._unknown_producers())
+        if new or unknown:
+            self._reading = self._host.run(self._read_on(new, errors, producers=unknown))
+        else:
+            self._judge(errors)
+
+    def _unknown_producers(self) -> Iterator[Place]:
+        """Give the batches of whose producers other gateways may know more."""
+        for t, topic in enumerate(self.request.topics):
+            name = topic.name
+            if name is None and topic.topic_id is not None:
+                name = self._session.topics.name(topic.topic_id)
+            for i in range(len(topic.partitions) if name is not None else 0):
+                if self._interceptions.unknown_producers((t, i), name or ""):
+                    yield t, i
 
     async def _read_on(
-        self, settings: TopicSettings, new: Sequence[UUID], errors: dict[str | UUID, int]
+        self, new: Sequence[UUID], errors: dict[str | UUID, int], *, producers: bool
     ) -> None:
-        """Read what is kept of topics that are new here, before they are judged."""
-        try:
-            await settings.read_on()
-        except SettingsLogError as error:
-            self._unread = frozenset(new)
-            log.error("topics cannot be judged: their settings are not known", reason=str(error))
-        else:
-            settings.see(new)
+        """Read what is kept of topics and producers that are new here, before they are judged."""
+        settings, shared = self._host.settings, self._host.shared_producers
+        if new and settings is not None:
+            try:
+                await settings.read_on()
+            except CompactedTopicError as error:
+                self._unread = frozenset(new)
+                log.error(
+                    "topics cannot be judged: their settings are not known", reason=str(error)
+                )
+            else:
+                settings.see(new)
+        if producers and shared is not None:
+            try:
+                await shared.read_on()
+            except CompactedTopicError as error:
+                log.error("batches are held back: the state of their producers is not known",
+                          reason=str(error))  # fmt: skip
+                for place in self._unknown_producers():
+                    self.answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_READ)
         try:
             self._judge(errors)
         except Exception:
@@ -271,7 +328,7 @@ class ProduceExchange:
                 continue
             plan = self._policies.plan.for_topic(name, own)
             if plan is None:
-                if not name or not self._host.sequences.has_topic(name):
+                if not name or not self._host.producers.has_topic(name):
                     continue
                 plan = TopicPlan(topic=name)  # it had interceptors before
             if plan.unusable:
@@ -305,15 +362,18 @@ class ProduceExchange:
             self._refuse((t, i), plan.topic, verdict)
 
     def _submit(self, t: int, topic: Topic, plan: TopicPlan, topic_id: UUID) -> None:
-        intercepted = bool(plan.interceptors) or self._host.sequences.has_topic(plan.topic)
+        intercepted = bool(plan.interceptors) or self._host.producers.has_topic(plan.topic)
+        known_id = topic_id if topic_id != NO_ID else None
         for i, partition in enumerate(topic.partitions):
+            if (t, i) in self.answers:
+                continue
             dropped_before: Sequence[int] = ()
             if intercepted:
                 before = self._interceptions.expect(
-                    (t, i), plan.topic, self.request, awaits_verdict=bool(plan.policies)
+                    (t, i), plan.topic, known_id, self.request, has_policies=bool(plan.policies)
                 )
                 if before is not None:
-                    if before.settled or before.data is not None:
+                    if before.is_done or before.data is not None:
                         continue  # decided when it came before
                     dropped_before = before.dropped
             if not plan.policies:
@@ -336,7 +396,7 @@ class ProduceExchange:
 
     def _decided(self, place: Place, topic: str, verdict: Verdict) -> None:
         if self._interceptions:
-            verdict = self._interceptions.decided(place, verdict)
+            verdict = self._interceptions.judged(place, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(place, topic, verdict)
         self._settle()
@@ -387,11 +447,80 @@ class ProduceExchange:
 
     def _finish(self) -> None:
         if self.answers and self._policies.whole_request:
-            for t, topic in enumerate(self.request.topics):
-                for i in range(len(topic.partitions)):
-                    self.answers.setdefault((t, i), Answer(INVALID_RECORD, _INNOCENT))
-        self.ready = True
+            self._refuse_all()
+        self._progress = Progress.JUDGED
         self._session.advance()
+
+    def _refuse_all(self) -> None:
+        """Answer the innocent partitions of a request as `produce.rejection.scope` wants it.
+
+        Where nothing was refused for good, they are to come again with those that have to.
+        """
+        final = any(answer.code not in RETRIABLE for answer in self.answers.values())
+        innocent = (
+            Answer(INVALID_RECORD, _INNOCENT)
+            if final
+            else Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY)
+        )
+        for t, topic in enumerate(self.request.topics):
+            for i in range(len(topic.partitions)):
+                self.answers.setdefault((t, i), innocent)
+
+    def decide(self, *, is_next: bool) -> bool:
+        """Decide what becomes of the batches; to be called in the order of the requests.
+
+        Args:
+            is_next: Whether all requests before it have gone to the broker.
+
+        Returns:
+            Whether it is decided; if not, it is to be called again. `ready` is set when what
+            is decided is kept, too.
+        """
+        if self._progress in {Progress.JUDGING, Progress.ASKING}:
+            return False
+        if self._interceptions:
+            if self._progress is Progress.JUDGED:
+                asked = self._interceptions.to_ask(self.answers)
+                if asked:
+                    if is_next:
+                        self._ask_broker(asked)
+                    return False
+            self._unwritten = self._interceptions.decide(
+                self.answers,
+                connection=self._session.number,
+                whole_request=self._policies.whole_request,
+                done=self._kept,
+            )
+        else:
+            self._interceptions.depart()
+        self._progress = Progress.DECIDED
+        self.ready = not self._unwritten
+        return True
+
+    def _kept(self) -> None:
+        self._unwritten -= 1
+        if not self._unwritten:
+            self.ready = True
+            self._session.advance()
+
+    def _ask_broker(self, asked: dict[str, dict[int, int]]) -> None:
+        """Ask how far producers have come of whom it is not known here."""
+        self._progress = Progress.ASKING
+
+        def told(frame: bytes) -> None:
+            found = producers.response(frame, partitions=asked)
+            self._interceptions.told(found, self.answers)
+            self._progress = Progress.ASKED
+            self._session.advance()
+
+        def served(is_served: bool) -> None:
+            if is_served:
+                self._session.ask(partial(producers.request, partitions=asked), told)
+            else:
+                self._progress = Progress.ASKED
+                self._session.advance()
+
+        self._session.ask_whether_served(served)
 
     def outgoing(self) -> Sequence[bytes | memoryview]:
         """Give what goes to the broker: the original, what is left of it, or nothing."""
@@ -401,12 +530,15 @@ class ProduceExchange:
                 return [request.frame]
             self.transform = self._merge
             return request.changed(self.answers.keys(), {})
-        replaced = self._interceptions.release(self.answers, acks=request.acks)
-        if self.answers or self._interceptions.heed_response:
+        replaced = self._interceptions.send(
+            self.answers, acks=request.acks, whole_request=self._policies.whole_request
+        )
+        left_out = self.answers.keys() | self._interceptions.due
+        if left_out or self._interceptions.heed_response:
             self.transform = self._merge
         outgoing: Sequence[bytes | memoryview] = [request.frame]
-        if self.answers or replaced:
-            outgoing = request.changed(self.answers.keys(), replaced)
+        if left_out or replaced:
+            outgoing = request.changed(left_out, replaced)
         if request.transactional_id is not None and self.version >= _TRANSACTIONS_2_FROM:
             self._note_transaction(request.transactional_id, sent=bool(outgoing))
         return outgoing
@@ -426,10 +558,11 @@ class ProduceExchange:
         """Take note that the request goes nowhere."""
         if self._reading is not None:
             self._reading.cancel()
-        self._interceptions.depart()
+        self._interceptions.abandon()
 
     def local_answer(self) -> Sequence[bytes]:
-        """Answer a request of which nothing went to the broker."""
+        """Answer a request of which nothing went to the broker, when its answer is due."""
+        self._interceptions.acknowledge(self.answers)
         return self.request.answer(self.answers, None)
 
     def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
@@ -437,4 +570,5 @@ class ProduceExchange:
             frame = b"".join(self._readdress(frame))
         response = ProduceResponse(frame, self.version)
         self._interceptions.answered(response)
+        self._interceptions.acknowledge(self.answers)
         return self.request.answer(self.answers, response)

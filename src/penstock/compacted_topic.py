@@ -1,4 +1,4 @@
-"""The compacted topic that keeps settings: read from its beginning and followed, and written to.
+"""A compacted topic that keeps what gateways share: read from its beginning, followed, written to.
 
 As the gateway's own principal, through librdkafka. One thread follows the topic; what it reads
 is handed on in order.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import (
@@ -51,8 +52,8 @@ _DENIED: Final = frozenset(
 )
 
 
-class SettingsLogError(Exception):
-    """The topic of settings cannot be read or written now. The text is for a user."""
+class CompactedTopicError(Exception):
+    """The topic cannot be read or written now. The text is for a user."""
 
 
 class LogRecord(NamedTuple):
@@ -66,10 +67,20 @@ class LogRecord(NamedTuple):
     ends: bool = False
 
 
-class SettingsLog:
-    """One reader and writer of the topic of settings."""
+class CompactedTopic:
+    """One reader and writer of the topic."""
 
-    def __init__(self, properties: Mapping[str, str], folder: Path, topic: str, file: Path) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        folder: Path,
+        topic: str,
+        file: Path,
+        *,
+        key: str,
+        otherwise: str,
+        configs: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Prepare; nothing is contacted.
 
         Args:
@@ -77,6 +88,9 @@ class SettingsLog:
             folder: Where relative locations in them start.
             topic: The topic's name.
             file: The configuration file, for errors.
+            key: The key of the file that names the topic.
+            otherwise: What to do without the topic, for errors.
+            configs: The topic's configs where it is created, besides those that every one has.
         """
         self._settings: dict[str, Any] = {
             **client_properties(properties, folder),
@@ -89,7 +103,9 @@ class SettingsLog:
             "retry.backoff.max.ms": 200,
         }
         self.topic = topic
-        self._where = f"{file}: topic.settings.topic: {topic}"
+        self._where = f"{file}: {key}: {topic}"
+        self._otherwise = otherwise
+        self._configs = {**_TOPIC_CONFIGS, **configs}
         self._partition = TopicPartition(topic, 0)
         self._stopped = threading.Event()
         self._consumer: Consumer | None = None
@@ -103,7 +119,7 @@ class SettingsLog:
 
         Raises:
             ConfigurationError: We may not use it, or it is not such a topic.
-            SettingsLogError: The cluster does not answer.
+            CompactedTopicError: The cluster does not answer.
         """
         deadline = time.monotonic() + timeout_s
         try:
@@ -125,7 +141,7 @@ class SettingsLog:
 
         Raises:
             ConfigurationError: We may not read it.
-            SettingsLogError: The cluster does not answer.
+            CompactedTopicError: The cluster does not answer.
         """
         deadline = time.monotonic() + timeout_s
         try:
@@ -142,9 +158,7 @@ class SettingsLog:
     def follow(self, take: Callable[[LogRecord], None], complain: Callable[[str], None]) -> None:
         """Hand on what comes from here on; both are called from another thread."""
         for what, arguments in ((self._follow, (take, complain)), (self._deliver, ())):
-            thread = threading.Thread(
-                target=what, args=arguments, name="topic-settings", daemon=True
-            )
+            thread = threading.Thread(target=what, args=arguments, name=self.topic, daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -186,7 +200,7 @@ class SettingsLog:
         """Ask for the offset after the last record. Blocks.
 
         Raises:
-            SettingsLogError: There is no answer.
+            CompactedTopicError: There is no answer.
         """
         asked = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
         try:
@@ -196,7 +210,7 @@ class SettingsLog:
             # It remembers who led the partition, and in which epoch, and does not ask again.
             self._admin = AdminClient(self._settings)
             why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise SettingsLogError(f"{self.topic}: {why}") from None
+            raise CompactedTopicError(f"{self.topic}: {why}") from None
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""
@@ -227,7 +241,7 @@ class SettingsLog:
         if partitions is not None:
             self._check(admin, len(partitions), left)
             return
-        new = NewTopic(self.topic, 1, -1, config=dict(_TOPIC_CONFIGS))
+        new = NewTopic(self.topic, 1, -1, config=self._configs)
         try:
             admin.create_topics([new], request_timeout=left)[self.topic].result(left + 1)
         except KafkaException as error:
@@ -239,7 +253,7 @@ class SettingsLog:
             if partitions and all(one.leader is not None for one in partitions):
                 return
             time.sleep(0.05)
-        raise SettingsLogError(f"{self._where}: was created and does not appear")
+        raise CompactedTopicError(f"{self._where}: was created and does not appear")
 
     def _check(self, admin: AdminClient, partitions: int, timeout_s: float) -> None:
         if partitions != 1:
@@ -256,10 +270,11 @@ class SettingsLog:
             if error.args[0].code() in _DENIED:
                 return  # whoever made it for us may look at it
             raise
+        wanted = self._configs["cleanup.policy"]
         policy = configs["cleanup.policy"].value or ""
-        if "compact" not in policy or "delete" in policy:
+        if "compact" not in policy or ("delete" in policy and "delete" not in wanted):
             raise ConfigurationError(
-                f"{self._where} has cleanup.policy={policy}; it must be compact, or settings "
+                f"{self._where} has cleanup.policy={policy}; it must be {wanted}, or records "
                 "would be lost: alter it, or name another topic"
             )
 
@@ -281,7 +296,7 @@ class SettingsLog:
             left = deadline - time.monotonic()
             message = self._consumer.poll(left) if left > 0 else None
             if message is None:
-                raise SettingsLogError(f"{self._where}: could not be read in time")
+                raise CompactedTopicError(f"{self._where}: could not be read in time")
             error = message.error()
             if error is None:
                 records.append(_record(message))
@@ -319,10 +334,9 @@ class SettingsLog:
         if error.code() in _DENIED:
             return ConfigurationError(
                 f"{self._where}: {error.str()}; the principal of upstream.* needs Describe, Read "
-                "and Write on it, and Create where it is not there; or leave the value empty to "
-                "do without settings of topics"
+                f"and Write on it, and Create where it is not there; or {self._otherwise}"
             )
-        return SettingsLogError(f"{self._where}: {error.str()}")
+        return CompactedTopicError(f"{self._where}: {error.str()}")
 
 
 def _record(message: Any) -> LogRecord:

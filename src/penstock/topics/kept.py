@@ -1,0 +1,31 @@
+"""The compacted topic in which settings are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.compacted_topic import CompactedTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.configuration import Configuration
+
+_KEY: Final = "topic.settings.topic"
+
+
+def settings_topic(configuration: Configuration, properties: Mapping[str, str]) -> CompactedTopic:
+    """Return the topic that a configuration names; nothing is contacted.
+
+    Args:
+        configuration: Names it.
+        properties: How the cluster is reached, as a Java client takes it.
+    """
+    return CompactedTopic(
+        properties,
+        configuration.folder,
+        configuration[_KEY],
+        configuration.path,
+        key=_KEY,
+        otherwise="leave the value empty to do without settings of topics",
+    )
