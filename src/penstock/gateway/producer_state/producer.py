@@ -238,19 +238,20 @@ class Producer:
         """Make room for a batch that is not known before the end of those that are.
 
         A client divides a batch that was too large, or gives the numbers of a refused one to
-        other records; or a batch comes after those that it was overtaken by. They are
-        forgotten then, unless the broker has one of them.
+        other records: what has these numbers is forgotten then, with all behind it, unless the
+        broker has one of them. Or a batch comes after those that it was overtaken by.
 
         Returns:
             The position of the first batch behind it, where those stay; otherwise None.
         """
-        end = add(numbers.first, numbers.count)
         place = self._place(numbers.first)
         if place is None:
             if not self.batches and distance(numbers.first, self.next) > 0:
                 self.next = numbers.first
             return None
         behind = self.batches[place]
+        if distance(add(numbers.first, numbers.count), behind.first) >= 0:
+            return place
         states = {self.batches[i].state for i in range(place, len(self.batches))}
         divides = behind.first == numbers.first
         if not states & {State.STORED, State.ACKNOWLEDGED} and (
@@ -259,18 +260,26 @@ class Producer:
             self.cut_at(place)
             if distance(numbers.first, self.next) > 0:
                 self.next = numbers.first
-        elif distance(end, behind.first) >= 0:
-            return place
         return None
 
     def _insert(
         self, place: int, numbers: Range, dropped: Sequence[int], data: Buffer, connection: int
     ) -> Batch | int:
-        """Return what becomes of a batch before some that have gone to the broker."""
-        behind = self.batches[place]
-        if dropped and len(dropped) < numbers.count:
-            return OUT_OF_ORDER_SEQUENCE_NUMBER
-        removed = distance(behind.broker_first, behind.first)
+        """Return what becomes of a batch before some that are decided.
+
+        What it loses lowers their numbers, unless the broker has one of them: that one's
+        number says what was dropped before it.
+        """
+        behind = [self.batches[i] for i in range(place, len(self.batches))]
+        removed = distance(behind[0].broker_first, behind[0].first)
+        if dropped:
+            if any(one.state in {State.STORED, State.PRESUMED} for one in behind):
+                if len(dropped) < numbers.count:
+                    return OUT_OF_ORDER_SEQUENCE_NUMBER
+            else:
+                for one in behind:
+                    one.broker_first = add(one.broker_first, -len(dropped))
+                self.removed = add(self.removed, len(dropped))
         batch = self._new(numbers, removed, dropped, data, connection)
         self.batches.insert(place, batch)
         return batch
@@ -425,11 +434,10 @@ class Producer:
         """
         for one in self.batches:
             last = add(one.broker_first, one.count - one.dropped_count - 1)
-            if (
-                last_sequence is not None
-                and one.may_be_stored
-                and distance(last, last_sequence) >= 0
-            ):
+            if last_sequence is None:
+                if one.state is State.PRESUMED:
+                    one.apply(Event.RETRY)
+            elif one.may_be_stored and distance(last, last_sequence) >= 0:
                 one.apply(Event.PRESUME)
         if last_sequence is None:
             if is_begun:

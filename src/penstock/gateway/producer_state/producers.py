@@ -165,8 +165,8 @@ class Producers:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
             # One that has been followed through its earlier epochs begins the next one here, too.
-            followed = producer.history is not self._begun and numbers.first == 0
-            return producer.epoch < epoch and not followed and (bool(dropped) or self._is_shared)
+            follows = producer.history is not self._begun or not dropped
+            return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.find(numbers)
         if known is not None:
             return self._is_shared and producer.is_kept_back(known)
@@ -423,8 +423,10 @@ class Producers:
         history = self._begun
         before = self._producers.get(key)
         if before is not None:
-            if before.history is not self._begun and first == 0 and epoch > before.epoch:
-                history = History.COMPLETE
+            if epoch > before.epoch:
+                first = 0  # as brokers have it of one that they know
+                if before.history is not self._begun:
+                    history = before.history
             self._drop(key, before)
         else:
             self._topics[key.topic] += 1
