@@ -91,8 +91,8 @@ class Gateway:
             self.read()
 
     def _keep(self, key, record, done):
-        if self._shared and self._chance.random() < 0.5:
-            self.unwritten.append((key, record, done))
+        if self._shared and (self.unwritten or self._chance.random() < 0.5):
+            self.unwritten.append((key, record, done))  # one after the other, in order
             return
         self._log.records.append((key, record))
         done(None)

@@ -39,6 +39,8 @@ class Event(Enum):
 
     SEND = "send"
     """It goes to the broker, for the first time or again."""
+    DROP = "drop"
+    """It comes again, and every record was dropped."""
     STORE = "store"
     """The broker says that it has stored it."""
     PRESUME = "presume"
@@ -66,6 +68,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     },
     State.AWAITED: {
         Event.SEND: State.SENT,
+        Event.DROP: State.DROPPED,
         Event.STORE: State.STORED,
         Event.PRESUME: State.PRESUMED,
         Event.RETRY: State.AWAITED,
@@ -88,7 +91,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.REFUSE: State.REFUSED,
     },
     State.DROPPED: {
-        Event.RETRY: State.DROPPED,
+        Event.RETRY: State.AWAITED,
         Event.ACKNOWLEDGE: State.ACKNOWLEDGED,
     },
     State.ACKNOWLEDGED: {

@@ -172,9 +172,9 @@ class Producer:
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
-        if ahead and len(dropped) == numbers.count:
-            return OUT_OF_ORDER_SEQUENCE_NUMBER
-        # Whether this is a gap, or what is between went another way, the broker knows.
+        if ahead:  # and the broker, which was asked, misses something, too
+            is_old = self.history is History.RESTORED
+            return UNKNOWN_PRODUCER_ID if is_old else OUT_OF_ORDER_SEQUENCE_NUMBER
         return self._append(numbers, dropped, data, connection)
 
     def _again(
@@ -182,6 +182,8 @@ class Producer:
     ) -> Batch | int:
         """Return a batch that comes again, as what it was."""
         batch.connection = connection
+        if batch.state is State.AWAITED and batch.dropped_count == batch.count:
+            batch.apply(Event.DROP)
         if batch.data is None and not batch.is_done:
             if len(dropped) != batch.dropped_count or (
                 batch.dropped and list(batch.dropped) != list(dropped)
@@ -236,22 +238,20 @@ class Producer:
         """Make room for a batch that is not known before the end of those that are.
 
         A client divides a batch that was too large, or gives the numbers of a refused one to
-        other records; or a batch comes after those that it was overtaken by. They are
-        forgotten then, unless the broker has one of them.
+        other records: what has these numbers is forgotten then, with all behind it, unless the
+        broker has one of them. Or a batch comes after those that it was overtaken by.
 
         Returns:
             The position of the first batch behind it, where those stay; otherwise None.
         """
-        end = add(numbers.first, numbers.count)
-        place = next(
-            (i for i, one in enumerate(self.batches) if distance(numbers.first, one.first) >= 0),
-            None,
-        )
+        place = self._place(numbers.first)
         if place is None:
             if not self.batches and distance(numbers.first, self.next) > 0:
                 self.next = numbers.first
             return None
         behind = self.batches[place]
+        if distance(add(numbers.first, numbers.count), behind.first) >= 0:
+            return place
         states = {self.batches[i].state for i in range(place, len(self.batches))}
         divides = behind.first == numbers.first
         if not states & {State.STORED, State.ACKNOWLEDGED} and (
@@ -260,18 +260,26 @@ class Producer:
             self.cut_at(place)
             if distance(numbers.first, self.next) > 0:
                 self.next = numbers.first
-        elif distance(end, behind.first) >= 0:
-            return place
         return None
 
     def _insert(
         self, place: int, numbers: Range, dropped: Sequence[int], data: Buffer, connection: int
     ) -> Batch | int:
-        """Return what becomes of a batch before some that have gone to the broker."""
-        behind = self.batches[place]
-        if dropped and len(dropped) < numbers.count:
-            return OUT_OF_ORDER_SEQUENCE_NUMBER
-        removed = distance(behind.broker_first, behind.first)
+        """Return what becomes of a batch before some that are decided.
+
+        What it loses lowers their numbers, unless the broker has one of them: that one's
+        number says what was dropped before it.
+        """
+        behind = [self.batches[i] for i in range(place, len(self.batches))]
+        removed = distance(behind[0].broker_first, behind[0].first)
+        if dropped:
+            if any(one.state in {State.STORED, State.PRESUMED} for one in behind):
+                if len(dropped) < numbers.count:
+                    return OUT_OF_ORDER_SEQUENCE_NUMBER
+            else:
+                for one in behind:
+                    one.broker_first = add(one.broker_first, -len(dropped))
+                self.removed = add(self.removed, len(dropped))
         batch = self._new(numbers, removed, dropped, data, connection)
         self.batches.insert(place, batch)
         return batch
@@ -426,11 +434,11 @@ class Producer:
         """
         for one in self.batches:
             last = add(one.broker_first, one.count - one.dropped_count - 1)
-            if last_sequence is not None and distance(last, last_sequence) >= 0:
-                if one.may_be_stored:
-                    one.apply(Event.PRESUME)
-            elif one.state is State.PRESUMED:
-                one.apply(Event.RETRY)
+            if last_sequence is None:
+                if one.state is State.PRESUMED:
+                    one.apply(Event.RETRY)
+            elif one.may_be_stored and distance(last, last_sequence) >= 0:
+                one.apply(Event.PRESUME)
         if last_sequence is None:
             if is_begun:
                 self.history = History.COMPLETE
@@ -438,10 +446,12 @@ class Producer:
         missing = distance(last_sequence, add(numbers.first, -self.removed)) - 1
         if missing == 0:
             self.history = History.COMPLETE
+        if missing <= 0 and distance(self.next, numbers.first) > 0:
+            # All before it is stored, and nothing of what is not known here was dropped.
             self.undecided = [
                 one for one in self.undecided if distance(numbers.first, one.first) >= 0
             ]
-            if distance(self.next, numbers.first) > 0 and not overtakes:
+            if not overtakes:
                 self.next = numbers.first
         elif missing > 0 and self.history is History.UNRECORDED and not self.batches:
             # No gateway has dropped a record: those before it are on their way.
@@ -453,6 +463,46 @@ class Producer:
             self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
             self.next = add(numbers.first, numbers.count)
             self.history = History.COMPLETE
+
+    def learn(self, batches: Sequence[Batch], following: int, removed: int) -> None:
+        """Take in what another gateway has decided about this producer in this epoch.
+
+        Interceptors say the same everywhere: two gateways differ in how much they know.
+
+        Args:
+            batches: Those that it remembers.
+            following: The client's sequence number after the last that it has decided.
+            removed: How many records had been dropped before that.
+        """
+        place = self._place(following)
+        if place is not None:
+            behind = self.batches[place]
+            known = distance(behind.broker_first, behind.first)
+            if known < removed and all(
+                self.batches[i].state is not State.STORED for i in range(place, len(self.batches))
+            ):
+                self.cut_at(place)  # decided without knowing of all that was dropped before
+        merged = list(self.batches)
+        for one in batches:
+            end = add(one.first, one.count)
+            if not any(
+                distance(other.first, end) > 0
+                and distance(one.first, add(other.first, other.count)) > 0
+                for other in merged
+            ):
+                merged.append(one)
+        merged.sort(key=lambda one: distance(following, one.first))
+        self.batches = deque(merged)
+        last = add(merged[-1].first, merged[-1].count) if merged else following
+        if distance(last, following) >= 0:
+            self.next, self.removed = following, removed
+            self.history = History.COMPLETE
+
+    def _place(self, number: int) -> int | None:
+        """Return the position of the first batch from a number on; None if there is none."""
+        return next(
+            (i for i, one in enumerate(self.batches) if distance(number, one.first) >= 0), None
+        )
 
     # Memory
 

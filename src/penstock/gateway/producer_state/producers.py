@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from penstock.gateway.producer_state import encoding
-from penstock.gateway.producer_state.batch import Batch, State, Stored
+from penstock.gateway.producer_state.batch import Batch, Event, State, Stored
 from penstock.gateway.producer_state.numbers import distance
 from penstock.gateway.producer_state.producer import History, Producer, Range
 from penstock.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_PRODUCER_ID
@@ -137,7 +137,12 @@ class Producers:
         producer = self._producers.get(key)
         if producer is None or producer.epoch < epoch:
             return True
-        return producer.epoch == epoch and not producer.follows(numbers)
+        if producer.epoch > epoch:
+            return False
+        known = producer.find(numbers)
+        if known is not None:
+            return known.state is State.AWAITED
+        return producer.next != numbers.first
 
     def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
         """Return what was made of a batch when it came before; None if it is not remembered."""
@@ -157,19 +162,17 @@ class Producers:
         """
         producer = self._find(key)
         if producer is None:
-            return bool(dropped)
-        known = producer.find(numbers) if producer.epoch == epoch else None
+            return bool(dropped) or (self._is_shared and numbers.first != 0)
+        if producer.epoch != epoch:
+            # One that has been followed through its earlier epochs begins the next one here, too.
+            follows = producer.history is not self._begun or not dropped
+            return producer.epoch < epoch and not (follows and numbers.first == 0)
+        known = producer.find(numbers)
         if known is not None:
             return self._is_shared and producer.is_kept_back(known)
-        if self._is_shared and producer.epoch == epoch and producer.next != numbers.first:
+        if producer.next != numbers.first:
             return True
-        if not dropped:
-            return False
-        if producer.epoch == epoch:
-            return producer.history is self._begun or producer.next != numbers.first
-        # One that has been followed through its earlier epochs begins the next one here, too.
-        followed = producer.history is not self._begun and numbers.first == 0
-        return producer.epoch < epoch and not followed
+        return bool(dropped) and producer.history is self._begun
 
     def has_stored(
         self,
@@ -260,15 +263,13 @@ class Producers:
         self._keep(key, encoding.encode(producer, self._writer), done)
 
     def not_kept(self, key: ProducerKey, batch: Batch) -> None:
-        """Take a decision back that could not be kept, and those that followed from it."""
+        """Learn that a decision could not be kept: its batch is told to come again.
+
+        What was decided stays; it is written again then. Nothing behind it goes before.
+        """
         producer = self._producers.get(key)
         if producer is not None and batch in producer.batches:
-            place = producer.batches.index(batch)
-            behind = list(producer.batches)[place:]
-            if all(one.state in {State.DECIDED, State.DROPPED, State.AWAITED} for one in behind):
-                producer.cut_at(place)
-                for one in behind:
-                    producer.defer(Range(one.first, one.count))
+            batch.apply(Event.RETRY)
 
     def defer(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
         """Learn that a batch is told to come again before it goes anywhere."""
@@ -339,13 +340,10 @@ class Producers:
         read = encoding.read_progress(record)
         producer = self._producers.get(key)
         if producer is not None:
-            if read.writer == self._writer:
-                return  # what was decided may have been taken back since
-            ahead = distance(producer.next, read.next)
-            if (producer.epoch, 0) >= (read.epoch, ahead):
-                if producer.epoch == read.epoch and ahead < 0 and producer.removed:
-                    # Written by a gateway that was behind: the last record is what counts.
-                    self._write(key, producer, _ignore)
+            if read.writer == self._writer or read.epoch < producer.epoch:
+                return  # what was decided here may have been taken back since
+            if read.epoch == producer.epoch:
+                self._learn(key, producer, record)
                 return
             self._drop(key, producer)
         elif key not in self._kept:
@@ -355,6 +353,14 @@ class Producers:
         self._kept[key] = _Kept(record, used)
         self._kept.move_to_end(key)
         self._bound()
+
+    def _learn(self, key: ProducerKey, producer: Producer, record: bytes) -> None:
+        theirs = encoding.decode(record, self._restored, producer.used, self._release)
+        is_behind = distance(producer.next, theirs.next) < 0
+        producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if is_behind and producer.removed:
+            # Written by a gateway that knew less: the last record is what counts.
+            self._write(key, producer, _ignore)
 
     @staticmethod
     def _is_behind(read: encoding.Progress, before: encoding.Progress) -> bool:
@@ -417,8 +423,10 @@ class Producers:
         history = self._begun
         before = self._producers.get(key)
         if before is not None:
-            if before.history is not self._begun and first == 0 and epoch > before.epoch:
-                history = History.COMPLETE
+            if epoch > before.epoch:
+                first = 0  # as brokers have it of one that they know
+                if before.history is not self._begun:
+                    history = before.history
             self._drop(key, before)
         else:
             self._topics[key.topic] += 1
