@@ -5,7 +5,7 @@ import time
 import pytest
 
 from penstock.engine.plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, replaced
+from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.gateway.producer_state.producers import Producers
 from penstock.records import read_batch
 from tests.gateway.test_session import Talk, produce_answer
@@ -51,6 +51,118 @@ def sent(talk):
 def code(talk, number=1):
     [answer] = produced(parse_response(talk.client.take(), 0, 9)).values()
     return answer.error_code
+
+
+def codes(talk):
+    """The error codes of all answers that the client was sent since it was asked last."""
+    frames, found = talk.client.take(), []
+    while frames:
+        end = 4 + int.from_bytes(frames[:4], "big")
+        found += [one.error_code for one in produced(parse_response(frames[:end], 0, 9)).values()]
+        frames = frames[end:]
+    return found
+
+
+def refused_answer(number, error_code):
+    """A broker's response that refuses partition 0 of the judged topic."""
+    told = produce_answer(number, "judged")
+    at = told.index(b"judged") + len(b"judged") + 5
+    return told[:at] + error_code.to_bytes(2, "big", signed=True) + told[at + 2 :]
+
+
+DROPPED = replaced(b"", [0])
+
+
+def pipelined(*verdicts, talk=None, first=0):
+    """Batches of one record each, sent at once; None for a verdict that agrees."""
+    talk = talk or Intercepted()
+    frames = [request(first + i + 1, batch(b"v", first=first + i)) for i in range(len(verdicts))]
+    talk.session.client_data(b"".join(frames))
+    for verdict in verdicts:
+        talk.decide(verdict or ACCEPTED)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("told", "behind"),
+    [(0, 0), (6, 7), (7, 7), (19, 7), (10, 45), (87, 45), (-1, 45), (45, 7)],
+)
+def test_a_dropped_batch_is_answered_when_what_was_before_it_is(told, behind):
+    talk = pipelined(None, None, DROPPED)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert codes(talk) == [0], "nothing is said of what comes behind"
+    talk.session.upstream_data(refused_answer(2, told))
+    assert codes(talk) == [told, behind]
+
+
+@pytest.mark.parametrize(("told", "behind"), [(6, 7), (19, 7), (10, 45), (87, 45)])
+def test_nothing_is_sent_into_a_gap(told, behind):
+    talk = pipelined(None, None)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.upstream_data(refused_answer(2, told))
+    codes(talk), talk.broker.take()
+    pipelined(None, None, talk=talk, first=2)
+    assert codes(talk) == [behind, behind]
+    assert talk.broker.take() == b""
+
+
+def test_what_was_held_back_goes_when_what_was_before_it_has_come_again():
+    talk = pipelined(None, None)
+    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    pipelined(None, DROPPED, talk=talk, first=2)
+    assert codes(talk) == [0, 6, 7, 7]
+    talk.broker.take()
+    again = Intercepted(talk.producers)
+    again.session.client_data(
+        b"".join(request(n, batch(b"v", first=n - 1)) for n in (2, 3, 4))
+    )
+    assert again.verdicts == [], "all of them are known"
+    again.session.upstream_data(produce_answer(2, "judged") + produce_answer(3, "judged"))
+    assert codes(again) == [0, 0, 0]
+
+
+def test_an_old_epoch_is_told_so():
+    talk = pipelined(None)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    talk.session.client_data(request(2, batch(b"v", epoch=1)) + request(3, batch(b"v", first=1)))
+    talk.decide()
+    talk.decide(DROPPED)
+    talk.session.upstream_data(produce_answer(2, "judged"))
+    assert codes(talk) == [0, 0, 47]
+
+
+def two_partitions(number, first, second):
+    return request_frame(produce_request([("judged", [(0, first), (1, second)])]), number)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (refused(87, "no", "v"), {0: 87, 1: 87}),
+        (refused(7, "too late", "v"), {0: 7, 1: 7}),
+    ],
+)
+def test_whole_requests_are_refused_for_good_only_if_something_was(verdict, expected):
+    talk = Intercepted()
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(two_partitions(1, batch(b"a"), batch(b"b")))
+    talk.decide(verdict)
+    talk.decide()
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert {index: one.error_code for (_, index), one in answers.items()} == expected
+    assert talk.broker.take() == b""
+
+
+def test_of_a_whole_request_nothing_goes_where_one_batch_has_to_wait():
+    talk = pipelined(None, None)
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    codes(talk), talk.broker.take()
+    talk.session.client_data(two_partitions(3, batch(b"c", first=2), batch(b"d")))
+    talk.decide()
+    talk.decide()
+    assert codes(talk) == [7, 7]
+    assert talk.broker.take() == b""
 
 
 def test_later_batches_close_the_gap():
@@ -111,6 +223,7 @@ def test_topics_without_policies_now_keep_their_numbers(damaged):
     talk.session.client_data(request(1, batch(b"a", b"b")))
     talk.decide(replaced(batch(b"a"), [1]))
     talk.broker.take()
+    talk.session.upstream_data(produce_answer(1, "judged"))
     later = Intercepted(talk.producers)
     later.judged = frozenset()
     data = bytearray(batch(b"c", first=2))

@@ -461,8 +461,8 @@ class Producer:
             # It was stored as it came, before this gateway had interceptors for the topic.
             self.clear()
             self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
+            # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
-            self.history = History.COMPLETE
 
     def learn(self, batches: Sequence[Batch], following: int, removed: int) -> None:
         """Take in what another gateway has decided about this producer in this epoch.
