@@ -6,6 +6,7 @@ It may also refuse a request in the broker's place, and drop connections.
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -76,8 +77,8 @@ class Proxy:
     """A broker's address that leads through here; what it tells of itself leads here, too."""
 
     def __init__(self, broker: str) -> None:
-        host, _, port = broker.rpartition(":")
-        self._broker = (host, int(port))
+        self.broker = _address(broker)
+        self._others: Sequence[Proxy] = ()
         self._gates: list[Gate] = []
         self._refusals: list[Refusal] = []
         self._produced: list[bytes] = []
@@ -132,6 +133,21 @@ class Proxy:
         self._refusals.clear()
         self._produced.clear()
 
+    def stand_with(self, others: "Sequence[Proxy]") -> None:
+        """Lead the addresses of other brokers through their proxies, for a cluster of several."""
+        self._others = others
+
+    def replaced(self, host: str, port: int) -> tuple[str, int]:
+        """Give the address under which a broker is told."""
+        for other in self._others:
+            if other.broker == (host, port):
+                return other.host, other.port
+        return self.host, self.port
+
+    def drop(self) -> None:
+        """Drop all connections, in the middle of whatever is on its way."""
+        self.call(lambda: [connection.drop() for connection in self._connections])
+
     def settle(self) -> None:
         """Wait until the broker has answered all that a gateway, which is gone, had sent."""
         wait_until(lambda: not self._connections, what="the gateway's last requests")
@@ -158,7 +174,7 @@ class Proxy:
 
     async def _connect(self, reader, writer) -> None:
         try:
-            broker = await asyncio.open_connection(*self._broker)
+            broker = await asyncio.open_connection(*self.broker)
         except OSError:
             writer.close()
             return
@@ -188,6 +204,11 @@ class _Connection:
     def is_waiting(self) -> bool:
         """Whether the broker has yet to answer."""
         return any(sent.api_key != FETCH for sent in list(self._sent))
+
+    def drop(self) -> None:
+        """End it at once."""
+        self._to_gateway.transport.abort()
+        self._to_broker.transport.abort()
 
     async def run(self) -> None:
         """Pass frames on until the gateway is gone and the broker has answered, or is gone."""
@@ -251,8 +272,14 @@ class _Connection:
     def _readdressed(self, frame: bytes, sent: _Sent):
         if not may_hold_addresses(sent.api_key, sent.version):
             return [frame]
-        here = (self._proxy.host, self._proxy.port)
-        return replace_addresses(frame, sent.api_key, sent.version, lambda *_: here)
+        return replace_addresses(
+            frame, sent.api_key, sent.version, lambda _, host, port: self._proxy.replaced(host, port)
+        )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 async def _frame(reader) -> bytes:

@@ -82,8 +82,8 @@ class Librdkafka:
                 self._producer.begin_transaction()
                 try:
                     self._send(job.topic, job.first)
-                    self._send(job.topic, job.then)
-                    self._producer.commit_transaction(20)
+                    self._begin_to_send(job.topic, job.then)
+                    self._producer.commit_transaction(20)  # sends all, or ends at the first error
                 except KafkaException as error:
                     if error.args[0].fatal():
                         raise
@@ -96,9 +96,12 @@ class Librdkafka:
             self._outcome.fatal.append(error.args[0].str())
 
     def _send(self, topic: str, values: list[str]) -> None:
+        self._begin_to_send(topic, values)
+        assert self._producer.flush(40) == 0
+
+    def _begin_to_send(self, topic: str, values: list[str]) -> None:
         for value in values:
             self._producer.produce(topic, value.encode(), partition=0, on_delivery=self._report)
-        assert self._producer.flush(40) == 0
 
     def _report(self, error, message) -> None:
         value = message.value().decode()
@@ -125,7 +128,9 @@ class Java:
 
     def __exit__(self, *_):
         self._process.kill()
-        self._process.communicate()
+        self._process.wait(10)
+        self._process.stdin.close()
+        self._process.stdout.close()
 
     def __call__(self, job: Job) -> Outcome:
         size = max(len(value) for value in job.then) + _RECORD_OVERHEAD

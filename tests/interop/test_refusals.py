@@ -7,9 +7,10 @@ A case is written as batches of records that are kept (k) or dropped (d). The on
 refused. What stands before a comma is acknowledged before the others go out.
 """
 
+import threading
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pytest
@@ -43,6 +44,8 @@ RETRIED = {
     "closed": CLOSED,
     "closed but stored": CLOSED_WHEN_STORED,
 }
+# After an answer that tells of a gap behind a batch that is tried again, Java may abort by itself.
+RETRIED_IN_TRANSACTIONS = [name for name, rule in RETRIED.items() if name not in {"6", "7"}]
 FINAL = {"10": Rule(TOO_LARGE), "87": Rule(INVALID)}
 CASES = ["k, k* d k", "k, k* d d k", "k, k* d", "k, d k*", "k, k d k* d k", "d k* d"]
 CASES_OF_TWO = ["k, kd* dd kk", "k, kk dd dk*"]  # librdkafka has no more than six records in flight
@@ -80,6 +83,20 @@ def flat(batches: list[list[str]]) -> list[str]:
 
 def kept(values: list[str]) -> list[str]:
     return [value for value in values if value.startswith("keep")]
+
+
+def begin(sender: Sender, job: Job) -> Future[Outcome]:
+    """Do a job in a thread that holds up nobody's end."""
+    outcome: Future[Outcome] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(sender(job))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome
 
 
 @dataclass
@@ -121,15 +138,14 @@ class Stage:
         )  # fmt: skip
         refusal = self.proxy.refuse(batches.refused.encode(), rule)
         try:
-            with ThreadPoolExecutor(1) as client:
-                if not held:
-                    refusal.open()
-                outcome = client.submit(sender, job)
-                refusal.wait()
-                if held:
-                    self._wait_until_all_is_in_flight(batches, direct=direct)
+            if not held:
                 refusal.open()
-                result = outcome.result(60)
+            outcome = begin(sender, job)
+            refusal.wait()
+            if held:
+                self._wait_until_all_is_in_flight(batches, direct=direct)
+            refusal.open()
+            result = outcome.result(60)
         finally:
             refusal.open()
             self.proxy.forget()
@@ -236,7 +252,7 @@ def test_what_is_refused_for_good_is_as_without_a_gateway(both, client, rule, ca
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("rule", [*RETRIED, *FINAL])
+@pytest.mark.parametrize("rule", [*RETRIED_IN_TRANSACTIONS, *FINAL])
 @pytest.mark.parametrize("case", [*CASES[:4], CASES_OF_TWO[0]])
 def test_a_transaction_has_all_that_is_kept(both, client, rule, case):
     direct, through = both(client, case, {**RETRIED, **FINAL}[rule], transactional=True)
@@ -247,4 +263,4 @@ def test_a_transaction_has_all_that_is_kept(both, client, rule, case):
         assert not run.outcome.fatal
         assert run.outcome.acknowledged == set(everything)
         assert run.stored == stored
-    assert len(through.outcome.aborted) == len(direct.outcome.aborted)
+        assert bool(run.outcome.aborted) == (rule in FINAL)
