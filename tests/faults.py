@@ -6,7 +6,6 @@ It may also refuse a request in the broker's place, and drop connections.
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -78,7 +77,7 @@ class Proxy:
 
     def __init__(self, broker: str) -> None:
         self.broker = _address(broker)
-        self._others: Sequence[Proxy] = ()
+        self._others: tuple[Proxy, ...] = ()
         self._gates: list[Gate] = []
         self._refusals: list[Refusal] = []
         self._produced: list[bytes] = []
@@ -133,7 +132,7 @@ class Proxy:
         self._refusals.clear()
         self._produced.clear()
 
-    def stand_with(self, others: "Sequence[Proxy]") -> None:
+    def stand_with(self, others: "tuple[Proxy, ...]") -> None:
         """Lead the addresses of other brokers through their proxies, for a cluster of several."""
         self._others = others
 
@@ -273,7 +272,10 @@ class _Connection:
         if not may_hold_addresses(sent.api_key, sent.version):
             return [frame]
         return replace_addresses(
-            frame, sent.api_key, sent.version, lambda _, host, port: self._proxy.replaced(host, port)
+            frame,
+            sent.api_key,
+            sent.version,
+            lambda _, host, port: self._proxy.replaced(host, port),
         )
 
 

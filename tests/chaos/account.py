@@ -65,7 +65,7 @@ class Account:
         return bool(getattr(self if hasattr(self, what) else self.told, what))
 
     @property
-    def has_anything(self) -> bool:
+    def is_remarkable(self) -> bool:
         """Whether anything is worth looking at; aborted transactions are done again."""
         unusual = ("doubled", "disordered", "failed")
         return self.is_broken or any(map(self.has, unusual))

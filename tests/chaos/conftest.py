@@ -45,7 +45,13 @@ def world(tmp_path_factory, pytestconfig) -> Iterator[World]:
 def say(pytestconfig):
     """Prints, whatever is captured."""
     reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    return lambda text: reporter.write_line(f"\n{text}")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+
+    def write(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"\n{text}")
+
+    return write
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:

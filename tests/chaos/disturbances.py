@@ -27,7 +27,7 @@ def kill_broker(world: World, topics: Sequence[str], chance: random.Random) -> s
 def _start_broker(world: World, node, chance: random.Random, how: str) -> str:
     time.sleep(chance.uniform(0.5, 3))
     node.start()
-    world.wait_until_whole()
+    world.cluster.wait_ready()
     return f"broker {node.node_id} {how}"
 
 
@@ -71,7 +71,7 @@ def chosen(chance: random.Random, *, mild: bool) -> list[Disturbance]:
     """Choose what happens in a round, and in which order."""
     if mild:
         return chance.sample(MILD, len(MILD))
-    brokers = chance.choices((stop_broker, kill_broker), k=2)
-    gateways = chance.choices((stop_gateway, kill_gateway), k=2)
-    disturbances = [*brokers, *gateways, leaders, leaders, connections]
+    broker = chance.choice((stop_broker, kill_broker))
+    gateway = chance.choice((stop_gateway, kill_gateway))
+    disturbances = [broker, gateway, leaders, leaders, connections]
     return chance.sample(disturbances, len(disturbances))

@@ -23,7 +23,7 @@ def move_leaders(bootstrap: str, topics: Iterable[str], chance: random.Random) -
     """Put the replicas of every partition into another order, and have the first of them lead."""
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
     chosen = {topic: found[topic].partitions for topic in topics if topic in found}
-    with RawClient(bootstrap.split(",")[0]) as client:
+    with RawClient(bootstrap.split(",", maxsplit=1)[0]) as client:
         client.call(
             AlterPartitionReassignmentsRequest(
                 topics=tuple(

@@ -9,12 +9,13 @@ import sys
 import threading
 import time
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 
 KEYS = 10
+BURST = 30  # so that several batches are in flight
 TRANSACTION = 30
 ENDED = threading.Event()
-SETTINGS = {"linger.ms": 5, "batch.num.messages": 10, "log_level": 0,
+SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
             "reconnect.backoff.max.ms": 500, "enable.idempotence": True}  # fmt: skip
 
 
@@ -32,13 +33,15 @@ class Numbers:
         sys.stdout.write("\t".join((self._name, event, str(value), at, text)) + "\n")
 
     def pace(self) -> None:
-        """Wait until the next record is due; after a standstill do not catch up all at once."""
+        """Wait until the next records are due; after a standstill do not catch up all at once."""
+        self._sent += 1
+        if self._sent % BURST:
+            return
         now = time.monotonic()
         due = self._begun + self._sent / self._rate
         if due > now:
             time.sleep(due - now)
         self._begun = max(self._begun, now - self._sent / self._rate - 0.2)
-        self._sent += 1
 
 
 def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
@@ -49,20 +52,12 @@ def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
         else:
             numbers.note("failed", value, error.str())
 
-    def failed(error) -> None:
-        if error.code() == KafkaError._FATAL:
-            numbers.note("fatal", "", error.str())
-
-    producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap, "error_cb": failed,
+    producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap,
                          "message.timeout.ms": 90_000})  # fmt: skip
     number = 0
     while not ENDED.is_set():
         numbers.pace()
-        try:
-            producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS),
-                             on_delivery=report)  # fmt: skip
-        except KafkaException:
-            break  # told to `failed`
+        producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS), on_delivery=report)
         producer.poll(0)
         number += 1
     producer.flush(100)
@@ -112,6 +107,8 @@ def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
         produce(numbers, bootstrap.replace("+", ","), topic, rate)
     except KafkaException as failed:
         numbers.note("fatal", "", failed.args[0].str())
+    except SystemError as failed:  # where a fatal error and a failed record are told in one call
+        numbers.note("fatal", "", str(failed.__cause__))
     numbers.note("ended")
 
 

@@ -10,7 +10,7 @@ from tests.chaos.account import Told
 from tests.java import program
 
 HERE = Path(__file__).parent
-RATE = 150
+RATE = 300
 LAST_ANSWERS_S = 130.0
 
 
@@ -94,7 +94,9 @@ class Running:
             self._process.wait(10)
 
 
-def start(producers: Sequence[Producer], bootstraps: Mapping[bool, str], logs: Path) -> list[Running]:
+def start(
+    producers: Sequence[Producer], bootstraps: Mapping[bool, str], logs: Path
+) -> list[Running]:
     """Start them: one process for each client."""
     commands = {
         "librdkafka": [sys.executable, str(HERE / "many_producers.py")],

@@ -36,16 +36,29 @@ class Round:
         """Those who lost something through Penstock, or could not go on."""
         return {p: account for p, account in self.through_penstock.items() if account.is_broken}
 
+    @property
+    def is_remarkable(self) -> bool:
+        """Whether anything is worth looking at, also in the control."""
+        return any(account.is_remarkable for account in self.accounts.values())
+
+    @property
+    def summary(self) -> str:
+        """Give a line."""
+        count = sum(len(account.told.acknowledged) for account in self.accounts.values())
+        found = [f"{p.name}: {a}" for p, a in self.accounts.items() if a.is_remarkable]
+        return f"{count} records, {'; '.join(found) or 'as it should be'}"
+
     def facts(self) -> str:
         """Give everything, as text."""
         lines = [f"seed {self.seed}", *self.happened]
         for producer, one in self.accounts.items():
             lines.append(f"{producer.name} ({producer.topic}): {one}")
             for name in ("lost", "doubled", "disordered", "undropped"):
-                if found := getattr(one, name):
+                found = getattr(one, name)
+                if found:
                     lines.append(f"  {name}: {b' '.join(found[:200]).decode()}")
             for name in ("fatal", "failed", "aborted"):
-                lines += [f"  {name}: {text}" for text in getattr(one.told, name)[:50]]
+                lines += [f"  {name}: {text}" for text in getattr(one.told, name)[:5]]
         return "\n".join(lines) + "\n"
 
 

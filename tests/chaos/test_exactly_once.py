@@ -17,11 +17,8 @@ def test_nothing_acknowledged_is_lost(world, results, round_seed, mild, tmp_path
     result = run(world, round_seed, mild=mild, logs=tmp_path)
 
     results.append(result)
-    say(f"round {len(results)} (--chaos-seed={round_seed}): " + "; ".join(
-        f"{producer.name}: {account}" for producer, account in result.accounts.items()
-        if account.has_anything
-    ))  # fmt: skip
-    if any(account.has_anything for account in result.accounts.values()):
+    say(f"round {len(results)}, --chaos-seed={round_seed}: {result.summary}")
+    if result.is_remarkable:
         say(f"kept in {keep(world, result, tmp_path, KEPT)}")
     assert not result.broken, result.facts()
 

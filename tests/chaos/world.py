@@ -69,7 +69,7 @@ class World:
             ends.enter_context(Proxy(f"{node.host}:{node.port}")) for node in self.cluster.nodes
         ]
         for proxy in self._proxies:
-            proxy.stand_with(self._proxies)
+            proxy.stand_with(tuple(self._proxies))
         self.bootstraps = {
             True: f"127.0.0.2:{ports[0]}",
             False: "+".join(proxy.address for proxy in self._proxies),

@@ -79,21 +79,31 @@ class Librdkafka:
             self._producer.init_transactions(20)
             for _ in range(ATTEMPTS):
                 self._outcome.acknowledged.clear()
-                self._producer.begin_transaction()
-                try:
-                    self._send(job.topic, job.first)
-                    self._begin_to_send(job.topic, job.then)
-                    self._producer.commit_transaction(20)  # sends all, or ends at the first error
-                except KafkaException as error:
-                    if error.args[0].fatal():
-                        raise
-                    self._outcome.aborted.append(error.args[0].name())
-                    self._producer.abort_transaction(20)
-                else:
+                self._outcome.failed.clear()
+                if self._attempt(job):
                     self._outcome.committed = True
                     return
+                self._producer.abort_transaction(20)
         except KafkaException as error:
             self._outcome.fatal.append(error.args[0].str())
+
+    def _attempt(self, job: Job) -> bool:
+        """Try a transaction; tell whether it is committed, or else is to be aborted."""
+        self._producer.begin_transaction()
+        try:
+            self._send(job.topic, job.first)
+            self._begin_to_send(job.topic, job.then)
+            while self._producer.flush(0.02) and not self._outcome.failed:
+                pass  # once a record has failed, those behind it wait for the end of the transaction
+            if not self._outcome.failed:
+                self._producer.commit_transaction(20)
+                return True
+            self._outcome.aborted += self._outcome.failed.values()
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise
+            self._outcome.aborted.append(error.args[0].name())
+        return False
 
     def _send(self, topic: str, values: list[str]) -> None:
         self._begin_to_send(topic, values)

@@ -11,6 +11,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** What many_producers.py does, with the Java client. */
 public final class ManyProducers {
     private static final int KEYS = 10;
+    private static final int BURST = 30; // so that several batches are in flight
     private static final int TRANSACTION = 30;
     private static volatile boolean ended = false;
 
@@ -28,8 +29,8 @@ public final class ManyProducers {
         properties.put("bootstrap.servers", bootstrap.replace('+', ','));
         properties.put("key.serializer", StringSerializer.class.getName());
         properties.put("value.serializer", StringSerializer.class.getName());
-        properties.put("linger.ms", "5");
-        properties.put("batch.size", "400");
+        properties.put("linger.ms", "1");
+        properties.put("batch.size", "110");
         properties.put("reconnect.backoff.max.ms", "500");
         properties.put("delivery.timeout.ms", "90000");
         properties.put("request.timeout.ms", "15000");
@@ -46,13 +47,15 @@ public final class ManyProducers {
     }
 
     private void pace() throws InterruptedException {
+        if (++sent % BURST != 0) {
+            return;
+        }
         long now = System.nanoTime();
         long ahead = begun + sent * 1_000_000_000L / rate - now;
         if (ahead > 0) {
             Thread.sleep(ahead / 1_000_000, (int) (ahead % 1_000_000));
         }
         begun = Math.max(begun, now - sent * 1_000_000_000L / rate - 200_000_000L);
-        sent++;
     }
 
     private ProducerRecord<String, String> record(int number) {
