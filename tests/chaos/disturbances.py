@@ -49,8 +49,8 @@ def _restart_gateway(world: World, chance: random.Random, *, kill: bool) -> str:
 
 
 def leaders(world: World, topics: Sequence[str], chance: random.Random) -> str:
-    """Move all leaders, several times."""
-    for _ in range(3):
+    """Move all leaders, and again."""
+    for _ in range(2):
         move_leaders(world.cluster.bootstrap_servers, topics, chance)
         time.sleep(chance.uniform(0.3, 1.2))
     return "leaders moved"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 KEYS = 10
 BURST = 30  # so that several batches are in flight
@@ -27,6 +27,12 @@ class Numbers:
         self._rate = rate
         self._begun = time.monotonic()
         self._sent = 0
+        self.last_error = ""
+
+    def remember(self, error: KafkaError) -> None:
+        """Keep what a fatal error was; the call that fails of it does not tell."""
+        if error.fatal():
+            self.last_error = error.str()
 
     def note(self, event: str, value: object = "", text: str = "") -> None:
         at = f"{time.time():.3f}"
@@ -53,7 +59,7 @@ def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
             numbers.note("failed", value, error.str())
 
     producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap,
-                         "message.timeout.ms": 90_000})  # fmt: skip
+                         "error_cb": numbers.remember, "message.timeout.ms": 90_000})  # fmt: skip
     number = 0
     while not ENDED.is_set():
         numbers.pace()
@@ -106,9 +112,9 @@ def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
     try:
         produce(numbers, bootstrap.replace("+", ","), topic, rate)
     except KafkaException as failed:
-        numbers.note("fatal", "", failed.args[0].str())
+        numbers.note("fatal", "", f"{failed.args[0].str()} {numbers.last_error}")
     except SystemError as failed:  # where a fatal error and a failed record are told in one call
-        numbers.note("fatal", "", str(failed.__cause__))
+        numbers.note("fatal", "", f"{failed.__cause__} {numbers.last_error}")
     numbers.note("ended")
 
 

@@ -10,7 +10,7 @@ from tests.chaos.account import Told
 from tests.java import program
 
 HERE = Path(__file__).parent
-RATE = 300
+RATE = 150
 LAST_ANSWERS_S = 130.0
 
 
