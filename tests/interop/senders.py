@@ -70,9 +70,15 @@ class Librdkafka:
         if job.transactional:
             self._transact(job)
         else:
+            self._produce(job)
+        return self._outcome
+
+    def _produce(self, job: Job) -> None:
+        try:
             for values in (job.first, job.then, job.last):
                 self._send(job.topic, values)
-        return self._outcome
+        except (KafkaException, SystemError) as error:  # the latter where two errors meet in a call
+            self._outcome.fatal.append(str(error))
 
     def _transact(self, job: Job) -> None:
         try:
@@ -84,8 +90,8 @@ class Librdkafka:
                     self._outcome.committed = True
                     return
                 self._producer.abort_transaction(20)
-        except KafkaException as error:
-            self._outcome.fatal.append(error.args[0].str())
+        except (KafkaException, SystemError) as error:
+            self._outcome.fatal.append(str(error))
 
     def _attempt(self, job: Job) -> bool:
         """Try a transaction; tell whether it is committed, or else is to be aborted."""
