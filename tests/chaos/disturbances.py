@@ -64,13 +64,14 @@ def connections(world: World, topics: Sequence[str], chance: random.Random) -> s
     return "connections dropped"
 
 
-MILD: Sequence[Disturbance] = (stop_broker, leaders, stop_gateway, kill_gateway, connections)
+MILD: Sequence[Disturbance] = (stop_broker, stop_gateway, kill_gateway, connections)
 
 
 def chosen(chance: random.Random, *, mild: bool) -> list[Disturbance]:
     """Choose what happens in a round, and in which order."""
     if mild:
-        return chance.sample(MILD, len(MILD))
+        disturbances = [leaders, *chance.sample(MILD, 2)]
+        return chance.sample(disturbances, len(disturbances))
     broker = chance.choice((stop_broker, kill_broker))
     gateway = chance.choice((stop_gateway, kill_gateway))
     disturbances = [broker, gateway, leaders, leaders, connections]
