@@ -34,8 +34,8 @@ test: lint  ## linters, types, import contracts, and the tests against a real Ka
 interop: setup  ## every client through dropped connections, 200,000 records each, and as an admin; needs Go
 	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
-chaos: setup  ## producers, transactions and consumers while three brokers go and come back
-	$(BIN)/python -m pytest tests/integration/test_three_brokers.py -m "chaos or not chaos"
+chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
+	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200

@@ -23,6 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Slow suites are the same tests with more records."""
     parser.addoption("--interop-records", type=int, default=15_000, dest="interop_records")
     parser.addoption("--kill-rounds", type=int, default=3, dest="kill_rounds")
+    parser.addoption(
+        "--chaos-rounds",
+        type=int,
+        default=0,
+        dest="chaos_rounds",
+        help="rounds with all that can happen; the default is three milder ones",
+    )
+    parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
+    parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
 
 
 def pytest_configure() -> None:

@@ -1,14 +1,19 @@
-"""Stands between a gateway and its broker: stops one request or response, for as long as wanted."""
+"""Stands between a gateway and its broker: stops one request or response, for as long as wanted.
+
+It may also refuse a request in the broker's place, and drop connections.
+"""
 
 import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.gateway.routing import may_hold_addresses
 from penstock.wire.addresses import replace_addresses
 from tests.gateways import wait_until
+from tests.refusals import CLOSED, PRODUCE, Refusal, Rule
 
 REQUEST, RESPONSE = "request", "response"
 FETCH: Final = 1
@@ -47,19 +52,35 @@ class Gate:
         return self._delivers
 
 
-class _Sent(NamedTuple):
-    api_key: int
-    version: int
-    correlation_id: int
+@dataclass(eq=False)
+class _Sent:
+    """A request that is not yet answered."""
+
+    frame: bytes
+    refusal: Refusal | None = None
+    answer: asyncio.Future[bytes | None] = field(default_factory=asyncio.Future)
+    """The broker's: empty for acks=0, None where it went before it answered."""
+
+    def __post_init__(self) -> None:
+        numbers = (self.frame[4:6], self.frame[6:8], self.frame[8:12])
+        self.api_key, self.version, self.correlation_id = (
+            int.from_bytes(number, "big", signed=True) for number in numbers
+        )
+
+    @property
+    def goes_to_broker(self) -> bool:
+        return self.refusal is None or self.refusal.rule.stored
 
 
 class Proxy:
     """A broker's address that leads through here; what it tells of itself leads here, too."""
 
     def __init__(self, broker: str) -> None:
-        host, _, port = broker.rpartition(":")
-        self._broker = (host, int(port))
+        self.broker = _address(broker)
+        self._others: tuple[Proxy, ...] = ()
         self._gates: list[Gate] = []
+        self._refusals: list[Refusal] = []
+        self._produced: list[bytes] = []
         self._connections: set[_Connection] = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -90,6 +111,42 @@ class Proxy:
             gate.open(deliver=deliver)
         self._gates.clear()
 
+    def refuse(self, content: bytes, rule: Rule) -> Refusal:
+        """Refuse the first Produce request from now on in which some bytes stand."""
+        made = Refusal(content, rule, self.call)
+        self._refusals.append(made)
+        return made
+
+    def refusal_of(self, frame: bytes) -> Refusal | None:
+        """Give what refuses a Produce request, if anything does."""
+        if self._refusals:
+            self._produced.append(frame)
+        return next((refusal for refusal in self._refusals if refusal.meets(frame)), None)
+
+    def produced(self, content: bytes) -> int:
+        """Count the Produce requests, since the first refusal, in which some bytes stand."""
+        return sum(1 for frame in list(self._produced) if content in frame)
+
+    def forget(self) -> None:
+        """Forget all refusals, and the requests that came."""
+        self._refusals.clear()
+        self._produced.clear()
+
+    def stand_with(self, others: "tuple[Proxy, ...]") -> None:
+        """Lead the addresses of other brokers through their proxies, for a cluster of several."""
+        self._others = others
+
+    def replaced(self, host: str, port: int) -> tuple[str, int]:
+        """Give the address under which a broker is told."""
+        for other in self._others:
+            if other.broker == (host, port):
+                return other.host, other.port
+        return self.host, self.port
+
+    def drop(self) -> None:
+        """Drop all connections, in the middle of whatever is on its way."""
+        self.call(lambda: [connection.drop() for connection in self._connections])
+
     def settle(self) -> None:
         """Wait until the broker has answered all that a gateway, which is gone, had sent."""
         wait_until(lambda: not self._connections, what="the gateway's last requests")
@@ -116,7 +173,7 @@ class Proxy:
 
     async def _connect(self, reader, writer) -> None:
         try:
-            broker = await asyncio.open_connection(*self._broker)
+            broker = await asyncio.open_connection(*self.broker)
         except OSError:
             writer.close()
             return
@@ -139,6 +196,7 @@ class _Connection:
         self._from_gateway, self._to_gateway = gateway
         self._from_broker, self._to_broker = broker
         self._sent: deque[_Sent] = deque()
+        self._to_deliver: asyncio.Queue[_Sent | None] = asyncio.Queue()
         self._gateway_is_gone = False
 
     @property
@@ -146,43 +204,84 @@ class _Connection:
         """Whether the broker has yet to answer."""
         return any(sent.api_key != FETCH for sent in list(self._sent))
 
+    def drop(self) -> None:
+        """End it at once."""
+        self._to_gateway.transport.abort()
+        self._to_broker.transport.abort()
+
     async def run(self) -> None:
         """Pass frames on until the gateway is gone and the broker has answered, or is gone."""
         requests = asyncio.create_task(self._requests())
+        answers = asyncio.create_task(self._answers())
         responses = asyncio.create_task(self._responses())
         await asyncio.wait({requests, responses}, return_when=asyncio.FIRST_COMPLETED)
         if self.is_waiting and not responses.done():
             await asyncio.wait({responses}, timeout=_LAST_ANSWERS_S)
-        requests.cancel()
-        responses.cancel()
+        for task in (requests, answers, responses):
+            task.cancel()
 
     async def _requests(self) -> None:
+        closing: Refusal | None = None
         while frame := await _frame(self._from_gateway):
-            numbers = (frame[4:6], frame[6:8], frame[8:12])
-            sent = _Sent(*(int.from_bytes(number, "big", signed=True) for number in numbers))
-            if await self._proxy.pass_by(sent.api_key, REQUEST):
-                self._sent.append(sent)
+            sent = _Sent(frame)
+            if not await self._proxy.pass_by(sent.api_key, REQUEST):
+                continue
+            if sent.api_key == PRODUCE:
+                sent.refusal = self._proxy.refusal_of(frame)
+            sent.refusal = closing or sent.refusal
+            if sent.refusal and sent.refusal.rule == CLOSED:
+                closing = sent.refusal  # what stands behind it is not read by anybody
+            self._sent.append(sent)
+            self._to_deliver.put_nowait(sent)
+            if sent.goes_to_broker:
                 self._to_broker.write(frame)
         self._gateway_is_gone = True
 
-    async def _responses(self) -> None:
+    async def _answers(self) -> None:
+        """Bring together the broker's responses and the requests."""
         while frame := await _frame(self._from_broker):
             number = int.from_bytes(frame[4:8], "big", signed=True)
-            while self._sent[0].correlation_id != number:  # acks=0 is not answered
-                self._sent.popleft()
-            api_key, version, _ = self._sent[0]
-            delivers = await self._proxy.pass_by(api_key, RESPONSE)
-            self._sent.popleft()
-            if delivers and not self._to_gateway.is_closing():
-                self._to_gateway.writelines(self._readdressed(frame, api_key, version))
+            for sent in self._unanswered():
+                is_answered = sent.correlation_id == number
+                sent.answer.set_result(frame if is_answered else b"")
+                if is_answered:
+                    break
+        for sent in self._unanswered():
+            sent.answer.set_result(None)
+        self._to_deliver.put_nowait(None)
+
+    def _unanswered(self) -> list[_Sent]:
+        return [sent for sent in self._sent if sent.goes_to_broker and not sent.answer.done()]
+
+    async def _responses(self) -> None:
+        """Deliver responses in the order of the requests, until one of them is that none comes."""
+        while sent := await self._to_deliver.get():
+            response = await sent.answer if sent.goes_to_broker else b""
+            if sent.refusal and response is not None:
+                response = await sent.refusal.answer(sent.frame)
+            if response is None:
+                return
+            delivers = await self._proxy.pass_by(sent.api_key, RESPONSE)
+            self._sent.remove(sent)
+            if response and delivers and not self._to_gateway.is_closing():
+                self._to_gateway.writelines(self._readdressed(response, sent))
             if self._gateway_is_gone and not self.is_waiting:
                 return
 
-    def _readdressed(self, frame: bytes, api_key: int, version: int):
-        if not may_hold_addresses(api_key, version):
+    def _readdressed(self, frame: bytes, sent: _Sent):
+        if not may_hold_addresses(sent.api_key, sent.version):
             return [frame]
-        here = (self._proxy.host, self._proxy.port)
-        return replace_addresses(frame, api_key, version, lambda *_: here)
+        return replace_addresses(
+            frame,
+            sent.api_key,
+            sent.version,
+            lambda _, host, port: self._proxy.replaced(host, port),
+        )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 async def _frame(reader) -> bytes:

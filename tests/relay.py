@@ -1,14 +1,28 @@
-"""Stands between clients and a gateway: keeps what the clients are sent, drops connections."""
+"""Stands between clients and gateways: keeps what the clients are sent, drops connections."""
 
 import asyncio
+import random
 import threading
+from collections.abc import Sequence
 
 
 class Relay:
-    """Forwards ports of 127.0.0.2 to the same ports of 127.0.0.1."""
+    """Forwards ports of 127.0.0.2 to the same ports of 127.0.0.1, or of several hosts.
 
-    def __init__(self, ports: range, *, record: bool = True) -> None:
+    Each connection goes to a host by chance, and to another one if it is refused there.
+    """
+
+    def __init__(
+        self,
+        ports: range,
+        *,
+        record: bool = True,
+        hosts: Sequence[str] = ("127.0.0.1",),
+        chance: random.Random | None = None,
+    ) -> None:
         self._ports = ports
+        self._hosts = hosts
+        self._chance = chance or random.Random()
         self._record = record
         self._writers: set[asyncio.StreamWriter] = set()
         self.told = bytearray()
@@ -49,11 +63,11 @@ class Relay:
         await asyncio.sleep(0.1)
 
     async def _forward(self, reader, writer, port: int) -> None:
-        try:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
+        there = await self._connect(port)
+        if there is None:
             writer.close()
             return
+        there_reader, there_writer = there
         self._writers |= {writer, there_writer}
         try:
             await asyncio.gather(
@@ -64,6 +78,14 @@ class Relay:
             self._writers -= {writer, there_writer}
             writer.close()
             there_writer.close()
+
+    async def _connect(self, port: int):
+        for host in self._chance.sample(self._hosts, len(self._hosts)):
+            try:
+                return await asyncio.open_connection(host, port)
+            except OSError:
+                continue
+        return None
 
     async def _pump(self, reader, writer, *, record: bool) -> None:
         try:

@@ -1,13 +1,13 @@
 """A judged topic behind a gateway, for clients nobody here wrote."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from penstock.artifacts import cache_folder, java
-from penstock.local import class_path
+from tests.java import program
+
+JAVA = Path(__file__).parent / "java"
 
 POLICIES = """
 from penstock.policy import *
@@ -37,14 +37,12 @@ def judged(gateway):
 class JavaClient:
     """Runs Interop.java."""
 
-    def __init__(self, classes: Path) -> None:
-        self._classes = classes
+    def __init__(self, program: list[str]) -> None:
+        self._program = program
 
     def command(self, *arguments: str) -> list[str]:
         """Give the command line."""
-        return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-                "-cp", f"{class_path()}:{self._classes}", "Interop", *arguments]  # fmt: skip
+        return [*self._program, *arguments]
 
     def __call__(self, *arguments: str) -> list[list[str]]:
         done = subprocess.run(
@@ -57,11 +55,4 @@ class JavaClient:
 @pytest.fixture(scope="session")
 def java_client() -> JavaClient:
     """The Java client of the Kafka under test."""
-    source = Path(__file__).parent / "java" / "Interop.java"
-    classes = cache_folder() / "interop-classes"
-    compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
-    classes.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        [compiler, "-cp", class_path(), "-d", str(classes), str(source)], check=True, timeout=120
-    )
-    return JavaClient(classes)
+    return JavaClient(program(JAVA / "Interop.java"))

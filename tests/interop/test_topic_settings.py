@@ -6,7 +6,6 @@ a topic made anew has none.
 """
 
 import os
-import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
@@ -30,10 +29,12 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.errors import KafkaError as PythonKafkaError
 
-from penstock.artifacts import cache_folder, java
-from penstock.local import class_path, free_ports, run_tool
+from penstock.artifacts import cache_folder
+from penstock.local import free_ports, run_tool
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic, values_of
+from tests.interop.conftest import JAVA
+from tests.java import program
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
@@ -382,18 +383,8 @@ def test_kafka_topics_refuses_our_keys_on_its_own_side(gateway_address, name, ka
 
 @pytest.fixture(scope="module")
 def topic_admin() -> list[str]:
-    """The command line of TopicAdmin.java, compiled when it is newer than what there is."""
-    source = Path(__file__).parent / "java" / "TopicAdmin.java"
-    classes = cache_folder() / "interop-classes"
-    compiled = classes / "TopicAdmin.class"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
-        classes.mkdir(parents=True, exist_ok=True)
-        command = [compiler, "-cp", class_path(), "-d", str(classes), str(source)]
-        subprocess.run(command, check=True, timeout=120)
-    return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
-            "-cp", f"{class_path()}:{classes}", "TopicAdmin"]  # fmt: skip
+    """The command line of TopicAdmin.java."""
+    return program(JAVA / "TopicAdmin.java")
 
 
 def lines_of(command: list[str]) -> list[list[str]]:

@@ -1,0 +1,70 @@
+"""Rounds of chaos, and what they gave."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.rounds import Round
+from tests.chaos.world import World
+
+MILD_ROUNDS = 3
+_results = pytest.StashKey[list[Round]]()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test for each round, all of them from one seed."""
+    if "round_seed" in metafunc.fixturenames:
+        given = metafunc.config.getoption("chaos_seed")
+        first = random.randrange(1_000_000) if given is None else given
+        count = metafunc.config.getoption("chaos_rounds") or MILD_ROUNDS
+        metafunc.parametrize("round_seed", range(first, first + count))
+
+
+@pytest.fixture(scope="session")
+def mild(pytestconfig) -> bool:
+    """Whether nothing happens in which clients store twice by themselves."""
+    return not pytestconfig.getoption("chaos_rounds")
+
+
+@pytest.fixture(scope="session")
+def results(pytestconfig) -> list[Round]:
+    """The rounds so far."""
+    return pytestconfig.stash.setdefault(_results, [])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, pytestconfig) -> Iterator[World]:
+    """Brokers and gateways, for all rounds."""
+    gateways = pytestconfig.getoption("chaos_gateways")
+    with World(tmp_path_factory.mktemp("chaos"), gateways, random.Random()) as running:
+        yield running
+
+
+@pytest.fixture
+def say(pytestconfig):
+    """Prints, whatever is captured."""
+    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+
+    def write(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"\n{text}")
+
+    return write
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    """Print a table: kinds of producers, and in how many rounds something was wrong with them."""
+    rounds = config.stash.get(_results, [])
+    if not rounds:
+        return
+    terminalreporter.section(f"chaos: {len(rounds)} rounds, producers with at least one")
+    columns = ("lost", "fatal", "undropped", "doubled", "disordered", "failed", "aborted")
+    heads = "".join(f"{column:>11}" for column in columns)
+    terminalreporter.write_line(f"{'':42}{'records':>9}{heads}")
+    for name in [producer.name for producer in rounds[0].accounts]:
+        accounts = [a for r in rounds for p, a in r.accounts.items() if p.name == name]
+        counts = "".join(f"{sum(1 for a in accounts if a.has(column)):>11}" for column in columns)
+        records = sum(len(a.told.acknowledged) for a in accounts)
+        terminalreporter.write_line(f"{name:42}{records:>9}{counts}")

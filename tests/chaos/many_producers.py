@@ -1,0 +1,137 @@
+"""Producers of librdkafka that go on until their input ends: `many_producers.py RATE PRODUCER...`.
+
+A producer is `NAME,KIND,BOOTSTRAP,TOPIC`; a bootstrap's addresses are separated by `+`. Prints
+lines of name, event and value: `acknowledged` (of a transaction: when it is committed), `failed`,
+`aborted`, `fatal`, and `ended` at last.
+"""
+
+import sys
+import threading
+import time
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+KEYS = 10
+BURST = 30  # so that several batches are in flight
+TRANSACTION = 30
+ENDED = threading.Event()
+SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
+            "reconnect.backoff.max.ms": 500, "enable.idempotence": True}  # fmt: skip
+
+
+class Numbers:
+    """Prints what comes of each number, and keeps the pace."""
+
+    def __init__(self, name: str, rate: int) -> None:
+        self._name = name
+        self._rate = rate
+        self._begun = time.monotonic()
+        self._sent = 0
+        self.last_error = ""
+
+    def remember(self, error: KafkaError) -> None:
+        """Keep what a fatal error was; the call that fails of it does not tell."""
+        if error.fatal():
+            self.last_error = error.str()
+
+    def note(self, event: str, value: object = "", text: str = "") -> None:
+        at = f"{time.time():.3f}"
+        sys.stdout.write("\t".join((self._name, event, str(value), at, text)) + "\n")
+
+    def pace(self) -> None:
+        """Wait until the next records are due; after a standstill do not catch up all at once."""
+        self._sent += 1
+        if self._sent % BURST:
+            return
+        now = time.monotonic()
+        due = self._begun + self._sent / self._rate
+        if due > now:
+            time.sleep(due - now)
+        self._begun = max(self._begun, now - self._sent / self._rate - 0.2)
+
+
+def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
+    def report(error, message) -> None:
+        value = message.value().decode()
+        if error is None:
+            numbers.note("acknowledged", value)
+        else:
+            numbers.note("failed", value, error.str())
+
+    producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap,
+                         "error_cb": numbers.remember, "message.timeout.ms": 90_000})  # fmt: skip
+    number = 0
+    while not ENDED.is_set():
+        numbers.pace()
+        producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS), on_delivery=report)
+        producer.poll(0)
+        number += 1
+    producer.flush(100)
+
+
+def transactional(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
+    producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap, "transactional.id": topic,
+                         "message.timeout.ms": 60_000, "transaction.timeout.ms": 60_000})  # fmt: skip
+    again(producer.init_transactions)
+    begin = 0
+    while not ENDED.is_set():
+        values = range(begin, begin + TRANSACTION)
+        try:
+            producer.begin_transaction()
+            for number in values:
+                numbers.pace()
+                producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS))
+                producer.poll(0)
+            again(producer.commit_transaction)
+        except KafkaException as failed:
+            if failed.args[0].fatal():
+                raise
+            numbers.note("aborted", begin, failed.args[0].str())
+            again(producer.abort_transaction)
+            continue
+        for number in values:
+            numbers.note("acknowledged", number)
+        begin += TRANSACTION
+
+
+def again(call) -> None:
+    """Call until the error is not one that may be tried again."""
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            call(30)
+            return
+        except KafkaException as failed:
+            if not failed.args[0].retriable() or time.monotonic() > deadline:
+                raise
+
+
+def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
+    numbers = Numbers(name, rate)
+    produce = {"idempotent": idempotent, "transactional": transactional}[kind]
+    try:
+        produce(numbers, bootstrap.replace("+", ","), topic, rate)
+    except KafkaException as failed:
+        numbers.note("fatal", "", f"{failed.args[0].str()} {numbers.last_error}")
+    except SystemError as failed:  # where a fatal error and a failed record are told in one call
+        numbers.note("fatal", "", f"{failed.__cause__} {numbers.last_error}")
+    numbers.note("ended")
+
+
+def main() -> None:
+    """Run all producers at once."""
+    rate, producers = int(sys.argv[1]), sys.argv[2:]
+    sys.stdout.reconfigure(line_buffering=True)
+    threads = [
+        threading.Thread(target=run, args=(rate, *producer.split(","))) for producer in producers
+    ]
+    for thread in threads:
+        thread.start()
+    sys.stdin.read()
+    ENDED.set()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""One round: fresh topics, a producer of each kind, disturbances, and the accounts at the end."""
+
+import random
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from tests.chaos.account import Account, Told, account
+from tests.chaos.disturbances import chosen
+from tests.chaos.producers import Producer, Running, kinds, start
+from tests.chaos.world import World
+from tests.conftest import create_topic
+from tests.gateways import wait_until
+from tests.integration.reading import read_topic
+
+PARTITIONS = 3
+
+
+@dataclass
+class Round:
+    """What happened, and the accounts of all producers."""
+
+    seed: int
+    happened: list[str] = field(default_factory=list)
+    accounts: dict[Producer, Account] = field(default_factory=dict)
+
+    @property
+    def through_penstock(self) -> dict[Producer, Account]:
+        return {p: account for p, account in self.accounts.items() if p.through_penstock}
+
+    @property
+    def broken(self) -> dict[Producer, Account]:
+        """Those who lost something through Penstock, or could not go on."""
+        return {p: account for p, account in self.through_penstock.items() if account.is_broken}
+
+    @property
+    def is_remarkable(self) -> bool:
+        """Whether anything is worth looking at, also in the control."""
+        return any(account.is_remarkable for account in self.accounts.values())
+
+    @property
+    def summary(self) -> str:
+        """Give a line."""
+        count = sum(len(account.told.acknowledged) for account in self.accounts.values())
+        found = [f"{p.name}: {a}" for p, a in self.accounts.items() if a.is_remarkable]
+        return f"{count} records, {'; '.join(found) or 'as it should be'}"
+
+    def facts(self) -> str:
+        """Give everything, as text."""
+        lines = [f"seed {self.seed}", *self.happened]
+        for producer, one in self.accounts.items():
+            lines.append(f"{producer.name} ({producer.topic}): {one}")
+            for name in ("lost", "doubled", "disordered", "undropped"):
+                found = getattr(one, name)
+                if found:
+                    lines.append(f"  {name}: {b' '.join(found[:200]).decode()}")
+            for name in ("fatal", "failed", "aborted"):
+                lines += [f"  {name}: {text}" for text in getattr(one.told, name)[:5]]
+        return "\n".join(lines) + "\n"
+
+
+def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
+    """Run a round; keep the logs of its producers in a folder."""
+    chance = random.Random(seed)
+    result = Round(seed)
+    world.wait_until_whole()
+    world.forget_logs()
+    producers = kinds(f"r{seed}-{int(time.time())}")
+    admin = AdminClient({"bootstrap.servers": world.cluster.bootstrap_servers})
+    for producer in producers:
+        create_topic(admin, producer.topic, PARTITIONS)
+    running = start(producers, world.bootstraps, logs)
+    try:
+        told = _disturb(world, running, result, chance, mild=mild)
+    finally:
+        for one in running:
+            one.kill()
+    world.wait_until_whole()
+    for producer in producers:
+        result.accounts[producer] = _settle(world, producer, told[producer])
+    return result
+
+
+def _disturb(
+    world: World, running: list[Running], result: Round, chance: random.Random, *, mild: bool
+) -> dict[Producer, Told]:
+    wait_until(lambda: all(one.has_begun for one in running), 60, what="all producers to begin")
+    topics = [producer.topic for one in running for producer in one.producers]
+    for disturbance in chosen(chance, mild=mild):
+        time.sleep(chance.uniform(0.5, 1.5))
+        begun = time.time()
+        what = disturbance(world, topics, chance)
+        result.happened.append(f"{begun:.3f} to {time.time():.3f}: {what}")
+    time.sleep(1)
+    for one in running:
+        one.finish()
+    return {producer: told for one in running for producer, told in one.told().items()}
+
+
+def _settle(world: World, producer: Producer, told: Told) -> Account:
+    found = read_topic(
+        world.cluster.bootstrap_servers, producer.topic, isolation=producer.isolation,
+        settings={"fetch.wait.max.ms": "20"},
+    )  # fmt: skip
+    stored = [(key, value) for _, key, value, _ in found]
+    return account(told, stored, drops=producer.through_penstock)
+
+
+def keep(world: World, result: Round, logs: Path, folder: Path) -> Path:
+    """Keep the facts of a round, and what everybody logged."""
+    kept = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{result.seed}"
+    shutil.copytree(logs, kept)
+    (kept / "facts.txt").write_text(result.facts())
+    world.write_logs(kept)
+    return kept

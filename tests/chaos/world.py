@@ -1,0 +1,140 @@
+"""Three brokers, gateways behind a load balancer, and a way round them for the control."""
+
+import json
+import random
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from penstock.local import LocalKafka, free_ports
+from tests.faults import Proxy
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.relay import Relay
+
+BROKERS = 3
+HOSTS = ("127.0.0.1", "127.0.0.3")
+POLICIES = """
+import random
+import time
+import zlib
+from penstock.policy import *
+
+class AThird(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        number = zlib.crc32(value)
+        if number % 211 == 0: time.sleep(0.2)
+        if random.random() < 1 / 4000: time.sleep(1.2)
+        if number % 3 == 0: raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value)
+"""
+
+
+class World:
+    """Everything but the producers."""
+
+    def __init__(self, folder: Path, gateways: int, chance: random.Random) -> None:
+        self._folder = folder
+        self._hosts = HOSTS[:gateways]
+        self._chance = chance
+        self._ends = ExitStack()
+        self.gateways: list[RunningGateway] = []
+
+    def __enter__(self):
+        with self._ends as ends:
+            self._start(ends)
+            self._ends = ends.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self._ends.close()
+
+    def _start(self, ends: ExitStack) -> None:
+        self.cluster = ends.enter_context(LocalKafka(
+            nodes=BROKERS, folder=self._folder / "kafka",
+            properties={"default.replication.factor": "3", "min.insync.replicas": "2",
+                        "auto.create.topics.enable": "false",
+                        "controlled.shutdown.retry.backoff.ms": "500"},
+        ))  # fmt: skip
+        ports = free_ports(1 + BROKERS)
+        for host in self._hosts:
+            self.gateways.append(self._gateway(host, ports))
+            ends.callback(end_gateway, self.gateways[-1])
+        self._balancer = ends.enter_context(Relay(
+            range(ports[0], ports[-1] + 1), record=False, hosts=self._hosts, chance=self._chance
+        ))  # fmt: skip
+        self._proxies = [
+            ends.enter_context(Proxy(f"{node.host}:{node.port}")) for node in self.cluster.nodes
+        ]
+        for proxy in self._proxies:
+            proxy.stand_with(tuple(self._proxies))
+        self.bootstraps = {
+            True: f"127.0.0.2:{ports[0]}",
+            False: "+".join(proxy.address for proxy in self._proxies),
+        }
+
+    def _gateway(self, host: str, ports: Sequence[int]) -> RunningGateway:
+        folder = self._folder / f"gateway-{host}"
+        folder.mkdir()
+        several = {"produce.request.interceptors.state": "cluster"}
+        properties = {
+            "listeners": f"PLAINTEXT://{host}:{ports[0]}",
+            "advertised.host": "127.0.0.2",
+            "broker.ports": f"{ports[1]}-{ports[-1]}",
+            "policy.workers": 4,
+            "produce.request.interceptors": "policies.AThird",
+            **(several if len(self._hosts) > 1 else {}),
+        }
+        file = write_configuration(
+            folder, self.cluster.bootstrap_servers, ports[0], properties, POLICIES
+        )
+        return RunningGateway(file)
+
+    def drop_connections(self, *, of_producers_through_penstock: bool = True) -> None:
+        """Drop the connections of all producers, or only those of the control."""
+        if of_producers_through_penstock:
+            self._balancer.drop()
+        for proxy in self._proxies:
+            proxy.drop()
+
+    def wait_until_whole(self, timeout_s: float = 60.0) -> None:
+        """Start what does not run, and wait until every replica is in sync."""
+        for node in self.cluster.nodes:
+            if node.pid is None:
+                node.start()
+        self.cluster.wait_ready(timeout_s)
+        for gateway in self.gateways:
+            if gateway.process.poll() is not None:
+                gateway.restart()
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        wait_until(lambda: _in_sync(admin), timeout_s, what="all replicas to be in sync")
+
+    def write_logs(self, folder: Path) -> None:
+        """Copy what gateways and brokers have logged."""
+        for gateway in self.gateways:
+            name = f"{gateway.file.parent.name}.log"
+            (folder / name).write_text("".join(json.dumps(e) + "\n" for e in list(gateway.log)))
+        for node in self.cluster.nodes:
+            (folder / f"broker-{node.node_id}.log").write_bytes(node.log.read_bytes())
+
+    def forget_logs(self) -> None:
+        """Begin the gateways' logs anew."""
+        for gateway in self.gateways:
+            gateway.log.clear()
+
+
+def end_gateway(gateway: RunningGateway) -> None:
+    """End a gateway that runs."""
+    if gateway.process.poll() is None:
+        gateway.stop()
+
+
+def _in_sync(admin: AdminClient) -> bool:
+    found = admin.list_topics(timeout=10)
+    return len(found.brokers) == BROKERS and all(
+        partition.leader >= 0 and len(partition.isrs) == len(partition.replicas)
+        for topic in found.topics.values()
+        for partition in topic.partitions.values()
+    )

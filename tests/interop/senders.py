@@ -1,0 +1,176 @@
+"""Producers that send batches of known content, five in flight, and tell what came of each record."""
+
+import subprocess
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+ATTEMPTS = 3
+LINGER_MS = 300  # a batch goes when it is full
+_BATCH_OVERHEAD, _RECORD_OVERHEAD = 61, 8
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is sent, all to partition 0.
+
+    Attributes:
+        first: Acknowledged before the others go out.
+        then: The others, in batches of `batch` records.
+        last: Sent when all the others are settled; not in transactions.
+    """
+
+    bootstrap: str
+    topic: str
+    first: list[str]
+    then: list[str]
+    last: list[str]
+    batch: int = 1
+    transactional: bool = False
+
+
+@dataclass
+class Outcome:
+    """What a producer was told.
+
+    Attributes:
+        acknowledged: Values; of a transaction those of the attempt that was committed.
+        failed: Errors by value.
+        fatal: Why the producer cannot go on.
+        aborted: Why each transaction was aborted that was then done again.
+    """
+
+    acknowledged: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    fatal: list[str] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+    committed: bool = False
+
+
+class Sender(Protocol):
+    """Does jobs, one at a time."""
+
+    def __call__(self, job: Job) -> Outcome: ...
+
+
+class Librdkafka:
+    """Does a job with confluent-kafka."""
+
+    def __call__(self, job: Job) -> Outcome:
+        self._outcome = Outcome()
+        settings = {"transactional.id": job.topic} if job.transactional else {}
+        self._producer = Producer({
+            "bootstrap.servers": job.bootstrap, "enable.idempotence": True, "log_level": 0,
+            "batch.num.messages": job.batch, "linger.ms": LINGER_MS if job.batch > 1 else 0,
+            "retry.backoff.ms": 20,
+            "reconnect.backoff.ms": 20, "topic.metadata.refresh.fast.interval.ms": 20,
+            "message.timeout.ms": 30_000, "error_cb": self._failed, **settings,
+        })  # fmt: skip
+        if job.transactional:
+            self._transact(job)
+        else:
+            self._produce(job)
+        return self._outcome
+
+    def _produce(self, job: Job) -> None:
+        try:
+            for values in (job.first, job.then, job.last):
+                self._send(job.topic, values)
+        except (KafkaException, SystemError) as error:  # the latter where two errors meet in a call
+            self._outcome.fatal.append(str(error))
+
+    def _transact(self, job: Job) -> None:
+        try:
+            self._producer.init_transactions(20)
+            for _ in range(ATTEMPTS):
+                self._outcome.acknowledged.clear()
+                self._outcome.failed.clear()
+                if self._attempt(job):
+                    self._outcome.committed = True
+                    return
+                self._producer.abort_transaction(20)
+        except (KafkaException, SystemError) as error:
+            self._outcome.fatal.append(str(error))
+
+    def _attempt(self, job: Job) -> bool:
+        """Try a transaction; tell whether it is committed, or else is to be aborted."""
+        self._producer.begin_transaction()
+        try:
+            self._send(job.topic, job.first)
+            self._begin_to_send(job.topic, job.then)
+            while self._producer.flush(0.02) and not self._outcome.failed:
+                pass  # once a record has failed, those behind it wait for the end of the transaction
+            if not self._outcome.failed:
+                self._producer.commit_transaction(20)
+                return True
+            self._outcome.aborted += self._outcome.failed.values()
+        except KafkaException as error:
+            if error.args[0].fatal():
+                raise
+            self._outcome.aborted.append(error.args[0].name())
+        return False
+
+    def _send(self, topic: str, values: list[str]) -> None:
+        self._begin_to_send(topic, values)
+        assert self._producer.flush(40) == 0
+
+    def _begin_to_send(self, topic: str, values: list[str]) -> None:
+        for value in values:
+            self._producer.produce(topic, value.encode(), partition=0, on_delivery=self._report)
+
+    def _report(self, error, message) -> None:
+        value = message.value().decode()
+        if error is None:
+            self._outcome.acknowledged.add(value)
+        else:
+            self._outcome.failed[value] = error.name()
+
+    def _failed(self, error) -> None:
+        if error.code() == KafkaError._FATAL:
+            self._outcome.fatal.append(error.str())
+
+
+class Java:
+    """Does jobs with Batches.java, in one process."""
+
+    def __init__(self, program: list[str]) -> None:
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait(10)
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+    def __call__(self, job: Job) -> Outcome:
+        size = max(len(value) for value in job.then) + _RECORD_OVERHEAD
+        fields = ["transactional" if job.transactional else "idempotent", job.bootstrap, job.topic,
+                  str(_BATCH_OVERHEAD + job.batch * size + size // 2),
+                  *(",".join(values) for values in (job.first, job.then, job.last))]  # fmt: skip
+        self._process.stdin.write("\t".join(fields) + "\n")
+        self._process.stdin.flush()
+        outcome = Outcome()
+        while (line := self._process.stdout.readline().rstrip("\n").split("\t")) != ["done"]:
+            self._note(outcome, *line)
+        return outcome
+
+    def _note(self, outcome: Outcome, kind: str, value: str = "", error: str = "") -> None:
+        match kind:
+            case "acknowledged":
+                outcome.acknowledged.add(value)
+            case "failed":
+                outcome.failed[value] = error
+            case "aborted":
+                outcome.aborted.append(value)
+            case "fatal":
+                outcome.fatal.append(value)
+            case "committed":
+                outcome.committed = True
+            case _:
+                raise AssertionError(f"the Java program ended: {kind!r}")

@@ -1,0 +1,25 @@
+"""Compiles a Java program of the tests against Kafka's classes, and gives its command line."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from penstock.artifacts import cache_folder, java
+from penstock.local import class_path
+
+
+def program(source: Path, *, log_level: str = "off") -> list[str]:
+    """Compile a program when it is newer than what there is; give its command line."""
+    classes = cache_folder() / "interop-classes"
+    compiled = classes / f"{source.stem}.class"
+    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+        compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
+        classes.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [compiler, "-encoding", "UTF-8", "-cp", class_path(), "-d", str(classes), str(source)],
+            check=True,
+            timeout=120,
+        )
+    return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
+            "-cp", f"{class_path()}:{classes}", source.stem]  # fmt: skip
