@@ -66,7 +66,7 @@ _INNOCENT = "Another partition of the request was refused, and produce.rejection
 
 
 class Submit(Protocol):
-    """Has one partition's records judged; see `penstock.engine.workers.pool.Pool.submit`."""
+    """Has one partition's records judged; see `engine.workers.supervisor.Supervisor.submit`."""
 
     def __call__(
         self,
@@ -90,7 +90,7 @@ class Policies(NamedTuple):
         submit: Has a batch judged by the workers that know their classes.
         whole_request: Whether a refusal reaches the whole request.
         topics: The policies of topics and configs.
-        retain: Has a topic's instances of other classes of KIP-686 closed; see `Pool.retain`.
+        retain: Has a topic's instances of other classes of KIP-686 closed; see `Supervisor.retain`.
         idempotence: What becomes of idempotent producers whose records are dropped.
         judges_partitions: Whether the policy of topics is asked about more partitions.
         refused_automatic_creation_code: Answers Metadata for a topic that may not be created.

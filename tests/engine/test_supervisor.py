@@ -11,7 +11,7 @@ import pytest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
-from penstock.engine.workers.pool import Pool
+from penstock.engine.workers.supervisor import Supervisor
 from penstock.wire.topics import NO_ID
 from tests.gateways import is_running, wait_until, write_configuration
 from tests.records.encoding import encode_batch, values
@@ -68,21 +68,21 @@ class Judging:
         )
         self.configuration = load_configuration(file)
         self.plan = Plan(self.configuration)
-        self.pool = Pool(self.configuration)
+        self.supervisor = Supervisor(self.configuration)
 
     async def __aenter__(self) -> "Judging":
-        await self.pool.start()
+        await self.supervisor.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.pool.close()
+        await self.supervisor.close()
 
     async def ask(self, value: bytes, topic: str = "t", partition: int = 0) -> Verdict:
         """Judge a batch of one record."""
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         plan = self.plan.for_topic(topic)
         assert plan is not None
-        self.pool.submit(plan, partition, NO_ID, 9, encode_batch(values(value)), future.set_result)
+        self.supervisor.submit(plan, partition, NO_ID, 9, encode_batch(values(value)), future.set_result)
         return await asyncio.wait_for(future, 30)
 
 
@@ -138,7 +138,7 @@ async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
 
 async def test_what_a_policy_started_ends_with_it(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
-        (pid,) = judging.pool.pids
+        (pid,) = judging.supervisor.pids
         asking = asyncio.create_task(judging.ask(b"child"))
         children = Path(f"/proc/{pid}/task/{pid}/children")
         while not children.exists() or not children.read_text():
@@ -154,7 +154,7 @@ async def test_what_a_policy_started_ends_with_it(tmp_path):
 
 async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": 20000}) as judging:
-        (pid,) = judging.pool.pids
+        (pid,) = judging.supervisor.pids
         asking = asyncio.create_task(judging.ask(b"sleep"))
         await asyncio.sleep(0.05)
         behind = asyncio.create_task(judging.ask(b"refuse", topic="behind"))
@@ -163,7 +163,7 @@ async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
 
         assert (await asking).message == "The policy policies.Misbehaves ended its process"
         assert (await behind).code == 87
-        assert pid not in judging.pool.pids
+        assert pid not in judging.supervisor.pids
 
 
 async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(tmp_path):
@@ -268,9 +268,9 @@ class Misbehaves(RecordsPolicy):
 async def test_a_policy_that_cannot_be_loaded_is_told_at_start(tmp_path, policies, told):
     judging = Judging(tmp_path, policies)
     with pytest.raises(ConfigurationError) as raised:
-        await judging.pool.start()
+        await judging.supervisor.start()
     assert told in str(raised.value)
-    wait_until(lambda: not judging.pool.pids)
+    wait_until(lambda: not judging.supervisor.pids)
 
 
 async def test_instances_are_configured_once_and_closed_once(tmp_path):
@@ -347,7 +347,7 @@ async def test_instances_of_topics_are_closed_after_their_last_batch(tmp_path):
     async with judging:
         last = [asyncio.ensure_future(judging.ask(b"x", "a")) for _ in range(5)]
         await asyncio.sleep(0)
-        judging.pool.retain("a", {"policies.Other"})
+        judging.supervisor.retain("a", {"policies.Other"})
         assert [verdict.outcome for verdict in await asyncio.gather(*last)] == [
             Outcome.ACCEPTED
         ] * 5
@@ -365,13 +365,13 @@ async def test_a_verdict_is_not_held_up_by_an_instance_that_is_closed_behind_it(
             await judging.ask(b"x", f"gone-{number}")
             judged = asyncio.ensure_future(judging.ask(b"x", "stays"))
             await asyncio.sleep(0)
-            judging.pool.retain(f"gone-{number}", ())
+            judging.supervisor.retain(f"gone-{number}", ())
             async with asyncio.timeout(1):
                 assert await judged == ACCEPTED
 
 
 async def test_a_closed_pool_answers_what_comes_too_late(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
-        await judging.pool.close(drain_s=1)
+        await judging.supervisor.close(drain_s=1)
         verdict = await judging.ask(b"fine")
     assert (verdict.outcome, verdict.code) == (Outcome.FAILED, -1)
