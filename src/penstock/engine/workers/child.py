@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -16,7 +16,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import Ready
@@ -30,6 +30,7 @@ _MEMORY = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "16777216",
 costs as much as a policy that changes a field of every record."""
 _LINE_MAX = 2000
 _MESSAGE_MAX = 2**31
+_PREFIX = messages.PREFIX
 _FROM_WORKER = frozenset({messages.READY, messages.LOAD_FAILED, messages.VERDICT})
 _LOOK_S = 0.01
 _REST_S = 1.0
@@ -45,14 +46,11 @@ class Events(Protocol):
     def told_failure(self, worker: Worker, text: str) -> None:
         """Its policies cannot be loaded."""
 
-    def told_verdict(self, worker: Worker, attempt: int, verdict: Verdict) -> None:
-        """It has judged."""
+    def told_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+        """It has judged: attempts and their verdicts, in order."""
 
     def told_garbage(self, worker: Worker) -> None:
         """What it sent is no message."""
-
-    def heard_all(self) -> None:
-        """All messages that have arrived have been given."""
 
 
 class Child(asyncio.Protocol):
@@ -61,7 +59,7 @@ class Child(asyncio.Protocol):
     def __init__(self, worker: Worker, events: Events) -> None:
         self.worker = worker
         self._events = events
-        self._buffer = bytearray()
+        self._buffer = b""
         self._garbled = False
         self._hung_up = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
@@ -151,45 +149,37 @@ class Child(asyncio.Protocol):
         """Take messages. Only a policy that writes to our socket can make them wrong."""
         if self._garbled:
             return
-        try:
-            for kind, body in self._messages(data):
-                self._take(kind, body)
-        except _NoMessageError:
-            self._garbled = True
-            self._events.told_garbage(self.worker)
-        self._events.heard_all()
-
-    def _messages(self, data: bytes) -> Iterable[tuple[int, bytes]]:
-        buffer = self._buffer
-        buffer += data
-        start = 0
-        prefix = messages.PREFIX
-        while len(buffer) - start >= prefix.size:
-            length, kind = prefix.unpack_from(buffer, start)
+        if self._buffer:
+            data = self._buffer + data
+        verdicts: list[tuple[int, Verdict]] = []
+        start, size = 0, len(data)
+        while size - start >= _PREFIX.size:
+            length, kind = _PREFIX.unpack_from(data, start)
             if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
-                raise _NoMessageError
-            end = start + prefix.size + length - 1
-            if len(buffer) < end:
+                self._garbled = True
                 break
-            yield kind, bytes(buffer[start + prefix.size : end])
+            end = start + _PREFIX.size - 1 + length
+            if size < end:
+                break
+            body = data[start + _PREFIX.size : end]
             start = end
-        del buffer[:start]
-
-    def _take(self, kind: int, body: bytes) -> None:
-        read: Any
-        try:
-            if kind == messages.VERDICT:
-                read = messages.read_verdict(body)
+            try:
+                if kind == messages.VERDICT:
+                    verdicts.append(messages.read_verdict(body))
+                    continue
+                ready = messages.read_ready(body) if kind == messages.READY else None
+            except Exception:
+                self._garbled = True
+                break
+            if ready is not None:
+                self._events.told_ready(self.worker, ready)
             else:
-                read = messages.read_ready(body) if kind == messages.READY else None
-        except Exception:
-            raise _NoMessageError from None
-        if kind == messages.VERDICT:
-            self._events.told_verdict(self.worker, *read)
-        elif kind == messages.READY:
-            self._events.told_ready(self.worker, read)
-        else:
-            self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
+                self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
+        self._buffer = data[start:]
+        if verdicts:
+            self._events.told_verdicts(self.worker, verdicts)
+        if self._garbled:
+            self._events.told_garbage(self.worker)
 
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""
@@ -208,7 +198,3 @@ class Child(asyncio.Protocol):
                 return
             text = line.decode("utf-8", "replace").rstrip()[:_LINE_MAX]
             log.info("policy output", worker=self.pid, text=text)
-
-
-class _NoMessageError(Exception):
-    """A worker sent what is no message."""

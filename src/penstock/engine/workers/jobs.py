@@ -7,9 +7,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
-    from penstock.engine.verdict import Verdict
     from penstock.engine.workers.line import Line
 
     Place = tuple[str, int]
@@ -64,7 +63,7 @@ class Job:
     policies: str
     interceptors: str
     payload: Any
-    done: Callable[[Verdict], None] | None
+    done: Any
     size: int
     submitted: float
     deadline: float
@@ -78,5 +77,6 @@ class Job:
 
     def become(self, state: JobState) -> None:
         """Go over to another state."""
-        assert state in _LEGAL[self.state], f"{self.state.name} to {state.name}"
+        if state not in _LEGAL[self.state]:
+            raise AssertionError(f"{self.state.name} to {state.name}")
         self.state = state

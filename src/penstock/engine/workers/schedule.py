@@ -51,6 +51,9 @@ SILENT_S: Final = 30.0
 LOST_MAX: Final = 2
 """A batch may be begun so often without a verdict, through nobody's fault that is known."""
 _LOAD_MIN_S: Final = 30.0
+_READY: Final = WorkerState.READY
+_SENT: Final = JobState.SENT
+_ANSWERED: Final = JobState.ANSWERED
 _PLACES_KEPT: Final = 10_000
 
 
@@ -140,7 +143,13 @@ class Schedule:
         self.outstanding += 1
         line = self._line_of.get(job.place) or self._find_line(job.place)
         worker = line.server
-        if worker is not None and not line.waiting and self._may_send(worker, line):
+        if (
+            worker is not None
+            and not line.waiting
+            and line.heir is None
+            and worker.state is _READY
+            and worker.has_room
+        ):
             self._send(worker, line, job, now)
             return
         if self.phase is Phase.CLOSED:
@@ -174,6 +183,9 @@ class Schedule:
             self._answer(job, verdict)
             if not line.outstanding and (line.server is not worker or line.place or line.heir):
                 self._settle(line, now)
+        if worker.state is not _READY and self._is_released(worker, attempt):
+            worker.become(_READY)
+            self._arrange(now)
         if verdict.error_type == OUT_OF_MEMORY and worker.judges:
             # The process is not trusted further, and ends by itself.
             self.staff.close(worker)
@@ -181,20 +193,18 @@ class Schedule:
             self._detach(worker)
             self._arrange(now)
             return
-        if worker.state is WorkerState.HELD_UP and attempt >= worker.hand.attempt:
-            worker.become(WorkerState.READY)
-            self._arrange(now)
         self._feed(worker, now)
 
+    def _is_released(self, worker: Worker, attempt: int) -> bool:
+        """Whether the batch that held a worker up is done."""
+        return worker.state is WorkerState.HELD_UP and attempt >= worker.hand.attempt
+
     def _answer(self, job: Job, verdict: Verdict) -> None:
-        job.become(JobState.ANSWERED)
+        job.become(_ANSWERED)
         self.outstanding -= 1
         self._act(Answer(job, verdict))
 
     # What workers are sent
-
-    def _may_send(self, worker: Worker, line: Line) -> bool:
-        return worker.state is WorkerState.READY and line.heir is None and worker.has_room
 
     def _send(self, worker: Worker, line: Line, job: Job, now: float) -> None:
         if job.alone and worker.sent:
@@ -208,7 +218,7 @@ class Schedule:
         job.attempt = self._attempt
         job.line = line
         job.sent_at = now
-        job.become(JobState.SENT)
+        job.become(_SENT)
         line.outstanding += 1
         worker.alone = job.alone
         worker.sent[self._attempt] = job
@@ -218,11 +228,13 @@ class Schedule:
     def _feed(self, worker: Worker, now: float) -> None:
         """Send a worker what it has room for, from its lines in turn."""
         lines = worker.lines
-        while worker.state is WorkerState.READY and worker.has_room:
+        while True:
             for line in lines:
                 if line.waiting and line.heir is None:
                     break
             else:
+                return
+            if worker.state is not _READY or not worker.has_room:
                 return
             if len(lines) > 1:
                 lines.remove(line)

@@ -57,17 +57,6 @@ class _Known(NamedTuple):
     interceptors: str
 
 
-class _Batch(NamedTuple):
-    """What one partition of a request carries."""
-
-    version: int
-    topic_id: bytes
-    plan: bytes
-    dropped: bytes
-    data: bytes | memoryview
-    records_policy: str | None
-
-
 class Supervisor:
     """Runs the policies of one configuration."""
 
@@ -189,13 +178,13 @@ class Supervisor:
         records_policy = topic_plan.records_policy
         if records_policy is not None:
             self._instances.used(topic_plan.topic, records_policy)
-        payload = _Batch(version, topic_id.bytes, known.encoded, again, data, records_policy)
         job = Job(
             (topic_plan.topic, partition),
             turn,
             known.policies,
             known.interceptors,
-            payload,
+            # Read by `_send`, `_answer` and `_rest`; a question is of another type.
+            (version, topic_id.bytes, known.encoded, again, data, records_policy),
             done,
             len(data),
             now,
@@ -289,7 +278,7 @@ class Supervisor:
     def _send(self, action: actions.Send) -> None:
         worker, job, attempt = action
         payload = job.payload
-        if type(payload) is not _Batch:
+        if type(payload) is not tuple:
             self._children[worker].write([messages.judge_topic(attempt, payload)])
             return
         version, topic_id, plan, dropped, data, _ = payload
@@ -313,23 +302,22 @@ class Supervisor:
             self._run(self._closing(child))
 
     def _answer(self, action: actions.Answer) -> None:
-        job = action.job
+        job, verdict = action
         done, payload = job.done, job.payload
         job.done = job.payload = None
         if not self._schedule.outstanding:
             self._idle.set()
         try:
-            if done is not None:
-                done(action.verdict)
+            done(verdict)
         finally:
-            if type(payload) is _Batch and payload.records_policy is not None:
-                topic, _ = job.place
-                if self._instances.free(topic, payload.records_policy):
-                    self._retire(topic, payload.records_policy)
+            name = payload[-1] if type(payload) is tuple else None
+            if name is not None and self._instances.free(job.place[0], name):
+                self._retire(job.place[0], name)
 
     def _rest(self, action: actions.Rest) -> None:
         job = action.job
-        self._timed_out.add(batch_of(*job.place, job.payload.data), action.spent_s)
+        *_, data, _ = job.payload
+        self._timed_out.add(batch_of(*job.place, data), action.spent_s)
 
     def _report(self, action: actions.Report) -> None:
         if self._serving:
@@ -375,21 +363,22 @@ class Supervisor:
         if not self._serving:
             self.patterns, self.wants_context = ready
         self._schedule.loaded(worker, self._clock.now())
+        self._carry_out()
 
     def told_failure(self, worker: Worker, text: str) -> None:
         """Take note of why a worker cannot have them."""
         worker.failure = text
 
-    def told_verdict(self, worker: Worker, attempt: int, verdict: Verdict) -> None:
-        """Take a verdict."""
-        self._schedule.verdict(worker, attempt, verdict, self._clock.now())
+    def told_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+        """Take verdicts."""
+        now, take = self._clock.now(), self._schedule.verdict
+        for attempt, verdict in verdicts:
+            take(worker, attempt, verdict, now)
+        self._carry_out()
 
     def told_garbage(self, worker: Worker) -> None:
         """Take note that a policy wrote to the socket."""
         self._schedule.garbage(worker)
-
-    def heard_all(self) -> None:
-        """Do what follows from what was told."""
         self._carry_out()
 
     async def _tick(self) -> None:
