@@ -1,7 +1,9 @@
 """Policies in processes: whatever a policy does costs only the batch it was given."""
 
 import asyncio
+import errno
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.workers.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.wire.topics import NO_ID
 from tests.gateways import is_running, wait_until, write_configuration
@@ -33,6 +36,7 @@ class Misbehaves(BrokerRecordValidator):
         if value == b"loop":
             while True: pass
         if value == b"sleep": time.sleep(3)
+        if value.startswith(b"sleep "): time.sleep(float(value[6:]))
         if value == b"memory":
             hoard = []
             while True: hoard.append(bytearray(10_000_000))
@@ -53,7 +57,13 @@ class Misbehaves(BrokerRecordValidator):
 class Judging:
     """A running pool and a way to ask it."""
 
-    def __init__(self, folder: Path, policies: str = POLICIES, **properties: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policies: str = POLICIES,
+        child: type[Child] = Child,
+        **properties: object,
+    ) -> None:
         file = write_configuration(
             folder,
             "none:1",
@@ -68,7 +78,7 @@ class Judging:
         )
         self.configuration = load_configuration(file)
         self.plan = Plan(self.configuration)
-        self.supervisor = Supervisor(self.configuration)
+        self.supervisor = Supervisor(self.configuration, child=child)
 
     async def __aenter__(self) -> "Judging":
         await self.supervisor.start()
@@ -77,13 +87,17 @@ class Judging:
     async def __aexit__(self, *_: object) -> None:
         await self.supervisor.close()
 
-    async def ask(self, value: bytes, topic: str = "t", partition: int = 0) -> Verdict:
+    async def ask(
+        self, value: bytes, topic: str = "t", partition: int = 0, timeout_ms: int = 120_000
+    ) -> Verdict:
         """Judge a batch of one record."""
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         plan = self.plan.for_topic(topic)
         assert plan is not None
-        self.supervisor.submit(plan, partition, NO_ID, 9, encode_batch(values(value)), future.set_result)
-        return await asyncio.wait_for(future, 30)
+        batch = encode_batch(values(value))
+        done = future.set_result
+        self.supervisor.submit(plan, partition, NO_ID, 9, batch, done, timeout_ms=timeout_ms)
+        return await asyncio.wait_for(future, 60)
 
 
 @pytest.mark.parametrize(
@@ -233,19 +247,16 @@ class Misbehaves(RecordsPolicy):
         verdicts = []
         deadline = time.monotonic() + 2.5
         while time.monotonic() < deadline:
-            verdicts.append(await judging.ask(b"v"))
-            await asyncio.sleep(0.01)
+            verdicts.append(await judging.ask(b"v", timeout_ms=100))
 
         assert {Outcome.FAILED} == {verdict.outcome for verdict in verdicts}
+        assert {7} == {verdict.code for verdict in verdicts}
+        assert "cannot be loaded in a new process" in verdicts[-1].message
         starts = len((tmp_path / "starts").read_text())
         assert starts <= 6
 
         once.unlink()
-        for _ in range(400):
-            verdict = await judging.ask(b"v")
-            if "ended its process" in str(verdict.message):
-                break
-            await asyncio.sleep(0.02)
+        verdict = await judging.ask(b"v")
         assert "ended its process" in str(verdict.message)
 
 
@@ -374,4 +385,112 @@ async def test_a_closed_pool_answers_what_comes_too_late(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         await judging.supervisor.close(drain_s=1)
         verdict = await judging.ask(b"fine")
-    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, -1)
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, 7)
+
+
+async def test_policies_of_any_speed_cost_no_worker_and_no_batch(tmp_path):
+    speeds = random.Random(7)
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        (pid,) = judging.supervisor.pids
+        took = [speeds.choice([0, speeds.random() * 0.3]) for _ in range(120)]
+        asked = [
+            judging.ask(b"sleep %.3f" % seconds, partition=speeds.randrange(30)) for seconds in took
+        ]
+        assert {ACCEPTED} == set(await asyncio.gather(*asked))
+        assert pid in judging.supervisor.pids
+
+
+class Counted(Child):
+    """Counts the processes that start or run."""
+
+    running = most = 0
+
+    async def start(self) -> None:
+        Counted.running += 1
+        Counted.most = max(Counted.most, Counted.running)
+        await super().start()
+
+    async def ended(self) -> str:
+        why = await super().ended()
+        Counted.running -= 1
+        return why
+
+
+@pytest.mark.parametrize("partitions", [40, 20_000])
+async def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(
+    tmp_path, partitions
+):
+    Counted.running = Counted.most = 0
+    async with Judging(tmp_path, child=Counted, **{"policy.workers": 1}) as judging:
+        slow = asyncio.ensure_future(judging.ask(b"sleep 1", topic="slow"))
+        await asyncio.sleep(0.3)
+        plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
+        verdicts: list[Verdict] = []
+        for partition in range(partitions):
+            judging.supervisor.submit(plan, partition, NO_ID, 9, batch, verdicts.append)
+        assert await slow is ACCEPTED
+        while len(verdicts) < partitions:
+            await asyncio.sleep(0.02)
+    assert {ACCEPTED} == set(verdicts)
+    assert Counted.most == 3
+    assert Counted.running == 0
+
+
+class Barred(Child):
+    """Cannot be started at times."""
+
+    barred = False
+
+    async def start(self) -> None:
+        if Barred.barred:
+            raise OSError(errno.EMFILE, "Too many open files")
+        await super().start()
+
+
+async def test_a_process_that_cannot_be_started_is_started_later(tmp_path):
+    Barred.barred = False
+    async with Judging(tmp_path, child=Barred, **{"policy.workers": 1}) as judging:
+        Barred.barred = True
+        # The spare takes over once, and then there is none.
+        for _ in range(2):
+            assert (await judging.ask(b"os._exit")).code == -1
+        waits = asyncio.ensure_future(judging.ask(b"refuse"))
+        verdict = await judging.ask(b"refuse", timeout_ms=800)
+        assert (verdict.outcome, verdict.code) == (Outcome.FAILED, 7)
+        assert "no process can be started" in str(verdict.message)
+        Barred.barred = False
+        assert (await waits).code == 87
+
+
+async def test_a_batch_that_its_worker_never_began_is_not_charged(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        await judging.ask(b"fine")
+        (pid,) = judging.supervisor.pids
+        os.kill(pid, signal.SIGSTOP)
+        asked = [asyncio.ensure_future(judging.ask(b"refuse")) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+        assert [verdict.code for verdict in await asyncio.gather(*asked)] == [87] * 3
+
+
+async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
+    def fails(_: Verdict) -> None:
+        raise IndexError("in the session")
+
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        (pid,) = judging.supervisor.pids
+        plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
+        for _ in range(3):
+            judging.supervisor.submit(plan, 0, NO_ID, 9, batch, fails)
+            assert (await judging.ask(b"refuse")).code == 87
+        assert (await judging.ask(b"loop")).code == -1
+        assert pid not in judging.supervisor.pids
+
+
+async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still(tmp_path):
+    properties = {"policy.workers": 1, "policy.timeout.ms": 1000}
+    async with Judging(tmp_path, **properties) as judging:
+        asked = asyncio.ensure_future(judging.ask(b"sleep 0.5"))
+        await asyncio.sleep(0.1)
+        time.sleep(3)
+        assert await asked is ACCEPTED

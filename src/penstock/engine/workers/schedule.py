@@ -417,6 +417,8 @@ class Schedule:
         if worker.state is WorkerState.DEAD:
             return
         killed = worker.killed
+        if worker.furthest is WorkerState.LOADING:
+            why = "ended while its policies were loaded"
         why = worker.failure or (killed.text if killed else why)
         jobs = list(worker.sent.values())
         topic = next((job.place[0] for job in jobs if job.attempt == hand.attempt), None)
