@@ -523,6 +523,37 @@ class AnyWorld(RuleBasedStateMachine):
                 interceptors="I" if intercepted else "",
             )  # fmt: skip
 
+    @rule(turn=st.integers(0, 2), size=st.sampled_from([10, 100_000]))
+    def submit_many(self, turn, size):
+        for number in range(20):
+            self.world.submit(("t", number % 6), turn, size=size)
+
+    @rule(number=st.integers(0, 9))
+    def be_slow(self, number):
+        """Have a worker be held up by the next batch."""
+        ready = self.world.ready
+        if ready:
+            self.world.begin(ready[number % len(ready)])
+            for _ in range(4):
+                self.world.tick(0.06)
+
+    @rule()
+    def help_comes(self):
+        for process in self.world.living():
+            self.world.settle(process)
+
+    @rule(number=st.integers(0, 9), also=st.integers(0, 9))
+    def end_after_another_began(self, number, also):
+        """A verdict is gathered while the next batch is begun, and that one takes long."""
+        ready = self.world.ready
+        if ready:
+            process = ready[number % len(ready)]
+            self.world.begin(process)
+            self.world.tick()
+            self.world.end(process)
+            self.be_slow(number)
+            self.world.send(process)
+
     @rule(number=st.integers(0, 9))
     def started(self, number):
         if process := self.pick(number):
