@@ -13,6 +13,8 @@ from penstock.engine.workers.worker import Worker, WorkerState
 
 MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, error_type=OUT_OF_MEMORY)
 
+ONE = Limits(1)
+
 
 @dataclass(eq=False)
 class Process:
@@ -39,7 +41,7 @@ class Process:
 class World:
     """Drives a schedule, and checks what must hold at every step."""
 
-    def __init__(self, limits: Limits = Limits(1)) -> None:
+    def __init__(self, limits: Limits = ONE) -> None:
         self.limits = limits
         self.now = 0.0
         self.schedule = Schedule(limits)
@@ -106,7 +108,7 @@ class World:
                 assert job.state in {JobState.SENT, JobState.BEGUN}
                 assert places.setdefault(job.place, worker) is worker, "a partition at two workers"
             assert not any(j.alone for j in worker.sent.values()) or len(worker.sent) == 1
-        for job, times in self.begun.items():
+        for times in self.begun.values():
             assert times <= 1 + self.limits.retries + LOST_MAX, "begun too often"
 
     # What happens

@@ -1,5 +1,6 @@
 """The schedule of the workers: what it decides, in worlds that are not real."""
 
+import itertools
 import math
 import os
 import sys
@@ -226,7 +227,7 @@ def test_what_cannot_be_started_is_tried_again_with_a_growing_pause_and_batches_
             tried.append(world.now)
             world.die(process)
         world.tick(0.1)
-    pauses = [round(b - a) for a, b in zip(tried, tried[1:], strict=False)]
+    pauses = [round(b - a) for a, b in itertools.pairwise(tried)]
     assert pauses[-1] == 30
     assert len(tried) < 12
     assert list(world.answers) == [brief]

@@ -16,7 +16,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import Ready
@@ -54,7 +54,16 @@ class Events(Protocol):
 
 
 class Child(asyncio.Protocol):
-    """One process and the socket to it."""
+    """One process and the socket to it.
+
+    Attributes:
+        worker: What the schedule calls it.
+        progress: The memory that is shared with it.
+        write: Sends the parts of a message.
+    """
+
+    progress: Progress
+    write: Callable[[Iterable[bytes | memoryview]], None]
 
     def __init__(self, worker: Worker, events: Events) -> None:
         self.worker = worker
@@ -95,6 +104,7 @@ class Child(asyncio.Protocol):
             ours.setblocking(False)
             loop = asyncio.get_running_loop()
             self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
+            self.write = self._transport.writelines
         except BaseException:
             self.kill()
             ours.close()
@@ -106,10 +116,6 @@ class Child(asyncio.Protocol):
         """The process id."""
         assert self._process is not None
         return self._process.pid
-
-    def write(self, buffers: Iterable[bytes | memoryview]) -> None:
-        """Send a message."""
-        self._transport.writelines(buffers)
 
     def kill(self) -> None:
         """End the process, and what it started, at once."""

@@ -44,7 +44,7 @@ from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.plan import Plan
@@ -79,6 +79,7 @@ class Submit(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
+        turn: Hashable = ...,
     ) -> None: ...
 
 
@@ -328,6 +329,7 @@ class ProduceExchange:
                 partial(self._decided, (t, i), plan.topic),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
+                turn=self._session,
             )
 
     def _unknown(self, t: int, topic: Topic, code: int) -> None:
