@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final, Generic, TypeVar
 
-_STEP_S: Final = 0.1
+_STEPS_A_SECOND: Final = 10
+_NEVER: Final = math.inf
 
 T = TypeVar("T")
 
@@ -19,15 +20,18 @@ class Deadlines(Generic[T]):
 
     def add(self, one: T, at: float) -> None:
         """Add a thing that is due at a time; never, if that is infinite."""
-        if at != math.inf:
-            step = max(int(at / _STEP_S) + 1, self._next)
-            self._by_step.setdefault(step, {})[one] = None
+        if at != _NEVER:
+            step = max(int(at * _STEPS_A_SECOND) + 1, self._next)
+            things = self._by_step.get(step)
+            if things is None:
+                things = self._by_step[step] = {}
+            things[one] = None
 
     def discard(self, one: T, at: float) -> None:
         """Forget a thing; `at` is what it was added with. It may have been due."""
-        if at == math.inf:
+        if at == _NEVER:
             return
-        step = int(at / _STEP_S) + 1
+        step = int(at * _STEPS_A_SECOND) + 1
         things = self._by_step.get(step)
         if things is not None and one in things:
             del things[one]
@@ -36,7 +40,7 @@ class Deadlines(Generic[T]):
 
     def due(self, now: float) -> list[T]:
         """Take what is due."""
-        last = int(now / _STEP_S)
+        last = int(now * _STEPS_A_SECOND)
         found: list[T] = []
         if last - self._next > len(self._by_step):
             steps = sorted(step for step in self._by_step if step <= last)

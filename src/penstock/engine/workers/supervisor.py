@@ -104,6 +104,7 @@ class Supervisor:
         self._opened = asyncio.Event()
         self._idle = asyncio.Event()
         self._carrying_out = False
+        self._serving = False
         self._do: dict[type, Callable[[Any], None]] = {
             actions.Start: self._start,
             actions.Load: self._load,
@@ -123,7 +124,6 @@ class Supervisor:
             ConfigurationError: A policy cannot be loaded or configured.
         """
         self._clock = RunningClock()
-        self._serving = False
         schedule = self._schedule
         try:
             schedule.begin(self._clock.now())
@@ -266,7 +266,7 @@ class Supervisor:
                     log.exception("an error of the gateway", action=type(action).__name__)
         finally:
             self._carrying_out = False
-        if self._schedule.phase is not Phase.OPENING:
+        if not self._serving and self._schedule.phase is not Phase.OPENING:
             self._opened.set()
 
     def _start(self, action: actions.Start) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.engine.workers.jobs import Job
     from penstock.engine.workers.line import Line
 
-AHEAD_MIN, AHEAD_MAX, AHEAD_MAX_BYTES = 2, 512, 128 * 1024
+AHEAD_MIN, AHEAD_MAX, AHEAD_MAX_BYTES = 2, 512, 512 * 1024
 """What a worker is sent before it answers, so that it does not wait for the next one: always
 two batches; more, up to a number and a size, while they come back soon."""
 _SOON_S: Final = 0.01
@@ -132,10 +132,10 @@ class Worker:
     @property
     def has_room(self) -> bool:
         """Whether it may be sent one more batch."""
-        if self.alone:
-            return False
         count = len(self.sent)
-        return count < AHEAD_MIN or (count < self.ahead and self.sent_bytes < AHEAD_MAX_BYTES)
+        if count < AHEAD_MIN:
+            return not self.alone
+        return count < self.ahead and self.sent_bytes < AHEAD_MAX_BYTES
 
     @property
     def is_dedicated(self) -> bool:
