@@ -146,7 +146,7 @@ class World:
     def garbage(self, process: Process) -> None:
         if process.state == "ready":
             self.deliver(process)
-            self.schedule.garbage(process.worker)
+            self.schedule.garbage(process.worker, self.now)
             self.carry_out()
 
     def begin(self, process: Process) -> bool:

@@ -16,6 +16,8 @@ from penstock.engine.workers.schedule import Limits, Phase
 from penstock.engine.workers.worker import Worker, WorkerState
 from tests.engine.simulated import MEMORY, REFUSED, World, not_judged
 
+PLACES = [("t", number) for number in range(10)]
+
 # One worker, all well
 
 
@@ -411,6 +413,26 @@ def test_garbage_of_several_batches_has_them_tried_singly():
                 world.judge(process)
         world.tick(0.05)
     assert [world.answers[job].code for job in jobs] == [0, 0, -1, 0, 0]
+
+
+def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
+    world = World(Limits(2)).open()
+    process, _ = world.ready
+    line = process.worker.lines[0]
+    stuck = world.submit(next(p for p in PLACES if world.schedule._find_line(p) is line))
+    world.begin(process)
+    for _ in range(8):
+        world.tick()
+    world.garbage(process)
+    jobs = [world.submit(place) for place in PLACES if place != stuck.place]
+    for _ in range(20):
+        for other in world.living():
+            if other is not process:
+                world.settle(other)
+                while world.judge(other):
+                    pass
+        world.tick()
+    assert set(world.answers) == set(jobs)
 
 
 def test_a_process_out_of_memory_is_not_trusted_further():

@@ -400,10 +400,10 @@ class Schedule:
             if ready and not self.staff.count(WorkerState.STARTING):
                 self._become(Phase.SERVING)
 
-    def garbage(self, worker: Worker) -> None:
+    def garbage(self, worker: Worker, now: float) -> None:
         """Take note that what a worker sent is no message."""
         if worker.state not in {WorkerState.KILLED, WorkerState.DEAD}:
-            self._kill(worker, Reason.GARBLED, "sent what is not a message")
+            self._kill(worker, Reason.GARBLED, "sent what is not a message", now)
 
     def died(self, worker: Worker, hand: Hand, why: str, now: float) -> None:
         """Take note that a process is dead, or that it could not be started.
@@ -505,9 +505,10 @@ class Schedule:
         why = f"did not decide in {job.overdue} attempts ({each_ms:.0f} ms each)"
         self._answer(job, timed_out(job.interceptors, why))
 
-    def _kill(self, worker: Worker, reason: Reason, text: str) -> None:
+    def _kill(self, worker: Worker, reason: Reason, text: str, now: float) -> None:
         self._detach(worker)
         self.staff.kill(worker, reason, text)
+        self._arrange(now)
 
     # The time
 
@@ -528,7 +529,8 @@ class Schedule:
                 assert line is not None
                 line.discard(job)
                 self._give_up(job, now)
-                self._dissolve(line)
+                if self._dissolve(line):
+                    self._arrange(now)
         self.staff.check_loading(now)
         for worker in self.staff.idle(now):
             self._detach(worker)
@@ -549,7 +551,7 @@ class Schedule:
                 worker.become(WorkerState.READY)
                 self._arrange(now)
             if worker.sent and now - max(worker.since, worker.heard) > self._silent_s:
-                self._kill(worker, Reason.GARBLED, "did not answer")
+                self._kill(worker, Reason.GARBLED, "did not answer", now)
                 return
         elif self._is_overdue(worker, job, took, now):
             return
@@ -573,7 +575,7 @@ class Schedule:
             text = "did not decide within the client's own timeout"
         else:
             return False
-        self._kill(worker, Reason.OVERDUE, text)
+        self._kill(worker, Reason.OVERDUE, text, now)
         return True
 
     # The end

@@ -378,7 +378,7 @@ class Supervisor:
 
     def told_garbage(self, worker: Worker) -> None:
         """Take note that a policy wrote to the socket."""
-        self._schedule.garbage(worker)
+        self._schedule.garbage(worker, self._clock.now())
         self._carry_out()
 
     async def _tick(self) -> None:
