@@ -16,7 +16,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import Ready
@@ -59,11 +59,9 @@ class Child(asyncio.Protocol):
     Attributes:
         worker: What the schedule calls it.
         progress: The memory that is shared with it.
-        write: Sends the parts of a message.
     """
 
     progress: Progress
-    write: Callable[[Iterable[bytes | memoryview]], None]
 
     def __init__(self, worker: Worker, events: Events) -> None:
         self.worker = worker
@@ -104,7 +102,6 @@ class Child(asyncio.Protocol):
             ours.setblocking(False)
             loop = asyncio.get_running_loop()
             self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
-            self.write = self._transport.writelines
         except BaseException:
             self.kill()
             ours.close()
@@ -116,6 +113,11 @@ class Child(asyncio.Protocol):
         """The process id."""
         assert self._process is not None
         return self._process.pid
+
+    def write(self, buffers: Iterable[bytes | memoryview]) -> None:
+        """Send a message; nothing, where the process has hung up: it is as good as dead."""
+        if not self._transport.is_closing():
+            self._transport.writelines(buffers)
 
     def kill(self) -> None:
         """End the process, and what it started, at once."""
