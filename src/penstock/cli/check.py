@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.configuration import load_configuration
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, takes_settings
-from penstock.engine.workers.pool import Pool
+from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.server import Gateway
 from penstock.gateway.topic_policies import TopicPolicies
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from penstock.configuration import Configuration
-    from penstock.engine.workers.worker import Patterns
+    from penstock.engine.workers.supervisor import Patterns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ async def _load(configuration: Configuration) -> Patterns:
     await topics.close()
     if not any(Plan(configuration).names.values()):
         return []
-    pool = Pool(configuration, size=1)
+    pool = Supervisor(configuration, size=1)
     await pool.start()
     await pool.close()
     return pool.patterns

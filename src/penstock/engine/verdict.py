@@ -32,7 +32,8 @@ class Outcome(Enum):
     DROPPED = "dropped"
     """An interceptor (KIP-905) left the record out; nobody is told of an error."""
     FAILED = "failed"
-    """No policy decided: it raised, took too long, or its process died. Nothing passes."""
+    """No policy decided: it raised, took too long, its process died, or it was never asked.
+    Nothing passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,17 @@ def timed_out(policy: str, why: str) -> Verdict:
         message=bounded(f"The produce request interceptors {why}"),
         policy=policy,
         error_type="Timeout",
+    )
+
+
+def not_judged(policy: str, why: str) -> Verdict:
+    """No policy is to blame: clients send the batch again."""
+    return Verdict(
+        outcome=Outcome.FAILED,
+        code=REQUEST_TIMED_OUT,
+        message=bounded(f"The policy {policy} was not asked: {why}"),
+        policy=policy,
+        error_type="NotJudged",
     )
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from penstock.compacted_topic import CompactedTopicError
 from penstock.configuration import Address, ConfigurationError
 from penstock.engine.plan import NO_SETTINGS, Plan, takes_settings
-from penstock.engine.workers.pool import Pool
+from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway import discovery
 from penstock.gateway.addresses import Addresses
 from penstock.gateway.cluster_view import ClusterView
@@ -98,7 +98,7 @@ class Gateway:
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
-        self._draining: set[Pool | TopicPolicies] = set()
+        self._draining: set[Supervisor | TopicPolicies] = set()
         self._started = False
         self._ended = False
         self.view = ClusterView(upstream, configuration.folder)
@@ -171,7 +171,7 @@ class Gateway:
         """
         self.loop = asyncio.get_running_loop()
         plan = Plan(self.configuration)
-        self._pool: Pool | None = None
+        self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
         try:
             self._put_in_force(await self._loaded(self.configuration, plan))
@@ -252,7 +252,7 @@ class Gateway:
         if plan.is_empty and not settings:
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         if settings or not plan.is_empty or any(plan.names.values()):
-            pool = Pool(configuration)
+            pool = Supervisor(configuration)
         try:
             await topics.start()
             if pool is not None:
@@ -285,7 +285,7 @@ class Gateway:
             self._draining.add(one)
             self.run(self._drain(one))
 
-    async def _drain(self, one: Pool | TopicPolicies) -> None:
+    async def _drain(self, one: Supervisor | TopicPolicies) -> None:
         await one.close(drain_s=60.0)
         self._draining.discard(one)
 
@@ -520,7 +520,7 @@ class _Loaded(NamedTuple):
     """Policies that are ready to judge."""
 
     policies: Policies
-    pool: Pool | None
+    pool: Supervisor | None
 
     async def close(self) -> None:
         """End them, unused."""

@@ -14,7 +14,7 @@ import structlog
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.engine.workers.messages import JudgeAlteration, JudgeCreation, TryRecordsPolicy
-from penstock.engine.workers.pool import Pool
+from penstock.engine.workers.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from penstock.configuration import Configuration
@@ -40,9 +40,9 @@ class TopicPolicies:
         names = {key: (configuration[key],) if configuration[key] else () for key in _KEYS}
         self.create_topic: str | None = configuration[CREATE_TOPIC]
         self.alter_config: str | None = configuration[ALTER_CONFIG]
-        self._pool: Pool | None = None
+        self._pool: Supervisor | None = None
         if tries_classes or any(names.values()):
-            self._pool = Pool(configuration, names=names, size=1, spare=False)
+            self._pool = Supervisor(configuration, names=names, size=1, spare=False)
 
     async def start(self) -> None:
         """Start the worker.
@@ -54,7 +54,7 @@ class TopicPolicies:
             await self._pool.start()
 
     async def close(self, *, drain_s: float = 0.0) -> None:
-        """Let the policies close; see `Pool.close`."""
+        """Let the policies close; see `Supervisor.close`."""
         if self._pool is not None:
             await self._pool.close(drain_s=drain_s)
 

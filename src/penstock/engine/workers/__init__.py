@@ -1,5 +1,9 @@
 """Policies in processes that can be killed.
 
-`messages` is what crosses the socket pair, `process` the child that judges, `worker` the
-parent's end of one child, `pool` the set of them: who judges what, until when.
+Decisions: `schedule` says who judges what, until when, and what follows a death; `staff` which
+processes there are; `line`, `jobs`, `worker`, `deadlines` are what they keep, `actions` what
+they want done. All of this is pure.
+
+Doing: `supervisor` carries it out, `child` is the parent's end of one process, `process` the
+worker itself, `messages` and `progress` are what crosses between the two.
 """

@@ -3,8 +3,8 @@
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
-  to be dropped, the record bytes), JUDGE_TOPIC (job, JSON), RETIRE (JSON), CLOSE (empty)
-- from the worker: READY (JSON), LOAD_FAILED (text), VERDICT (job, outcome; behind them the
+  to be dropped, the record bytes), JUDGE_TOPIC (attempt, JSON), RETIRE (JSON), CLOSE (empty)
+- from the worker: READY (JSON), LOAD_FAILED (text), VERDICT (attempt, outcome; behind them the
   new batch where there is one, JSON where the batch is not accepted)
 
 Positions are 32 bit numbers in this machine's byte order.
@@ -31,9 +31,9 @@ READY, LOAD_FAILED, VERDICT = 11, 12, 13
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sII")
-"""Job, Produce version, partition, topic id, lengths of the plan and of the positions."""
+"""Attempt, Produce version, partition, topic id, lengths of the plan and of the positions."""
 _JUDGE_PREFIX: Final = Struct(">IBQhI16sII")
-_VERDICT: Final = Struct(">IBQB")  # length, kind, job, what follows
+_VERDICT: Final = Struct(">IBQB")  # length, kind, attempt, what follows
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
 _DROPPED: Final = Struct(">I")  # length of the positions
 _POSITION: Final = "I"
@@ -79,7 +79,7 @@ def load(path: Path, properties: Mapping[str, str], names: Mapping[str, Sequence
 
 
 def judge_header(
-    job: int,
+    attempt: int,
     version: int,
     partition: int,
     topic_id: bytes,
@@ -90,15 +90,15 @@ def judge_header(
     """Frame a batch to be judged; plan, positions and the record bytes follow it."""
     length = 1 + JUDGE_HEADER.size + plan_size + dropped_size + data_size
     return _JUDGE_PREFIX.pack(
-        length, JUDGE, job, version, partition, topic_id, plan_size, dropped_size
+        length, JUDGE, attempt, version, partition, topic_id, plan_size, dropped_size
     )
 
 
-def judge_topic(job: int, question: Question) -> bytes:
+def judge_topic(attempt: int, question: Question) -> bytes:
     """Frame a question about a topic."""
     kind = _QUESTIONS[type(question)]
     body = json.dumps([kind, *map(_plain, question)], default=dict).encode()
-    return message(JUDGE_TOPIC, job.to_bytes(8, "big") + body)
+    return message(JUDGE_TOPIC, attempt.to_bytes(8, "big") + body)
 
 
 def read_judge_topic(body: bytes) -> tuple[int, Question]:
@@ -167,21 +167,21 @@ def read_ready(body: bytes) -> Ready:
     )
 
 
-def verdict(job: int, decided: Verdict) -> bytes:
+def verdict(attempt: int, decided: Verdict) -> bytes:
     """Frame a verdict."""
     if decided is ACCEPTED:
-        return _VERDICT.pack(10, VERDICT, job, _ACCEPTED)
+        return _VERDICT.pack(10, VERDICT, attempt, _ACCEPTED)
     if decided.replacement is not None:
         data = decided.replacement.data
         dropped = positions(decided.replacement.dropped)
         length = 10 + _DROPPED.size + len(dropped) + len(data)
-        head = _VERDICT.pack(length, VERDICT, job, _REPLACED)
+        head = _VERDICT.pack(length, VERDICT, attempt, _REPLACED)
         return b"".join((head, _DROPPED.pack(len(dropped)), dropped, data))
     fields = asdict(decided)
     del fields["replacement"]
     fields["outcome"] = decided.outcome.value
     body = json.dumps(fields).encode()
-    return _VERDICT.pack(10 + len(body), VERDICT, job, _NOT_ACCEPTED) + body
+    return _VERDICT.pack(10 + len(body), VERDICT, attempt, _NOT_ACCEPTED) + body
 
 
 def read_verdict(body: bytes) -> tuple[int, Verdict]:
@@ -190,14 +190,14 @@ def read_verdict(body: bytes) -> tuple[int, Verdict]:
     Raises:
         ValueError: It is not one.
     """
-    job = int.from_bytes(body[:8], "big")
+    attempt = int.from_bytes(body[:8], "big")
     if body[8] == _ACCEPTED:
-        return job, ACCEPTED
+        return attempt, ACCEPTED
     if body[8] == _REPLACED:
         start = 9 + _DROPPED.size
         end = start + _DROPPED.unpack_from(body, 9)[0]
-        return job, replaced(body[end:], read_positions(body[start:end]))
+        return attempt, replaced(body[end:], read_positions(body[start:end]))
     fields = json.loads(body[9:])
     fields["outcome"] = Outcome(fields["outcome"])
     fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
-    return job, Verdict(**fields)
+    return attempt, Verdict(**fields)

@@ -6,7 +6,8 @@ gone. It may be killed at any time; nothing here needs cleaning up by anybody el
 Verdicts about small batches are gathered while more batches are at hand: each call to the
 system, and each time the parent is woken, costs as much as judging ten records. So that a
 batch that never comes back is known all the same, its number stands in PROGRESS, memory
-that is shared with the parent, before it is begun.
+that is shared with the parent, before it is begun. There the parent says, too, which of the
+batches that it has sent are not to be begun any more.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from penstock.engine.rewriting import intercept_and_judge
 from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, failed, refused
 from penstock.engine.views import Decoded
 from penstock.engine.workers import messages
-from penstock.engine.workers.progress import INTERCEPTING, Progress
+from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
 from penstock.records import SLACK, UnreadableRecords, read_batch
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Judge:
 
     def judge(
         self,
-        job: int,
+        attempt: int,
         plan: bytes,
         version: int,
         partition: int,
@@ -70,7 +71,7 @@ class Judge:
     ) -> Verdict:
         """Judge what one partition of a Produce request carries."""
         begin = self._progress.begin
-        begin(job)
+        begin(attempt)
         try:
             chain = self._chains.get(plan) or self._chain(plan)
         except ConfigurationError as error:
@@ -86,14 +87,14 @@ class Judge:
             return refused(error.code, error.message, "")
         if not chain.interceptors:
             return chain.judge(partition, _topic_id(topic_id), Decoded(batch.records))
-        begin(job, INTERCEPTING)
+        begin(attempt, INTERCEPTING)
         return intercept_and_judge(
             chain,
             partition,
             _topic_id(topic_id),
             batch,
             dropped_before=frozenset(messages.read_positions(dropped_before)),
-            on_intercepted=partial(begin, job),
+            on_intercepted=partial(begin, attempt),
             most_bytes=self._most_bytes,
         )
 
@@ -103,9 +104,9 @@ class Judge:
         judges = (self._policies.create_topic, self._policies.alter_config)
         return any(one is not None and one.wants_context for one in judges)
 
-    def judge_topic(self, job: int, question: messages.Question) -> Verdict:
+    def judge_topic(self, attempt: int, question: messages.Question) -> Verdict:
         """Answer a question about a topic."""
-        self._progress.begin(job)
+        self._progress.begin(attempt)
         if isinstance(question, messages.TryRecordsPolicy):
             try:
                 self._policies.try_records_policy(question.name)
@@ -169,21 +170,29 @@ def main() -> None:
             parent.sendall(b"".join(verdicts))
             verdicts.clear()
         if kind == messages.JUDGE_TOPIC:
-            job, question = messages.read_judge_topic(bytes(body))
-            parent.sendall(messages.verdict(job, judge.judge_topic(job, question)))
+            attempt, question = messages.read_judge_topic(bytes(body))
+            if attempt > progress.skipped:
+                decided = judge.judge_topic(attempt, question)
+                progress.begin(attempt, DONE)
+                parent.sendall(messages.verdict(attempt, decided))
             continue
         if kind == messages.RETIRE:
             judge.retire(*json.loads(bytes(body)))
             continue
         if kind != messages.JUDGE:
             break
-        job, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)
+        attempt, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)
+        if attempt <= progress.skipped:
+            if verdicts and not more:
+                parent.sendall(b"".join(verdicts))
+                verdicts.clear()
+            continue
         plan_end = header.size + plan_size
         plan = bytes(body[header.size : plan_end])
         dropped = bytes(body[plan_end : plan_end + dropped_size])
         data = body[plan_end + dropped_size :]
         try:
-            decided = judge.judge(job, plan, version, partition, topic_id, dropped, data)
+            decided = judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
         except Exception as error:
             kind_of_error = type(error).__name__
             decided = failed(
@@ -192,10 +201,11 @@ def main() -> None:
                 detail=frames_of(error),
                 error_type=kind_of_error,
             )
+        progress.begin(attempt, DONE)
         now = time.monotonic()
         if not verdicts:
             gathering_since = now
-        verdicts.append(messages.verdict(job, decided))
+        verdicts.append(messages.verdict(attempt, decided))
         if decided.error_type == OUT_OF_MEMORY:
             break
         if (

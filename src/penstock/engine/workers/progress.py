@@ -1,38 +1,64 @@
-"""What a worker has in hand: a batch's number and a phase, in memory shared with its parent."""
+"""What parent and worker tell each other without a message, in memory that they share.
+
+The worker says which attempt it has in hand, the parent which attempts are no longer wanted.
+Each is one word, read and written whole. The worker looks for the second before it writes the
+first: what it has begun, it also judges.
+"""
 
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
-from struct import Struct
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
-_STATE: Final = Struct("=QQ")
+JUDGING, INTERCEPTING, DONE = 0, 1, 2
+"""Phases of an attempt. The first two have deadlines of their own."""
 
-JUDGING, INTERCEPTING = 0, 1
-"""Phases of a batch: each has its own deadline."""
+_BYTES: Final = 16
+_HAND, _SKIPPED = 0, 1
+_PHASE_BITS: Final = 2
+_FAR_BEHIND: Final = 2**20
+"""Where a policy writes that writes to every descriptor it finds."""
+
+
+class Hand(NamedTuple):
+    """The attempt that was begun last (0 before the first), and its phase."""
+
+    attempt: int
+    phase: int
 
 
 class Progress:
-    """The number of the batch that was begun last (0 before the first), and its phase."""
+    """Two words of shared memory."""
 
     def __init__(self, descriptor: int) -> None:
         """Share the memory behind a file's descriptor."""
-        self._memory = mmap.mmap(descriptor, _STATE.size)
+        self._words = memoryview(mmap.mmap(descriptor, _BYTES)).cast("Q")
 
-    def begin(self, job: int, phase: int = JUDGING) -> None:
-        """Say that a batch, or its next phase, is begun."""
-        _STATE.pack_into(self._memory, 0, job, phase)
+    def begin(self, attempt: int, phase: int = JUDGING) -> None:
+        """Say that an attempt, or its next phase, is begun."""
+        self._words[_HAND] = attempt << _PHASE_BITS | phase
 
     @property
-    def state(self) -> tuple[int, int]:
-        """The batch that was begun last, and its phase."""
-        job, phase = _STATE.unpack_from(self._memory)
-        return job, phase
+    def hand(self) -> Hand:
+        """What was begun last."""
+        word = self._words[_HAND]
+        return Hand(word >> _PHASE_BITS, word & (2**_PHASE_BITS - 1))
+
+    def skip(self, attempt: int) -> None:
+        """Say that attempts up to this one are not to be begun any more."""
+        self._words[_SKIPPED] = attempt
+
+    @property
+    def skipped(self) -> int:
+        """The last attempt that is not to be begun."""
+        return self._words[_SKIPPED]
 
 
 def shared_file() -> IO[bytes]:
     """Make a file without a name for a `Progress`."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    file.truncate(_STATE.size)
+    file.truncate(_BYTES)
+    os.lseek(file.fileno(), _FAR_BEHIND, os.SEEK_SET)
     return file

@@ -47,7 +47,7 @@ from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.plan import Plan
@@ -70,7 +70,7 @@ _NOT_READ = "It is not known yet which of this producer's records were dropped b
 
 
 class Submit(Protocol):
-    """Has one partition's records judged; see `penstock.engine.workers.pool.Pool.submit`."""
+    """Has one partition's records judged; see `engine.workers.supervisor.Supervisor.submit`."""
 
     def __call__(
         self,
@@ -83,6 +83,7 @@ class Submit(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
+        turn: Hashable = ...,
     ) -> None: ...
 
 
@@ -94,7 +95,7 @@ class Policies(NamedTuple):
         submit: Has a batch judged by the workers that know their classes.
         whole_request: Whether a refusal reaches the whole request.
         topics: The policies of topics and configs.
-        retain: Has a topic's instances of other classes of KIP-686 closed; see `Pool.retain`.
+        retain: Has a topic's instances of other classes of KIP-686 closed; see `Supervisor.retain`.
         idempotence: What becomes of idempotent producers whose records are dropped.
         judges_partitions: Whether the policy of topics is asked about more partitions.
         refused_automatic_creation_code: Answers Metadata for a topic that may not be created.
@@ -388,6 +389,7 @@ class ProduceExchange:
                 partial(self._decided, (t, i), plan.topic),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
+                turn=self._session,
             )
 
     def _unknown(self, t: int, topic: Topic, code: int) -> None:

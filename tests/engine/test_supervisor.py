@@ -1,7 +1,9 @@
 """Policies in processes: whatever a policy does costs only the batch it was given."""
 
 import asyncio
+import errno
 import os
+import random
 import signal
 import time
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
-from penstock.engine.workers.pool import Pool
+from penstock.engine.workers.child import Child
+from penstock.engine.workers.supervisor import Supervisor
 from penstock.wire.topics import NO_ID
 from tests.gateways import is_running, wait_until, write_configuration
 from tests.records.encoding import encode_batch, values
@@ -33,6 +36,7 @@ class Misbehaves(BrokerRecordValidator):
         if value == b"loop":
             while True: pass
         if value == b"sleep": time.sleep(3)
+        if value.startswith(b"sleep "): time.sleep(float(value[6:]))
         if value == b"memory":
             hoard = []
             while True: hoard.append(bytearray(10_000_000))
@@ -53,7 +57,13 @@ class Misbehaves(BrokerRecordValidator):
 class Judging:
     """A running pool and a way to ask it."""
 
-    def __init__(self, folder: Path, policies: str = POLICIES, **properties: object) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policies: str = POLICIES,
+        child: type[Child] = Child,
+        **properties: object,
+    ) -> None:
         file = write_configuration(
             folder,
             "none:1",
@@ -68,22 +78,26 @@ class Judging:
         )
         self.configuration = load_configuration(file)
         self.plan = Plan(self.configuration)
-        self.pool = Pool(self.configuration)
+        self.supervisor = Supervisor(self.configuration, child=child)
 
     async def __aenter__(self) -> "Judging":
-        await self.pool.start()
+        await self.supervisor.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.pool.close()
+        await self.supervisor.close()
 
-    async def ask(self, value: bytes, topic: str = "t", partition: int = 0) -> Verdict:
+    async def ask(
+        self, value: bytes, topic: str = "t", partition: int = 0, timeout_ms: int = 120_000
+    ) -> Verdict:
         """Judge a batch of one record."""
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         plan = self.plan.for_topic(topic)
         assert plan is not None
-        self.pool.submit(plan, partition, NO_ID, 9, encode_batch(values(value)), future.set_result)
-        return await asyncio.wait_for(future, 30)
+        batch = encode_batch(values(value))
+        done = future.set_result
+        self.supervisor.submit(plan, partition, NO_ID, 9, batch, done, timeout_ms=timeout_ms)
+        return await asyncio.wait_for(future, 60)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +152,7 @@ async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
 
 async def test_what_a_policy_started_ends_with_it(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
-        (pid,) = judging.pool.pids
+        (pid,) = judging.supervisor.pids
         asking = asyncio.create_task(judging.ask(b"child"))
         children = Path(f"/proc/{pid}/task/{pid}/children")
         while not children.exists() or not children.read_text():
@@ -154,7 +168,7 @@ async def test_what_a_policy_started_ends_with_it(tmp_path):
 
 async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": 20000}) as judging:
-        (pid,) = judging.pool.pids
+        (pid,) = judging.supervisor.pids
         asking = asyncio.create_task(judging.ask(b"sleep"))
         await asyncio.sleep(0.05)
         behind = asyncio.create_task(judging.ask(b"refuse", topic="behind"))
@@ -163,7 +177,7 @@ async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
 
         assert (await asking).message == "The policy policies.Misbehaves ended its process"
         assert (await behind).code == 87
-        assert pid not in judging.pool.pids
+        assert pid not in judging.supervisor.pids
 
 
 async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(tmp_path):
@@ -233,19 +247,16 @@ class Misbehaves(RecordsPolicy):
         verdicts = []
         deadline = time.monotonic() + 2.5
         while time.monotonic() < deadline:
-            verdicts.append(await judging.ask(b"v"))
-            await asyncio.sleep(0.01)
+            verdicts.append(await judging.ask(b"v", timeout_ms=100))
 
         assert {Outcome.FAILED} == {verdict.outcome for verdict in verdicts}
+        assert {7} == {verdict.code for verdict in verdicts}
+        assert "cannot be loaded in a new process" in verdicts[-1].message
         starts = len((tmp_path / "starts").read_text())
         assert starts <= 6
 
         once.unlink()
-        for _ in range(400):
-            verdict = await judging.ask(b"v")
-            if "ended its process" in str(verdict.message):
-                break
-            await asyncio.sleep(0.02)
+        verdict = await judging.ask(b"v")
         assert "ended its process" in str(verdict.message)
 
 
@@ -268,9 +279,9 @@ class Misbehaves(RecordsPolicy):
 async def test_a_policy_that_cannot_be_loaded_is_told_at_start(tmp_path, policies, told):
     judging = Judging(tmp_path, policies)
     with pytest.raises(ConfigurationError) as raised:
-        await judging.pool.start()
+        await judging.supervisor.start()
     assert told in str(raised.value)
-    wait_until(lambda: not judging.pool.pids)
+    wait_until(lambda: not judging.supervisor.pids)
 
 
 async def test_instances_are_configured_once_and_closed_once(tmp_path):
@@ -347,7 +358,7 @@ async def test_instances_of_topics_are_closed_after_their_last_batch(tmp_path):
     async with judging:
         last = [asyncio.ensure_future(judging.ask(b"x", "a")) for _ in range(5)]
         await asyncio.sleep(0)
-        judging.pool.retain("a", {"policies.Other"})
+        judging.supervisor.retain("a", {"policies.Other"})
         assert [verdict.outcome for verdict in await asyncio.gather(*last)] == [
             Outcome.ACCEPTED
         ] * 5
@@ -365,13 +376,121 @@ async def test_a_verdict_is_not_held_up_by_an_instance_that_is_closed_behind_it(
             await judging.ask(b"x", f"gone-{number}")
             judged = asyncio.ensure_future(judging.ask(b"x", "stays"))
             await asyncio.sleep(0)
-            judging.pool.retain(f"gone-{number}", ())
+            judging.supervisor.retain(f"gone-{number}", ())
             async with asyncio.timeout(1):
                 assert await judged == ACCEPTED
 
 
 async def test_a_closed_pool_answers_what_comes_too_late(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
-        await judging.pool.close(drain_s=1)
+        await judging.supervisor.close(drain_s=1)
         verdict = await judging.ask(b"fine")
-    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, -1)
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, 7)
+
+
+async def test_policies_of_any_speed_cost_no_worker_and_no_batch(tmp_path):
+    speeds = random.Random(7)
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        (pid,) = judging.supervisor.pids
+        took = [speeds.choice([0, speeds.random() * 0.3]) for _ in range(120)]
+        asked = [
+            judging.ask(b"sleep %.3f" % seconds, partition=speeds.randrange(30)) for seconds in took
+        ]
+        assert {ACCEPTED} == set(await asyncio.gather(*asked))
+        assert pid in judging.supervisor.pids
+
+
+class Counted(Child):
+    """Counts the processes that start or run."""
+
+    running = most = 0
+
+    async def start(self) -> None:
+        Counted.running += 1
+        Counted.most = max(Counted.most, Counted.running)
+        await super().start()
+
+    async def ended(self) -> str:
+        why = await super().ended()
+        Counted.running -= 1
+        return why
+
+
+@pytest.mark.parametrize("partitions", [40, 20_000])
+async def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(
+    tmp_path, partitions
+):
+    Counted.running = Counted.most = 0
+    async with Judging(tmp_path, child=Counted, **{"policy.workers": 1}) as judging:
+        slow = asyncio.ensure_future(judging.ask(b"sleep 1", topic="slow"))
+        await asyncio.sleep(0.3)
+        plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
+        verdicts: list[Verdict] = []
+        for partition in range(partitions):
+            judging.supervisor.submit(plan, partition, NO_ID, 9, batch, verdicts.append)
+        assert await slow is ACCEPTED
+        while len(verdicts) < partitions:
+            await asyncio.sleep(0.02)
+    assert {ACCEPTED} == set(verdicts)
+    assert Counted.most == 3
+    assert Counted.running == 0
+
+
+class Barred(Child):
+    """Cannot be started at times."""
+
+    barred = False
+
+    async def start(self) -> None:
+        if Barred.barred:
+            raise OSError(errno.EMFILE, "Too many open files")
+        await super().start()
+
+
+async def test_a_process_that_cannot_be_started_is_started_later(tmp_path):
+    Barred.barred = False
+    async with Judging(tmp_path, child=Barred, **{"policy.workers": 1}) as judging:
+        Barred.barred = True
+        # The spare takes over once, and then there is none.
+        for _ in range(2):
+            assert (await judging.ask(b"os._exit")).code == -1
+        waits = asyncio.ensure_future(judging.ask(b"refuse"))
+        verdict = await judging.ask(b"refuse", timeout_ms=800)
+        assert (verdict.outcome, verdict.code) == (Outcome.FAILED, 7)
+        assert "no process can be started" in str(verdict.message)
+        Barred.barred = False
+        assert (await waits).code == 87
+
+
+async def test_a_batch_that_its_worker_never_began_is_not_charged(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        await judging.ask(b"fine")
+        (pid,) = judging.supervisor.pids
+        os.kill(pid, signal.SIGSTOP)
+        asked = [asyncio.ensure_future(judging.ask(b"refuse")) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+        assert [verdict.code for verdict in await asyncio.gather(*asked)] == [87] * 3
+
+
+async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
+    def fails(_: Verdict) -> None:
+        raise IndexError("in the session")
+
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        (pid,) = judging.supervisor.pids
+        plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
+        for _ in range(3):
+            judging.supervisor.submit(plan, 0, NO_ID, 9, batch, fails)
+            assert (await judging.ask(b"refuse")).code == 87
+        assert (await judging.ask(b"loop")).code == -1
+        assert pid not in judging.supervisor.pids
+
+
+async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still(tmp_path):
+    properties = {"policy.workers": 1, "policy.timeout.ms": 1000}
+    async with Judging(tmp_path, **properties) as judging:
+        asked = asyncio.ensure_future(judging.ask(b"sleep 0.5"))
+        await asyncio.sleep(0.1)
+        time.sleep(3)
+        assert await asked is ACCEPTED

@@ -1,0 +1,208 @@
+"""The parent's end of one worker process: its socket, its output, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from penstock.engine.workers import messages
+from penstock.engine.workers.progress import Progress, shared_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.messages import Ready
+    from penstock.engine.workers.worker import Worker
+
+log = structlog.get_logger()
+
+_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "16777216",
+           "MALLOC_MMAP_THRESHOLD_": "33554432"}  # fmt: skip
+"""For glibc: memory of one batch is kept for the next one. To give it back and take it again
+costs as much as a policy that changes a field of every record."""
+_LINE_MAX = 2000
+_MESSAGE_MAX = 2**31
+_PREFIX = messages.PREFIX
+_FROM_WORKER = frozenset({messages.READY, messages.LOAD_FAILED, messages.VERDICT})
+_LOOK_S = 0.01
+_REST_S = 1.0
+"""How long what a dead process has sent and printed is waited for."""
+
+
+class Events(Protocol):
+    """Takes what a worker says."""
+
+    def told_ready(self, worker: Worker, ready: Ready) -> None:
+        """Its policies are loaded."""
+
+    def told_failure(self, worker: Worker, text: str) -> None:
+        """Its policies cannot be loaded."""
+
+    def told_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+        """It has judged: attempts and their verdicts, in order."""
+
+    def told_garbage(self, worker: Worker) -> None:
+        """What it sent is no message."""
+
+
+class Child(asyncio.Protocol):
+    """One process and the socket to it.
+
+    Attributes:
+        worker: What the schedule calls it.
+        progress: The memory that is shared with it.
+    """
+
+    progress: Progress
+
+    def __init__(self, worker: Worker, events: Events) -> None:
+        self.worker = worker
+        self._events = events
+        self._buffer = b""
+        self._garbled = False
+        self._hung_up = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._output: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the process; it waits for policies.
+
+        Raises:
+            OSError: There are no more descriptors or processes.
+        """
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, shared_file() as shared:
+                self.progress = Progress(shared.fileno())
+                for end in (ours, theirs):
+                    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                        end.setsockopt(socket.SOL_SOCKET, option, 4 * 2**20)
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-u",
+                    "-m",
+                    "penstock.engine.workers.process",
+                    str(theirs.fileno()),
+                    str(shared.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.STDOUT,
+                    pass_fds=(theirs.fileno(), shared.fileno()),
+                    env={**_MEMORY, **os.environ},
+                    start_new_session=True,
+                )
+            ours.setblocking(False)
+            loop = asyncio.get_running_loop()
+            self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
+        except BaseException:
+            self.kill()
+            ours.close()
+            raise
+        self._output = loop.create_task(self._log_output(self._process))
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def write(self, buffers: Iterable[bytes | memoryview]) -> None:
+        """Send a message; nothing, where the process has hung up: it is as good as dead."""
+        if not self._transport.is_closing():
+            self._transport.writelines(buffers)
+
+    def kill(self) -> None:
+        """End the process, and what it started, at once."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def ended(self) -> str:
+        """Wait until the process is dead, and all that it has sent has been taken.
+
+        A process that hangs up is ended. What it has left running may keep its socket and its
+        output open: neither is waited for.
+        """
+        process = self._process
+        assert process is not None
+        waiting = asyncio.ensure_future(process.wait())
+        hung_up = asyncio.ensure_future(self._hung_up.wait())
+        while process.returncode is None and not self._hung_up.is_set():
+            either = (waiting, hung_up)
+            await asyncio.wait(either, timeout=0.25, return_when=asyncio.FIRST_COMPLETED)
+        self.kill()
+        while process.returncode is None:
+            await asyncio.wait([waiting], timeout=_LOOK_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(hung_up, _REST_S)
+        waiting.cancel()
+        self._transport.close()
+        return "ended"
+
+    async def read_output(self) -> None:
+        """Log what a dead process has printed."""
+        if self._output is not None:
+            await asyncio.wait([self._output], timeout=_REST_S)
+            self._output.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Take messages. Only a policy that writes to our socket can make them wrong."""
+        if self._garbled:
+            return
+        if self._buffer:
+            data = self._buffer + data
+        verdicts: list[tuple[int, Verdict]] = []
+        start, size = 0, len(data)
+        while size - start >= _PREFIX.size:
+            length, kind = _PREFIX.unpack_from(data, start)
+            if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
+                self._garbled = True
+                break
+            end = start + _PREFIX.size - 1 + length
+            if size < end:
+                break
+            body = data[start + _PREFIX.size : end]
+            start = end
+            try:
+                if kind == messages.VERDICT:
+                    verdicts.append(messages.read_verdict(body))
+                    continue
+                ready = messages.read_ready(body) if kind == messages.READY else None
+            except Exception:
+                self._garbled = True
+                break
+            if ready is not None:
+                self._events.told_ready(self.worker, ready)
+            else:
+                self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
+        self._buffer = data[start:]
+        if verdicts:
+            self._events.told_verdicts(self.worker, verdicts)
+        if self._garbled:
+            self._events.told_garbage(self.worker)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The process ended, or is about to."""
+        self._hung_up.set()
+
+    async def _log_output(self, process: asyncio.subprocess.Process) -> None:
+        """Log what policies print, marked as theirs."""
+        stdout = process.stdout
+        assert stdout is not None
+        while True:
+            try:
+                line = await stdout.readline()
+            except ValueError:  # longer than the reader's limit; it dropped the line
+                continue
+            if not line:
+                return
+            text = line.decode("utf-8", "replace").rstrip()[:_LINE_MAX]
+            log.info("policy output", worker=self.pid, text=text)

@@ -1,0 +1,32 @@
+"""Time in which the gateway itself ran."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_STEP_MAX_S: Final = 0.1
+
+
+class RunningClock:
+    """A clock that nearly stands still while nobody reads it.
+
+    The gateway reads it many times a second. Where it could not (a suspended machine, a stopped
+    process, an event loop that stood still), no policy is charged for the time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._read = clock()
+        self._now = 0.0
+
+    def now(self) -> float:
+        """Give the time in seconds: each step since the last reading counts 0.1 s at most."""
+        read = self._clock()
+        step = read - self._read
+        self._read = read
+        self._now += min(step, _STEP_MAX_S)
+        return self._now

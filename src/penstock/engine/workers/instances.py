@@ -1,0 +1,60 @@
+"""Which instances of KIP-686 may still be needed: one for each topic and class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    Instance = tuple[str, str]
+    """A topic and its class."""
+
+
+class Instances:
+    """Counts the batches that are to be judged by each instance."""
+
+    def __init__(self) -> None:
+        self._in_use: Counter[Instance] = Counter()
+        self._known: dict[str, set[str]] = {}
+        self._retiring: set[Instance] = set()
+
+    def used(self, topic: str, name: str) -> None:
+        """Count a batch."""
+        self._in_use[topic, name] += 1
+        self._known.setdefault(topic, set()).add(name)
+
+    def free(self, topic: str, name: str) -> bool:
+        """Count a batch off; say whether it was the last of an instance that is to be closed."""
+        self._in_use[topic, name] -= 1
+        return bool(self._retiring) and self._retire((topic, name))
+
+    def retain(self, topic: str, names: Container[str]) -> Iterator[str]:
+        """Have all other classes of a topic closed, each after its last batch.
+
+        Args:
+            topic: Has another class now, or none, or is gone.
+            names: The classes that it still has.
+
+        Returns:
+            Those that are not needed now.
+        """
+        for name in list(self._known.get(topic, ())):
+            if name in names:
+                self._retiring.discard((topic, name))
+            else:
+                self._retiring.add((topic, name))
+                if self._retire((topic, name)):
+                    yield name
+
+    def _retire(self, instance: Instance) -> bool:
+        if instance not in self._retiring or self._in_use[instance]:
+            return False
+        topic, name = instance
+        self._retiring.discard(instance)
+        del self._in_use[instance]
+        self._known[topic].discard(name)
+        if not self._known[topic]:
+            del self._known[topic]
+        return True

@@ -1,0 +1,398 @@
+"""The worker processes: does what the schedule says, and tells it what happens.
+
+Nothing is decided here. Every part is on its own: an error in one of them, or in who takes a
+verdict, is logged and ends nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.plan import Plan
+from penstock.engine.verdict import timed_out
+from penstock.engine.workers import actions, messages
+from penstock.engine.workers.child import Child
+from penstock.engine.workers.clock import RunningClock
+from penstock.engine.workers.instances import Instances
+from penstock.engine.workers.jobs import Job
+from penstock.engine.workers.progress import Hand
+from penstock.engine.workers.schedule import Limits, Phase, Schedule
+from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
+from penstock.engine.workers.worker import WorkerState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Coroutine, Hashable, Mapping, Sequence
+    from re import Pattern
+    from uuid import UUID
+
+    from penstock.configuration import Configuration
+    from penstock.engine.plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.worker import Worker
+
+    Patterns = list[tuple[str, Pattern[str]]]
+
+log = structlog.get_logger()
+
+_TICK_S = 0.02
+_QUESTION_TIMEOUT_S = 30.0
+"""What clients wait for an answer about a topic, by default."""
+_PLANS_KEPT = 10_000
+_SHARE_OF_TIMEOUT = 0.75
+"""A batch has so much of the time after which the client itself gives up a request to be
+judged in; the rest is the broker's."""
+
+
+class _Known(NamedTuple):
+    """A plan as it is sent, and its classes in a sentence."""
+
+    encoded: bytes
+    policies: str
+    interceptors: str
+
+
+class Supervisor:
+    """Runs the policies of one configuration."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        names: Mapping[str, Sequence[str]] | None = None,
+        size: int | None = None,
+        spare: bool = True,
+        child: Callable[[Worker, Supervisor], Child] = Child,
+    ) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            configuration: Names the policies.
+            names: Which of them are loaded, by key; those of records unless given.
+            size: How many workers; `policy.workers` unless given.
+            spare: Whether one more process waits, so that a replacement is there at once.
+            child: Makes the end of a process.
+        """
+        interceptors_ms = configuration["produce.request.interceptors.timeout.ms"]
+        self._limits = Limits(
+            workers=size or configuration["policy.workers"],
+            spare=spare,
+            timeout_s=configuration["policy.timeout.ms"] / 1000,
+            interceptors_timeout_s=interceptors_ms / 1000,
+            retries=configuration["produce.request.interceptors.max.timeout.retries"],
+            failed_code=configuration["produce.request.interceptors.failed.error.code"],
+        )
+        self._schedule = Schedule(self._limits)
+        self._load_message = messages.load(
+            configuration.path,
+            configuration.properties,
+            Plan(configuration).names if names is None else names,
+        )
+        self.patterns: Patterns = []
+        self.wants_context = False
+        self._make_child = child
+        self._children: dict[Worker, Child] = {}
+        self._timed_out = TimedOutBatches()
+        self._instances = Instances()
+        self._plans: dict[TopicPlan, _Known] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._opened = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._carrying_out = False
+        self._serving = False
+        self._do: dict[type, Callable[[Any], None]] = {
+            actions.Start: self._start,
+            actions.Load: self._load,
+            actions.Send: self._send,
+            actions.Skip: self._skip,
+            actions.Kill: self._kill,
+            actions.Close: self._close,
+            actions.Answer: self._answer,
+            actions.Rest: self._rest,
+            actions.Report: self._report,
+        }
+
+    async def start(self) -> None:
+        """Start the workers and load the policies in each.
+
+        Raises:
+            ConfigurationError: A policy cannot be loaded or configured.
+        """
+        self._clock = RunningClock()
+        schedule = self._schedule
+        try:
+            schedule.begin(self._clock.now())
+            self._carry_out()
+            self._run(self._tick())
+            await self._opened.wait()
+            if schedule.phase is not Phase.SERVING:
+                raise ConfigurationError(schedule.failure or "a policy worker did not start")
+        except BaseException:
+            await self.close()
+            raise
+        self._serving = True
+
+    def submit(
+        self,
+        topic_plan: TopicPlan,
+        partition: int,
+        topic_id: UUID,
+        version: int,
+        data: bytes | memoryview,
+        done: Callable[[Verdict], None],
+        *,
+        timeout_ms: int = 2**31 - 1,
+        dropped_before: Sequence[int] = (),
+        turn: Hashable = None,
+    ) -> None:
+        """Have one partition's records judged; `done` is called once, with the verdict.
+
+        Args:
+            topic_plan: The topic's policies.
+            partition: The partition's number.
+            topic_id: The topic's id.
+            version: The version of the Produce request.
+            data: What the request carries for the partition; not to be changed meanwhile.
+            done: Called from the event loop, perhaps before this returns.
+            timeout_ms: The request's own timeout.
+            dropped_before: Positions of records that interceptors dropped when the same
+                batch came before; they are dropped again.
+            turn: Who it is for, as a connection: those who wait are served in turn. The
+                batches of one turn for one partition keep their order.
+        """
+        if topic_plan.interceptors and self._timed_out:
+            batch = batch_of(topic_plan.topic, partition, data)
+            if self._timed_out.rests(batch):
+                each_ms = self._limits.interceptors_timeout_s * 1000
+                why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
+                done(timed_out(", ".join(topic_plan.interceptors), why))
+                return
+        known = self._plans.get(topic_plan) or self._known(topic_plan)
+        again = messages.positions(dropped_before) if dropped_before else b""
+        now = self._clock.now()
+        records_policy = topic_plan.records_policy
+        if records_policy is not None:
+            self._instances.used(topic_plan.topic, records_policy)
+        job = Job(
+            (topic_plan.topic, partition),
+            turn,
+            known.policies,
+            known.interceptors,
+            # Read by `_send`, `_answer` and `_rest`; a question is of another type.
+            (version, topic_id.bytes, known.encoded, again, data, records_policy),
+            done,
+            len(data),
+            now,
+            now + _SHARE_OF_TIMEOUT * timeout_ms / 1000 if timeout_ms > 0 else math.inf,
+        )
+        self._schedule.submit(job, now)
+        self._carry_out()
+
+    def _known(self, topic_plan: TopicPlan) -> _Known:
+        if len(self._plans) >= _PLANS_KEPT:
+            self._plans.clear()
+        policies, interceptors = ", ".join(topic_plan.policies), ", ".join(topic_plan.interceptors)
+        known = self._plans[topic_plan] = _Known(topic_plan.encode(), policies, interceptors)
+        return known
+
+    def ask(self, question: messages.Question, names: str, done: Callable[[Verdict], None]) -> None:
+        """Have a question about a topic answered; `done` is called once, with the verdict.
+
+        Args:
+            question: Is about creation, configs or a class.
+            names: The classes it is put to, for the verdict where they do not answer.
+            done: Called from the event loop.
+        """
+        now = self._clock.now()
+        deadline = now + _SHARE_OF_TIMEOUT * _QUESTION_TIMEOUT_S
+        self._schedule.submit(Job(("", 0), None, names, "", question, done, 0, now, deadline), now)
+        self._carry_out()
+
+    def withdraw(self, turn: Hashable) -> None:
+        """Answer what waits in one turn without a verdict: nobody is interested any more."""
+        self._schedule.withdraw(turn)
+        self._carry_out()
+
+    def retain(self, topic: str, records_policies: Container[str]) -> None:
+        """Close a topic's instances of other classes of KIP-686, each after its last batch.
+
+        Args:
+            topic: Has another class now, or none, or is gone.
+            records_policies: The classes that it still has.
+        """
+        for name in self._instances.retain(topic, records_policies):
+            self._retire(topic, name)
+
+    def _retire(self, topic: str, name: str) -> None:
+        for worker in self._schedule.judging:
+            self._children[worker].write([messages.retire(name, topic)])
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """Let the workers finish what they have, for at most `drain_s`, then end them."""
+        if drain_s and self._schedule.outstanding:
+            self._idle.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), drain_s)
+        self._serving = False
+        self._schedule.close()
+        self._carry_out()
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that judge."""
+        return [self._children[worker].pid for worker in self._schedule.judging]
+
+    # What the schedule wants done
+
+    def _carry_out(self) -> None:
+        """Do what is to be done. What comes of it, as a new batch, is done as well."""
+        if self._carrying_out:
+            return
+        self._carrying_out = True
+        todo, do = self._schedule.actions, self._do
+        try:
+            while todo:
+                action = todo.popleft()
+                try:
+                    do[type(action)](action)
+                except Exception:
+                    log.exception("an error of the gateway", action=type(action).__name__)
+        finally:
+            self._carrying_out = False
+        if not self._serving and self._schedule.phase is not Phase.OPENING:
+            self._opened.set()
+
+    def _start(self, action: actions.Start) -> None:
+        self._run(self._living(action.worker))
+
+    def _load(self, action: actions.Load) -> None:
+        self._children[action.worker].write([self._load_message])
+
+    def _send(self, action: actions.Send) -> None:
+        worker, job, attempt = action
+        payload = job.payload
+        if type(payload) is not tuple:
+            self._children[worker].write([messages.judge_topic(attempt, payload)])
+            return
+        version, topic_id, plan, dropped, data, _ = payload
+        header = messages.judge_header(
+            attempt, version, job.place[1], topic_id, len(plan), len(dropped), len(data)
+        )
+        self._children[worker].write((header, plan, dropped, data))
+
+    def _skip(self, action: actions.Skip) -> None:
+        self._children[action.worker].progress.skip(action.attempt)
+
+    def _kill(self, action: actions.Kill) -> None:
+        child = self._children.get(action.worker)
+        if child is not None:
+            child.kill()
+
+    def _close(self, action: actions.Close) -> None:
+        child = self._children.get(action.worker)
+        if child is not None:
+            child.write([messages.message(messages.CLOSE)])
+            self._run(self._closing(child))
+
+    def _answer(self, action: actions.Answer) -> None:
+        job, verdict = action
+        done, payload = job.done, job.payload
+        job.done = job.payload = None
+        if not self._schedule.outstanding:
+            self._idle.set()
+        try:
+            done(verdict)
+        finally:
+            name = payload[-1] if type(payload) is tuple else None
+            if name is not None and self._instances.free(job.place[0], name):
+                self._retire(job.place[0], name)
+
+    def _rest(self, action: actions.Rest) -> None:
+        job = action.job
+        *_, data, _ = job.payload
+        self._timed_out.add(batch_of(*job.place, data), action.spent_s)
+
+    def _report(self, action: actions.Report) -> None:
+        if self._serving:
+            log.error(action.event, **action.fields)
+
+    # What the workers do
+
+    async def _living(self, worker: Worker) -> None:
+        """Start a process, and see it to its end."""
+        child = self._make_child(worker, self)
+        try:
+            await child.start()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            self._schedule.died(worker, Hand(0, 0), why, self._clock.now())
+            self._carry_out()
+            return
+        self._children[worker] = child
+        if worker.state is WorkerState.KILLED:
+            child.kill()
+        elif worker.state is WorkerState.CLOSING:
+            self._close(actions.Close(worker))
+        else:
+            self._schedule.started(worker, self._clock.now())
+            self._carry_out()
+        why = await child.ended()
+        self._schedule.died(worker, child.progress.hand, why, self._clock.now())
+        self._carry_out()
+        del self._children[worker]
+        await child.read_output()
+
+    async def _closing(self, child: Child) -> None:
+        """End a process that does not end by itself in time."""
+        deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
+        while child.worker.state is not WorkerState.DEAD:
+            if asyncio.get_running_loop().time() > deadline:
+                child.kill()
+                return
+            await asyncio.sleep(_TICK_S)
+
+    def told_ready(self, worker: Worker, ready: messages.Ready) -> None:
+        """Take note that a worker has its policies."""
+        if not self._serving:
+            self.patterns, self.wants_context = ready
+        self._schedule.loaded(worker, self._clock.now())
+        self._carry_out()
+
+    def told_failure(self, worker: Worker, text: str) -> None:
+        """Take note of why a worker cannot have them."""
+        worker.failure = text
+
+    def told_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+        """Take verdicts."""
+        now, take = self._clock.now(), self._schedule.verdict
+        for attempt, verdict in verdicts:
+            take(worker, attempt, verdict, now)
+        self._carry_out()
+
+    def told_garbage(self, worker: Worker) -> None:
+        """Take note that a policy wrote to the socket."""
+        self._schedule.garbage(worker, self._clock.now())
+        self._carry_out()
+
+    async def _tick(self) -> None:
+        """Let the schedule look at the clock."""
+        while self._schedule.phase is not Phase.CLOSED:
+            await asyncio.sleep(_TICK_S)
+            try:
+                hands = {one: self._children[one].progress.hand for one in self._schedule.judging}
+                self._schedule.tick(hands, self._clock.now())
+            except Exception:
+                log.exception("an error of the gateway", action="tick")
+            self._carry_out()
+
+    def _run(self, coroutine: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

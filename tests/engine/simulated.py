@@ -1,0 +1,248 @@
+"""A world for a `Schedule`: processes, policies and a clock, none of them real."""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, failed
+from penstock.engine.workers import actions
+from penstock.engine.workers.jobs import Job, JobState
+from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, Hand
+from penstock.engine.workers.schedule import LOST_MAX, Limits, Phase, Schedule
+from penstock.engine.workers.worker import Worker, WorkerState
+
+MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, error_type=OUT_OF_MEMORY)
+
+ONE = Limits(1)
+
+
+@dataclass(eq=False)
+class Process:
+    """What a worker process does: it reads its socket in order, and may stop at any point."""
+
+    worker: Worker
+    state: str = "starting"
+    inbox: list[tuple[int, Job]] = field(default_factory=list)
+    """Sent by the schedule, not read."""
+    hand: tuple[int, Job] | None = None
+    phase: int = DONE
+    last: int = 0
+    gathered: list[tuple[int, Verdict]] = field(default_factory=list)
+    """Judged; the verdicts are not sent."""
+    on_the_way: list[tuple[int, Verdict]] = field(default_factory=list)
+    skip: int = 0
+    killed: bool = False
+
+    @property
+    def progress(self) -> Hand:
+        return Hand(self.last, self.phase)
+
+
+class World:
+    """Drives a schedule, and checks what must hold at every step."""
+
+    def __init__(self, limits: Limits = ONE) -> None:
+        self.limits = limits
+        self.now = 0.0
+        self.schedule = Schedule(limits)
+        self.processes: dict[Worker, Process] = {}
+        self.answers: dict[Job, Verdict] = {}
+        self.jobs: list[Job] = []
+        self.begun: Counter[Job] = Counter()
+        self.reports: list[actions.Report] = []
+        self.rests: list[actions.Rest] = []
+        self.begun_order: dict[tuple[object, object], list[Job]] = defaultdict(list)
+        self.sent_count = 0
+        self.schedule.begin(self.now)
+        self.carry_out()
+
+    # What the schedule wants done
+
+    def carry_out(self) -> None:
+        todo = self.schedule.actions
+        while todo:
+            action = todo.popleft()
+            match action:
+                case actions.Start(worker):
+                    self.processes[worker] = Process(worker)
+                case actions.Load(worker):
+                    assert self.processes[worker].state == "spare"
+                    self.processes[worker].state = "loading"
+                case actions.Send(worker, job, attempt):
+                    self.sent_count += 1
+                    process = self.processes[worker]
+                    assert process.state in {"ready", "dead"}
+                    assert job not in self.answers
+                    process.inbox.append((attempt, job))
+                case actions.Skip(worker, attempt):
+                    self.processes[worker].skip = attempt
+                case actions.Kill(worker):
+                    self.processes[worker].killed = True
+                case actions.Close(worker):
+                    if self.processes[worker].state != "dead":
+                        self.processes[worker].state = "closing"
+                case actions.Answer(job, verdict):
+                    assert job not in self.answers, "answered twice"
+                    self.answers[job] = verdict
+                case actions.Rest():
+                    self.rests.append(action)
+                case actions.Report():
+                    self.reports.append(action)
+        self.check()
+
+    def check(self) -> None:
+        """What holds always."""
+        staff = self.schedule.staff
+        alive = [p for p in self.processes.values() if p.worker.state is not WorkerState.DEAD]
+        assert len(alive) <= 2 * self.limits.workers + self.limits.spare
+        assert {p.worker for p in alive} == staff.alive
+        judging = [p for p in alive if p.worker.furthest >= WorkerState.LOADING]
+        assert sum(p.worker.state < WorkerState.CLOSING for p in judging) <= 2 * self.limits.workers
+        assert self.schedule.outstanding == len(self.jobs) - len(self.answers)
+        places: dict[object, Worker] = {}
+        for process in alive:
+            worker = process.worker
+            assert worker.sent_bytes == sum(job.size for job in worker.sent.values())
+            for attempt, job in worker.sent.items():
+                assert job.attempt == attempt
+                assert job.state in {JobState.SENT, JobState.BEGUN}
+                assert places.setdefault(job.place, worker) is worker, "a partition at two workers"
+            assert not any(j.alone for j in worker.sent.values()) or len(worker.sent) == 1
+        for times in self.begun.values():
+            assert times <= 1 + self.limits.retries + LOST_MAX, "begun too often"
+
+    # What happens
+
+    def submit(
+        self, place=("t", 0), turn=None, *, size=100, timeout_s=math.inf, interceptors="", does=None
+    ) -> Job:
+        job = Job(place, turn, "P", interceptors, does, None, size, self.now, self.now + timeout_s)
+        self.jobs.append(job)
+        self.schedule.submit(job, self.now)
+        self.carry_out()
+        return job
+
+    def started(self, process: Process) -> None:
+        if process.state == "starting":
+            process.state = "spare"
+            self.schedule.started(process.worker, self.now)
+            self.carry_out()
+
+    def loaded(self, process: Process) -> None:
+        if process.state == "loading":
+            process.state = "ready"
+            self.schedule.loaded(process.worker, self.now)
+            self.carry_out()
+
+    def die(self, process: Process) -> None:
+        """End it; what was on its way arrives, what was gathered does not."""
+        if process.state == "dead":
+            return
+        self.deliver(process)
+        process.state = "dead"
+        self.schedule.died(process.worker, process.progress, "ended", self.now)
+        self.carry_out()
+
+    def garbage(self, process: Process) -> None:
+        if process.state == "ready":
+            self.deliver(process)
+            self.schedule.garbage(process.worker, self.now)
+            self.carry_out()
+
+    def begin(self, process: Process) -> bool:
+        """Have it begin the next batch that is still wanted."""
+        if process.state not in {"ready", "closing"} or process.hand or process.killed:
+            return False
+        while process.inbox:
+            attempt, job = process.inbox.pop(0)
+            if attempt > process.skip:
+                process.hand = attempt, job
+                process.last = attempt
+                process.phase = INTERCEPTING if job.interceptors else JUDGING
+                if process.worker.sent.get(attempt) is job:
+                    self.begun[job] += 1
+                    if job.state is not JobState.ANSWERED:
+                        self.begun_order[job.place, job.turn].append(job)
+                return True
+        return False
+
+    def intercepted(self, process: Process) -> None:
+        if process.hand:
+            process.phase = JUDGING
+
+    def end(self, process: Process, verdict: Verdict = ACCEPTED) -> None:
+        """Have it end the batch in hand; the verdict is not sent yet."""
+        if process.hand:
+            process.gathered.append((process.hand[0], verdict))
+            process.hand, process.phase = None, DONE
+
+    def send(self, process: Process) -> None:
+        process.on_the_way += process.gathered
+        process.gathered = []
+
+    def deliver(self, process: Process) -> None:
+        """Have what it sent arrive."""
+        arriving, process.on_the_way = process.on_the_way, []
+        for attempt, verdict in arriving:
+            self.schedule.verdict(process.worker, attempt, verdict, self.now)
+        self.carry_out()
+
+    def judge(self, process: Process, verdict: Verdict = ACCEPTED) -> bool:
+        """Have it judge one batch, at once."""
+        begun = self.begin(process) or process.hand is not None
+        self.end(process, verdict)
+        self.send(process)
+        self.deliver(process)
+        return begun
+
+    def tick(self, after_s: float = 0.02) -> None:
+        self.now += after_s
+        hands = {w: self.processes[w].progress for w in self.schedule.judging}
+        self.schedule.tick(hands, self.now)
+        self.carry_out()
+
+    def close(self) -> None:
+        self.schedule.close()
+        self.carry_out()
+
+    # A kind world
+
+    def living(self) -> list[Process]:
+        return [p for p in self.processes.values() if p.state != "dead"]
+
+    def settle(self, process: Process) -> None:
+        """Have a process do what is due."""
+        if process.killed or process.state == "closing":
+            self.die(process)
+        self.started(process)
+        self.loaded(process)
+
+    def open(self) -> "World":
+        while self.schedule.phase is Phase.OPENING:
+            for process in self.living():
+                self.settle(process)
+        assert self.schedule.phase is Phase.SERVING
+        return self
+
+    def be_kind(self, most_ticks: int) -> None:
+        """Have all go well until all jobs are answered, in so many ticks at most."""
+        for _ in range(most_ticks):
+            for process in self.living():
+                self.settle(process)
+                while self.judge(process):
+                    pass
+            if not self.schedule.outstanding:
+                return
+            self.tick()
+        raise AssertionError(f"{self.schedule.outstanding} jobs are not answered")
+
+    @property
+    def ready(self) -> list[Process]:
+        return [p for p in self.living() if p.worker.judges]
+
+
+def not_judged(verdict: Verdict) -> bool:
+    return verdict.code == 7 and verdict.error_type == "NotJudged"
+
+
+REFUSED = failed("P", "failed: ValueError")

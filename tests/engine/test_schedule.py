@@ -1,0 +1,712 @@
+"""The schedule of the workers: what it decides, in worlds that are not real."""
+
+import itertools
+import math
+import os
+import sys
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.engine.verdict import ACCEPTED
+from penstock.engine.workers.jobs import Job, JobState
+from penstock.engine.workers.schedule import Limits, Phase
+from penstock.engine.workers.worker import Worker, WorkerState
+from tests.engine.simulated import MEMORY, REFUSED, World, not_judged
+
+PLACES = [("t", number) for number in range(10)]
+
+# One worker, all well
+
+
+def test_a_job_is_sent_to_a_worker_and_answered_with_its_verdict():
+    world = World().open()
+    job = world.submit()
+    assert job.state is JobState.SENT
+    (process,) = world.ready
+    world.judge(process, REFUSED)
+    assert world.answers == {job: REFUSED}
+
+
+def test_workers_are_started_with_one_to_spare():
+    world = World(Limits(3)).open()
+    states = sorted(process.worker.state for process in world.living())
+    assert states == [WorkerState.SPARE] + [WorkerState.READY] * 3
+
+
+def test_a_partition_goes_to_the_same_worker_while_all_is_well():
+    world = World(Limits(4)).open()
+    used: dict[object, set[Worker]] = {}
+    for _ in range(5):
+        for number in range(20):
+            job = world.submit(("t", number))
+            for process in world.ready:
+                if world.judge(process):
+                    used.setdefault(job.place, set()).add(process.worker)
+    assert {len(workers) for workers in used.values()} == {1}
+    assert len({next(iter(workers)) for workers in used.values()}) == 4
+
+
+def test_no_state_is_reached_that_may_not_follow():
+    job = Job(("t", 0), None, "P", "", None, None, 0, 0.0, math.inf)
+    with pytest.raises(AssertionError, match="WAITING to BEGUN"):
+        job.become(JobState.BEGUN)
+    worker = Worker(1)
+    worker.become(WorkerState.DEAD)
+    with pytest.raises(AssertionError, match="DEAD to READY"):
+        worker.become(WorkerState.READY)
+
+
+# Verdicts
+
+
+def test_a_verdict_of_an_attempt_that_no_longer_counts_is_ignored():
+    world = World().open()
+    first = world.submit()
+    (process,) = world.ready
+    world.schedule.verdict(process.worker, first.attempt + 1000, REFUSED, world.now)
+    world.carry_out()
+    assert not world.answers
+    assert process.worker.state is WorkerState.READY
+
+
+def test_a_second_verdict_about_a_job_is_ignored():
+    world = World().open()
+    job = world.submit()
+    (process,) = world.ready
+    for verdict in (ACCEPTED, REFUSED):
+        world.schedule.verdict(process.worker, job.attempt, verdict, world.now)
+    world.carry_out()
+    assert world.answers == {job: ACCEPTED}
+
+
+# Slow policies
+
+
+def hold_up(world: World, place=("slow", 0)):
+    """Have a worker busy with a batch for long."""
+    job = world.submit(place)
+    process = next(p for p in world.ready if job.attempt in p.worker.sent)
+    assert world.begin(process)
+    for _ in range(8):
+        world.tick()
+    assert process.worker.state is WorkerState.HELD_UP
+    return job, process
+
+
+def test_a_slow_batch_holds_up_its_own_partition_only():
+    world = World().open()
+    slow, held_up = hold_up(world)
+    same = world.submit(("slow", 0))
+    others = [world.submit(("quick", number)) for number in range(50)]
+    for _ in range(10):
+        for process in world.living():
+            if process is not held_up:
+                world.settle(process)
+                while world.judge(process):
+                    pass
+        world.tick()
+    assert set(world.answers) == set(others)
+    world.end(held_up)
+    world.be_kind(10)
+    assert [*world.answers][-2:] == [slow, same]
+
+
+def test_what_was_sent_ahead_of_a_slow_batch_is_taken_back_and_judged_once():
+    world = World().open()
+    jobs = [world.submit(("t", number)) for number in range(10)]
+    (process,) = world.ready
+    world.begin(process)
+    assert len(process.worker.sent) > 1
+    for _ in range(10):
+        world.tick()
+    assert list(process.worker.sent.values()) == [jobs[0]]
+    world.end(process)
+    world.be_kind(100)
+    assert set(world.begun.values()) == {1}
+
+
+def test_where_all_workers_are_held_up_batches_wait_and_are_not_shuffled():
+    world = World(Limits(1)).open()
+    hold_up(world, ("slow", 0))
+    world.submit(("slow", 1))
+    for process in world.living():
+        world.settle(process)
+    (second,) = [p for p in world.ready if p.inbox]
+    world.begin(second)
+    others = [world.submit(("quick", number)) for number in range(20)]
+    for _ in range(20):
+        world.tick()
+    assert {p.worker.state for p in world.ready} == {WorkerState.HELD_UP}
+    sent = world.sent_count
+    for _ in range(100):
+        world.tick()
+    assert world.sent_count == sent
+    assert all(job.state is JobState.WAITING for job in others)
+    world.end(second)
+    world.be_kind(20)
+
+
+def test_a_moderately_slow_policy_is_sent_little_ahead():
+    """Each batch takes 30 ms: nobody waits for more than a few of another one's."""
+    world = World().open()
+    (process,) = world.ready
+    for _ in range(200):
+        world.submit(("t", 0), "greedy")
+    for _ in range(10):
+        world.judge(process)
+        world.tick(0.03)
+    late = world.submit(("t", 0), "late")
+    judged = 0
+    while late not in world.answers:
+        world.judge(process)
+        world.tick(0.03)
+        judged += 1
+    assert judged <= 6
+
+
+# Turns
+
+
+def test_connections_take_turns():
+    world = World().open()
+    (process,) = world.ready
+    for number in range(3000):
+        world.submit(("t", number % 2), "greedy", size=1000)
+    ahead = len(process.worker.sent)
+    modest = [world.submit(("t", 0), "modest") for _ in range(3)]
+    for _ in range(ahead + 8):
+        world.judge(process)
+    assert set(modest) <= set(world.answers)
+
+
+def test_a_client_that_is_gone_takes_its_waiting_jobs_along():
+    world = World().open()
+    hold_up(world)
+    gone = [world.submit(("slow", 0), "gone") for _ in range(5)]
+    kept = world.submit(("slow", 0), "stays")
+    world.schedule.withdraw("gone")
+    world.carry_out()
+    assert set(world.answers) == set(gone)
+    assert kept.state is JobState.WAITING
+
+
+# Limits
+
+
+@pytest.mark.parametrize("partitions", [40, 20_000])
+def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partitions):
+    world = World(Limits(1)).open()
+    hold_up(world)
+    for number in range(partitions):
+        world.schedule.submit(
+            Job(("many", number), 1, "P", "", None, None, 9, world.now, math.inf), world.now
+        )
+    world.jobs += [None] * partitions
+    world.carry_out()
+    assert len(world.living()) == 3
+    for _ in range(50):
+        world.tick()
+        for process in world.living():
+            world.settle(process)
+    assert len(world.living()) <= 3
+
+
+# Processes that cannot be started, policies that cannot be loaded
+
+
+def test_what_cannot_be_started_is_tried_again_with_a_growing_pause_and_batches_wait():
+    world = World(Limits(1)).open()
+    for process in world.living():
+        world.die(process)
+    job = world.submit(timeout_s=1000)
+    brief = world.submit(timeout_s=3)
+    tried = []
+    while world.now < 100:
+        for process in world.living():
+            tried.append(world.now)
+            world.die(process)
+        world.tick(0.1)
+    pauses = [round(b - a) for a, b in itertools.pairwise(tried)]
+    assert pauses[-1] == 30
+    assert len(tried) < 12
+    assert list(world.answers) == [brief]
+    assert not_judged(world.answers[brief])
+    assert "no process can be started" in world.answers[brief].message
+    world.be_kind(2000)
+    assert world.answers[job] is ACCEPTED
+
+
+def test_policies_that_cannot_be_loaded_again_answer_nothing_for_good():
+    world = World(Limits(1)).open()
+    (process,) = world.ready
+    job = world.submit(timeout_s=5)
+    world.die(process)
+    for _ in range(100):
+        for process in world.living():
+            world.started(process)
+            if process.state == "loading":
+                world.die(process)
+        world.tick(0.1)
+    assert not_judged(world.answers[job])
+    assert "cannot be loaded" in world.answers[job].message
+    later = world.submit()
+    world.be_kind(2000)
+    assert world.answers[later] is ACCEPTED
+
+
+def test_a_first_start_that_fails_is_told():
+    world = World(Limits(2))
+    process, *_ = world.living()
+    world.started(process)
+    process.worker.failure = "policies has no class Misbehaves"
+    world.die(process)
+    assert world.schedule.phase is Phase.CANNOT_OPEN
+    assert world.schedule.failure == "policies has no class Misbehaves"
+    world.close()
+
+
+def test_a_worker_that_loads_for_too_long_is_replaced():
+    world = World(Limits(1))
+    for process in world.living():
+        world.started(process)
+    for _ in range(400):
+        world.tick(0.1)
+    assert world.living()[0].killed
+
+
+# Who is charged
+
+
+@pytest.mark.parametrize(("interceptors", "code"), [("", -1), ("I", 87)])
+def test_a_batch_in_hand_is_charged_with_the_end_of_its_process(interceptors, code):
+    world = World(Limits(1, failed_code=87)).open()
+    (process,) = world.ready
+    jobs = [world.submit(interceptors=interceptors) for _ in range(3)]
+    world.begin(process)
+    world.die(process)
+    assert list(world.answers) == jobs[:1]
+    assert world.answers[jobs[0]].code == code
+    world.be_kind(10)
+    assert [world.answers[job] for job in jobs[1:]] == [ACCEPTED] * 2
+
+
+def test_a_batch_that_was_not_begun_is_not_charged():
+    world = World(Limits(1)).open()
+    for _ in range(5):
+        job = world.submit()
+        (process,) = world.ready
+        world.die(process)
+        while not world.ready:
+            for process in world.living():
+                world.settle(process)
+            world.tick(0.1)
+    world.be_kind(10)
+    assert set(world.answers.values()) == {ACCEPTED}
+    assert world.begun[job] == 1
+
+
+def test_a_batch_that_was_judged_is_not_charged_with_what_comes_after_it():
+    world = World(Limits(1)).open()
+    (process,) = world.ready
+    job = world.submit()
+    world.begin(process)
+    world.end(process)
+    world.die(process)
+    world.be_kind(200)
+    assert world.answers[job] is ACCEPTED
+
+
+def test_a_batch_whose_verdict_is_lost_every_time_is_given_up():
+    world = World(Limits(1)).open()
+    job = world.submit()
+    for _ in range(1000):
+        for process in world.living():
+            world.settle(process)
+            world.begin(process)
+            world.end(process)
+            if process.gathered:
+                world.die(process)
+        world.tick(0.1)
+    assert world.answers[job].code == -1
+    assert world.begun[job] == 3
+
+
+def test_only_the_batch_that_ran_into_its_deadline_is_charged():
+    world = World(Limits(1, timeout_s=1)).open()
+    (process,) = world.ready
+    overdue, behind = world.submit(), world.submit()
+    world.begin(process)
+    while not process.killed:
+        world.tick()
+    assert 1 < world.now < 1.2
+    world.die(process)
+    assert world.answers[overdue].message == "The policy P did not decide within 1000 ms"
+    world.be_kind(100)
+    assert world.answers[behind] is ACCEPTED
+
+
+def test_a_deadline_counts_from_when_a_batch_is_begun():
+    world = World(Limits(1, timeout_s=1)).open()
+    (process,) = world.ready
+    world.submit()
+    for _ in range(1000):
+        world.tick()
+    assert not process.killed
+    world.begin(process)
+    for _ in range(45):
+        world.tick()
+    assert not process.killed
+    for _ in range(10):
+        world.tick()
+    assert process.killed
+
+
+def test_a_worker_that_is_silent_for_long_is_replaced_and_nobody_charged():
+    world = World(Limits(1)).open()
+    (process,) = world.ready
+    job = world.submit()
+    for _ in range(320):
+        world.tick(0.1)
+    assert process.killed
+    world.be_kind(100)
+    assert world.answers[job] is ACCEPTED
+
+
+def test_interceptors_have_their_retries_and_then_the_batch_rests():
+    limits = Limits(1, interceptors_timeout_s=0.5, retries=2, timeout_s=9)
+    world = World(limits).open()
+    job = world.submit(interceptors="I", timeout_s=100)
+    behind = world.submit(interceptors="I", timeout_s=100)
+    while job not in world.answers:
+        for process in world.living():
+            world.settle(process)
+            world.begin(process)
+        world.tick()
+    assert world.begun[job] == 3
+    assert world.answers[job].code == 7
+    assert "3 attempts (500 ms each)" in world.answers[job].message
+    assert [rest.job for rest in world.rests] == [job]
+    assert behind not in world.answers
+
+
+def test_garbage_of_several_batches_has_them_tried_singly():
+    world = World(Limits(1)).open()
+    (process,) = world.ready
+    jobs = [world.submit(("t", number)) for number in range(5)]
+    world.begin(process)
+    world.garbage(process)
+    assert process.killed
+    world.die(process)
+    assert not world.answers
+    culprit = jobs[2]
+    for _ in range(2000):
+        for process in world.living():
+            world.settle(process)
+            world.begin(process)
+            if process.state == "ready" and process.hand and process.hand[1] is culprit:
+                assert len(process.worker.sent) == 1
+                world.garbage(process)
+            else:
+                world.judge(process)
+        world.tick(0.05)
+    assert [world.answers[job].code for job in jobs] == [0, 0, -1, 0, 0]
+
+
+def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
+    world = World(Limits(2)).open()
+    process, _ = world.ready
+    line = process.worker.lines[0]
+    stuck = world.submit(next(p for p in PLACES if world.schedule._find_line(p) is line))
+    world.begin(process)
+    for _ in range(8):
+        world.tick()
+    world.garbage(process)
+    jobs = [world.submit(place) for place in PLACES if place != stuck.place]
+    for _ in range(20):
+        for other in world.living():
+            if other is not process:
+                world.settle(other)
+                while world.judge(other):
+                    pass
+        world.tick()
+    assert set(world.answers) == set(jobs)
+
+
+def test_a_process_out_of_memory_is_not_trusted_further():
+    world = World(Limits(1)).open()
+    (process,) = world.ready
+    first, second = world.submit(), world.submit()
+    world.judge(process, MEMORY)
+    assert world.answers == {first: MEMORY}
+    assert process.state == "closing"
+    assert not world.begin(process)
+    world.be_kind(10)
+    assert world.answers[second] is ACCEPTED
+
+
+# The end
+
+
+def test_the_end_answers_all_and_charges_nobody():
+    world = World(Limits(2)).open()
+    for number in range(50):
+        world.submit(("t", number))
+    world.begin(world.ready[0])
+    world.close()
+    assert len(world.answers) == 50
+    assert all(map(not_judged, world.answers.values()))
+    late = world.submit()
+    assert not_judged(world.answers[late])
+    assert {p.state for p in world.living()} == {"closing"}
+
+
+def test_extra_workers_end_when_there_is_nothing_to_do():
+    world = World(Limits(1)).open()
+    _, held_up = hold_up(world)
+    world.submit(("quick", 0))
+    world.tick()
+    for process in world.living():
+        world.settle(process)
+    world.end(held_up)
+    world.be_kind(10)
+    assert len(world.ready) == 2
+    for _ in range(650):
+        world.tick(0.1)
+        for process in world.living():
+            world.settle(process)
+    assert len(world.ready) == 1
+    assert world.submit(("quick", 0)).state is JobState.SENT
+
+
+def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
+    """Counts steps, not time: what is done for each verdict is the same for 20,000."""
+
+    def steps(waiting: int) -> int:
+        world = World(Limits(1)).open()
+        (process,) = world.ready
+        for number in range(waiting):
+            job = Job(("t", number % 500), number % 7, "P", "", None, None, 900, 0.0, 1000.0)
+            world.schedule.submit(job, 0.0)
+        world.schedule.actions.clear()
+        counted = 0
+
+        def count(*_):
+            nonlocal counted
+            counted += 1
+            return count
+
+        attempts = list(process.worker.sent)[:50]
+        sys.settrace(count)
+        try:
+            for attempt in attempts:
+                world.schedule.verdict(process.worker, attempt, ACCEPTED, 0.0)
+            world.schedule.tick({process.worker: process.progress}, 0.02)
+        finally:
+            sys.settrace(None)
+        return counted
+
+    few, many = steps(1000), steps(20_000)
+    assert many <= few + 50
+
+
+# Any world
+
+
+class AnyWorld(RuleBasedStateMachine):
+    """Things happen in any order; then the world turns kind."""
+
+    @initialize(
+        workers=st.integers(1, 3),
+        spare=st.booleans(),
+        retries=st.integers(0, 2),
+    )
+    def begin(self, workers, spare, retries):
+        limits = Limits(workers, spare, 1.0, 0.5, retries)
+        self.world = World(limits).open()
+
+    def pick(self, number: int):
+        living = self.world.living()
+        return living[number % len(living)] if living else None
+
+    @rule(
+        partition=st.integers(0, 5),
+        turn=st.integers(0, 2),
+        size=st.sampled_from([10, 100_000]),
+        timeout_s=st.sampled_from([math.inf, 20.0, 1.0]),
+        intercepted=st.booleans(),
+        count=st.sampled_from([1, 2, 30]),
+    )
+    def submit(self, partition, turn, size, timeout_s, intercepted, count):
+        for _ in range(count):
+            self.world.submit(
+                ("t", partition), turn, size=size, timeout_s=timeout_s,
+                interceptors="I" if intercepted else "",
+            )  # fmt: skip
+
+    @rule(turn=st.integers(0, 2), size=st.sampled_from([10, 100_000]))
+    def submit_many(self, turn, size):
+        for number in range(20):
+            self.world.submit(("t", number % 6), turn, size=size)
+
+    @rule(number=st.integers(0, 9))
+    def be_slow(self, number):
+        """Have a worker be held up by the next batch."""
+        ready = self.world.ready
+        if ready:
+            self.world.begin(ready[number % len(ready)])
+            for _ in range(4):
+                self.world.tick(0.06)
+
+    @rule()
+    def help_comes(self):
+        for process in self.world.living():
+            self.world.settle(process)
+
+    @rule(number=st.integers(0, 9), also=st.integers(0, 9))
+    def end_after_another_began(self, number, also):
+        """A verdict is gathered while the next batch is begun, and that one takes long."""
+        ready = self.world.ready
+        if ready:
+            process = ready[number % len(ready)]
+            self.world.begin(process)
+            self.world.tick()
+            self.world.end(process)
+            self.be_slow(number)
+            self.world.send(process)
+
+    @rule(number=st.integers(0, 9))
+    def started(self, number):
+        if process := self.pick(number):
+            self.world.started(process)
+
+    @rule(number=st.integers(0, 9))
+    def loaded(self, number):
+        if process := self.pick(number):
+            self.world.loaded(process)
+
+    @rule(number=st.integers(0, 9), count=st.integers(1, 5))
+    def judge(self, number, count):
+        if process := self.pick(number):
+            for _ in range(count):
+                self.world.judge(process)
+
+    @rule(number=st.integers(0, 9))
+    def begin_one(self, number):
+        if process := self.pick(number):
+            self.world.begin(process)
+
+    @rule(number=st.integers(0, 9))
+    def intercepted(self, number):
+        if process := self.pick(number):
+            self.world.intercepted(process)
+
+    @rule(number=st.integers(0, 9), verdict=st.sampled_from([ACCEPTED, REFUSED, MEMORY]))
+    def end(self, number, verdict):
+        if process := self.pick(number):
+            self.world.end(process, verdict)
+
+    @rule(number=st.integers(0, 9))
+    def send(self, number):
+        if process := self.pick(number):
+            self.world.send(process)
+
+    @rule(number=st.integers(0, 9))
+    def deliver(self, number):
+        if process := self.pick(number):
+            self.world.deliver(process)
+
+    @rule(number=st.integers(0, 9))
+    def die(self, number):
+        if process := self.pick(number):
+            self.world.die(process)
+
+    @rule()
+    def the_killed_die(self):
+        for process in self.world.living():
+            if process.killed:
+                self.world.die(process)
+
+    @rule(number=st.integers(0, 9))
+    def garbage(self, number):
+        if process := self.pick(number):
+            self.world.garbage(process)
+
+    @rule(number=st.integers(0, 9), attempt=st.integers(0, 200))
+    def stale_verdict(self, number, attempt):
+        process = self.pick(number)
+        if process and attempt not in process.worker.sent:
+            self.world.schedule.verdict(process.worker, attempt, REFUSED, self.world.now)
+            self.world.carry_out()
+
+    @rule(after_s=st.sampled_from([0.0, 0.02, 0.06, 0.1, 0.6, 1.1, 40.0]), count=st.integers(1, 4))
+    def tick(self, after_s, count):
+        for _ in range(count):
+            self.world.tick(after_s)
+
+    @rule(turn=st.integers(0, 2))
+    def withdraw(self, turn):
+        self.world.schedule.withdraw(turn)
+        self.world.carry_out()
+
+    @precondition(lambda self: self.world.jobs)
+    @rule()
+    def turn_kind(self):
+        self.kind()
+
+    @invariant()
+    def lines_are_whole(self):
+        if hasattr(self, "world"):
+            check_lines(self.world)
+
+    def kind(self):
+        # Back-off ends after 30 s at most, and a silent worker is found after 30 s.
+        self.world.be_kind(4000)
+        assert not self.world.schedule._own
+
+    def teardown(self):
+        if hasattr(self, "world"):
+            waiting = set(self.world.jobs) - set(self.world.answers)
+            if len(waiting) % 2:
+                self.world.close()
+                assert all(not_judged(self.world.answers[job]) for job in waiting)
+            else:
+                self.kind()
+            check_order(self.world)
+
+
+def check_lines(world: World) -> None:
+    """What is counted is what there is."""
+    schedule = world.schedule
+    lines = [*schedule._lanes, *schedule._own.values()]
+    for line in lines:
+        jobs = list(line)
+        assert line.waiting == len(jobs)
+        assert all(job.line is line and job.state is JobState.WAITING for job in jobs)
+        assert line.server is None or line in line.server.lines
+        assert line.server is None or line.server.judges
+    everyone = [process.worker for process in world.processes.values()]
+    sent = [job for worker in everyone for job in worker.sent.values()]
+    for line in lines:
+        assert line.outstanding == sum(job.line is line for job in sent)
+    places = {}
+    for line in lines:
+        for job in (*line, *(job for job in sent if job.line is line)):
+            assert places.setdefault(job.place, line) is line, "a partition in two lines"
+
+
+def check_order(world: World) -> None:
+    """A partition's batches of one connection are first begun in the order in which they came."""
+    came = {job: number for number, job in enumerate(world.jobs)}
+    for jobs in world.begun_order.values():
+        first = list(dict.fromkeys(jobs))
+        assert [came[job] for job in first] == sorted(came[job] for job in first)
+
+
+AnyWorld.TestCase.settings = settings(
+    max_examples=int(os.environ.get("SCHEDULE_EXAMPLES", "200")), stateful_step_count=60, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip
+test_any_world = AnyWorld.TestCase

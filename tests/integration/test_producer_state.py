@@ -1,0 +1,187 @@
+"""Sequence numbers of producers whose records are dropped, against a real broker."""
+
+import itertools
+import signal
+import uuid
+
+import pytest
+from confluent_kafka.cimpl import NewTopic
+
+from tests.conftest import create_topic
+from tests.gateways import RunningGateway, wait_until
+from tests.integration.reading import values_of
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+from penstock.policy import *
+class NoDrop(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        if value.startswith(b"drop"): raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(key, value)
+"""
+INTERCEPTED = {"produce.request.interceptors": "policies.NoDrop"}
+_producer_ids = itertools.count(uuid.uuid4().int % 2**40)
+
+
+class Batches:
+    """One idempotent producer at one partition, who sends what a test says."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._producer_id = next(_producer_ids)
+
+    def request(self, first: int, *given: bytes, epoch: int = 0):
+        batch = encode_batch(
+            values(*given),
+            producer_id=self._producer_id,
+            producer_epoch=epoch,
+            base_sequence=first,
+        )
+        return produce_request([(self._topic, [(0, batch)])])
+
+    def send(self, address: str, first: int, *given: bytes, epoch: int = 0) -> int:
+        """Send a batch over a connection of its own; give the error code."""
+        with RawClient(address) as client:
+            return self.send_on(client, first, *given, epoch=epoch)
+
+    def send_on(self, client: RawClient, first: int, *given: bytes, epoch: int = 0) -> int:
+        response = client.call(self.request(first, *given, epoch=epoch))
+        return produced(response)[self._topic, 0].error_code
+
+
+def test_a_gap_is_answered_as_a_broker_answers_it(gateway, topic, kafka, stored):
+    name, direct = topic(), topic()
+    running = gateway(INTERCEPTED, POLICIES)
+    for address, of in ((kafka.bootstrap_servers, direct), (running.address, name)):
+        batches = Batches(of)
+        assert batches.send(address, 0, b"a", b"b") == 0
+        assert batches.send(address, 10, b"c") == 45
+        assert batches.send(address, 2, b"d") == 0
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"e", b"drop", b"f") == 0
+    assert batches.send(running.address, 10, b"drop") == 45
+    assert batches.send(running.address, 3, b"drop") == 0
+    assert batches.send(running.address, 4, b"g") == 0
+    assert values_of(stored(name)) == [b"a", b"b", b"d", b"e", b"f", b"g"]
+
+
+def switch_on(running: RunningGateway) -> None:
+    """Give the gateway its interceptors, while it runs."""
+    with running.file.open("a") as file:
+        file.write("produce.request.interceptors=policies.NoDrop\n")
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+
+
+@pytest.mark.parametrize("second", [[b"drop", b"b"], [b"drop", b"drop"]])
+def test_what_was_streamed_before_the_interceptors_came_may_come_again(
+    gateway, topic, stored, second
+):
+    name = topic()
+    running = gateway({}, POLICIES)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"drop", b"a") == 0
+    assert batches.send(running.address, 2, *second) == 0
+    switch_on(running)
+
+    assert batches.send(running.address, 0, b"drop", b"a") == 0
+    assert batches.send(running.address, 2, *second) == 0
+    assert batches.send(running.address, 4, b"drop", b"c") == 0
+    assert batches.send(running.address, 6, b"d") == 0
+    assert values_of(stored(name)) == [b"drop", b"a", *second, b"c", b"d"]
+
+
+def test_a_producer_goes_on_in_a_topic_made_anew(gateway, topic, admin, stored):
+    name = topic()
+    running = gateway(INTERCEPTED, POLICIES)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"a", b"drop", b"b") == 0
+    admin.delete_topics([name])[name].result(30)
+    wait_until(lambda: name not in admin.list_topics(timeout=10).topics)
+    create_topic(admin, name)
+
+    assert batches.send(running.address, 3, b"drop", b"c") == 0
+    assert batches.send(running.address, 5, b"drop") == 0
+    assert batches.send(running.address, 6, b"d") == 0
+    assert values_of(stored(name)) == [b"c", b"d"]
+
+
+@pytest.fixture
+def replicas(gateway):
+    """Two gateways that share the state of producers."""
+    shared = {
+        **INTERCEPTED,
+        "produce.request.interceptors.state": "cluster",
+        "produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}",
+    }
+    return [gateway(shared, POLICIES) for _ in range(2)]
+
+
+def test_a_producer_moves_between_replicas_with_every_batch(replicas, topic, stored):
+    name = topic()
+    batches = Batches(name)
+    expected = []
+    for number in range(40):
+        records = [b"%d" % number, b"drop"] if number % 3 else [b"drop", b"drop"]
+        expected += [] if number % 3 == 0 else [records[0]]
+        for running in (replicas[number % 2], replicas[number // 2 % 2]):
+            # The second time it is a retry of what the other one, or the same, has stored.
+            assert batches.send(running.address, 2 * number, *records) == 0
+    assert values_of(stored(name)) == expected
+
+
+def test_a_producer_goes_on_at_a_replica_when_the_other_is_killed(replicas, topic, stored):
+    name = topic()
+    batches = [Batches(name) for _ in range(10)]
+    one, other = replicas
+    for number, of in enumerate(batches):
+        assert of.send(one.address, 0, b"%d-a" % number, b"drop", b"%d-b" % number) == 0
+    one.kill()
+    for number, of in enumerate(batches):
+        assert of.send(other.address, 0, b"%d-a" % number, b"drop", b"%d-b" % number) == 0
+        assert of.send(other.address, 3, b"drop", b"%d-c" % number) == 0
+        assert of.send(other.address, 5, b"%d-d" % number) == 0
+    assert sorted(values_of(stored(name))) == sorted(
+        b"%d-%s" % (number, letter) for number in range(10) for letter in (b"a", b"b", b"c", b"d")
+    )
+
+
+def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, stored):
+    """The second batch comes to the other replica while the first is not answered."""
+    name = topic()
+    batches = Batches(name)
+    with RawClient(replicas[0].address) as one, RawClient(replicas[1].address) as other:
+        for first in range(0, 60, 6):
+            one.send(one.frame(batches.request(first, b"%d" % first, b"drop", b"drop")))
+            code = batches.send_on(other, first + 3, b"drop", b"%d" % (first + 4), b"drop")
+            assert one.receive()
+            if code:
+                assert code in {7, 45}, "a broker says so, too: it comes too early"
+                again = batches.send_on(other, first + 3, b"drop", b"%d" % (first + 4), b"drop")
+                assert again == 0
+    assert values_of(stored(name)) == [
+        b"%d" % number for first in range(0, 60, 6) for number in (first, first + 4)
+    ]
+
+
+def test_a_topic_of_producers_that_cannot_be_used_is_told_at_start(gateway, admin, topic):
+    name = topic(**{"cleanup.policy": "delete"})
+    properties = {
+        **INTERCEPTED,
+        "produce.request.interceptors.state": "cluster",
+        "produce.request.interceptors.state.topic": name,
+    }
+    with pytest.raises(AssertionError) as raised:
+        gateway(properties, POLICIES)
+    assert "produce.request.interceptors.state.topic" in str(raised.value)
+    assert "it must be compact,delete" in str(raised.value)
+    admin.create_topics([NewTopic(f"{name}-2", 2, config={"cleanup.policy": "compact"})])[
+        f"{name}-2"
+    ].result(30)
+    properties["produce.request.interceptors.state.topic"] = f"{name}-2"
+    with pytest.raises(AssertionError, match="it must have one"):
+        gateway(properties, POLICIES)
+
+
