@@ -89,9 +89,9 @@ class BrokerModel:
             # A retry is answered when what it repeats is.
             self._tail.append((producer_id, done))
             done.records = []
-        elif before is not None and epoch > known_epoch and first != 0:
-            done.code = 45
-        elif epoch == known_epoch and batches and first != after(batches[-1][1], 1):
+        elif (before is not None and epoch > known_epoch and first != 0) or (
+            epoch == known_epoch and batches and first != after(batches[-1][1], 1)
+        ):
             done.code = 45
         else:
             kept = batches if epoch == known_epoch else ()

@@ -113,9 +113,7 @@ def test_what_was_held_back_goes_when_what_was_before_it_has_come_again():
     assert codes(talk) == [0, 6, 7, 7]
     talk.broker.take()
     again = Intercepted(talk.producers)
-    again.session.client_data(
-        b"".join(request(n, batch(b"v", first=n - 1)) for n in (2, 3, 4))
-    )
+    again.session.client_data(b"".join(request(n, batch(b"v", first=n - 1)) for n in (2, 3, 4)))
     assert again.verdicts == [], "all of them are known"
     again.session.upstream_data(produce_answer(2, "judged") + produce_answer(3, "judged"))
     assert codes(again) == [0, 0, 0]

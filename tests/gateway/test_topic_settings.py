@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from penstock.compacted_topic import CompactedTopicError, LogRecord
 from penstock.gateway import topic_settings
 from penstock.gateway.topic_settings import (
     ABANDONED_AFTER_S,
@@ -16,7 +17,6 @@ from penstock.gateway.topic_settings import (
     TopicSettings,
 )
 from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
-from penstock.compacted_topic import LogRecord, CompactedTopicError
 from tests.topics import judged_by
 from tests.topics.test_index import WITHOUT_A_NAME, with_a_name
 

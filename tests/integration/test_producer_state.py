@@ -183,5 +183,3 @@ def test_a_topic_of_producers_that_cannot_be_used_is_told_at_start(gateway, admi
     properties["produce.request.interceptors.state.topic"] = f"{name}-2"
     with pytest.raises(AssertionError, match="it must have one"):
         gateway(properties, POLICIES)
-
-
