@@ -31,8 +31,8 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 test: lint  ## linters, types, import contracts, and the tests against a real Kafka
 	$(BIN)/python -m pytest
 
-interop: setup  ## every client through dropped connections, 200,000 records each, and as an admin; needs Go
-	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
+interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
+	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50

@@ -44,6 +44,7 @@ _TOPIC_CONFIGS: Final = {
 }
 _APPEARS_WITHIN_S: Final = 15.0
 _POLL_S: Final = 0.5
+_AGAIN_AFTER_S: Final = 0.1
 _DENIED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -292,6 +293,7 @@ class CompactedTopic:
         )
         self._consumer.assign([TopicPartition(self.topic, 0, 0)])
         records: list[LogRecord] = []
+        end = self._end_now(deadline)
         while True:
             left = deadline - time.monotonic()
             message = self._consumer.poll(left) if left > 0 else None
@@ -300,11 +302,26 @@ class CompactedTopic:
             error = message.error()
             if error is None:
                 records.append(_record(message))
+                if records[-1].position >= end:
+                    return records
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                 records.append(LogRecord(message.offset() or 0, ends=True))
                 return records
             elif not error.retriable() and error.code() in _DENIED:
                 raise KafkaException(error)
+
+    def _end_now(self, deadline: float) -> int:
+        """Return the offset after the last record: while others write, there is no end of file."""
+        assert self._consumer is not None
+        while True:
+            left = max(0.1, deadline - time.monotonic())
+            try:
+                _, end = self._consumer.get_watermark_offsets(self._partition, timeout=left)
+                return int(end)
+            except KafkaException as error:
+                if error.args[0].code() in _DENIED or time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN_AFTER_S)
 
     def _follow(self, take: Callable[[LogRecord], None], complain: Callable[[str], None]) -> None:
         assert self._consumer is not None
