@@ -248,7 +248,7 @@ class World:
         epoch = request.attempt.epoch
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         connection.gateway.producers.has_stored(
-            request.key, request.arrival, epoch, request.numbers, last
+            request.key, request.arrival, epoch, request.numbers, last, request.dropped
         )
 
     def _decide(self, connection: Connection, request: Request) -> None:
@@ -292,6 +292,8 @@ class World:
         )  # fmt: skip
         if isinstance(outcome, int):
             request.code, request.made, request.kept = outcome, None, True
+            if outcome in {45, 59}:
+                self._check_order(request, f"{outcome}")
             return
         request.made = outcome.batch
         if decided:
@@ -311,6 +313,8 @@ class World:
                 return
             code = connection.gateway.producers.send(request.key, attempt.epoch, made)
             if code:
+                if code == 45:
+                    self._check_order(request, f"{code}")
                 request.code = code
                 return
             # A known batch goes as what it was.
@@ -376,10 +380,7 @@ class World:
             code = producers.answered(request.key, attempt.epoch, request.made, code, Stored(1))
         elif request.due:
             code = producers.acknowledge(request.key, attempt.epoch, request.made)
-        told_by_broker = request.sent and code == (
-            request.append.code if request.append is not None else request.code
-        )
-        if code == 59 or (code == 45 and not told_by_broker):
+        if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
         self.clients[who].answered(attempt, code)
         if code == 6 and self.leaders[who] != self.broker.leader:

@@ -318,7 +318,7 @@ class Producer:
             behind = self.batches[place]
             removed = distance(behind.broker_first, behind.first)
             self.batches.insert(place, self._refused(numbers, removed))
-        elif numbers.first == self.next and not any(
+        elif distance(self.next, numbers.first) >= 0 and not any(
             one.state is State.REFUSED for one in self.batches
         ):
             self.batches.append(self._refused(numbers, self.removed))
@@ -422,14 +422,21 @@ class Producer:
         self.history = History.COMPLETE
 
     def has_stored(
-        self, numbers: Range, last_sequence: int | None, *, is_begun: bool, overtakes: bool
+        self,
+        numbers: Range,
+        last_sequence: int | None,
+        *,
+        loses: bool,
+        is_begun: bool,
+        overtakes: bool,
     ) -> None:
         """Learn from the broker how far the producer has come, before a batch is decided.
 
         Args:
             numbers: The batch's.
-            overtakes: See `decide`.
             last_sequence: The last one that the broker has of this epoch; None for none.
+            loses: Whether interceptors dropped records of it now.
+            overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
         """
         for one in self.batches:
@@ -457,7 +464,7 @@ class Producer:
             # No gateway has dropped a record: those before it are on their way.
             self.next = add(numbers.first, -missing)
             self.history = History.COMPLETE
-        elif is_begun and not self.removed and -missing >= numbers.count:
+        elif loses and is_begun and not self.removed and -missing >= numbers.count:
             # It was stored as it came, before this gateway had interceptors for the topic.
             self.clear()
             self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
@@ -491,6 +498,8 @@ class Producer:
                 for other in merged
             ):
                 merged.append(one)
+                if Range(one.first, one.count) in self.undecided:
+                    one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
         last = add(merged[-1].first, merged[-1].count) if merged else following

@@ -181,6 +181,7 @@ class Producers:
         epoch: int,
         numbers: Range,
         last_sequence: int | None,
+        dropped: Sequence[int] = (),
     ) -> None:
         """Learn from the broker how far a producer has come.
 
@@ -191,6 +192,7 @@ class Producers:
             numbers: Of the batch that is to be decided.
             last_sequence: The last sequence number that the broker has of this epoch, or
                 None where it has none.
+            dropped: Positions of the records of that batch that interceptors dropped now.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
@@ -198,6 +200,7 @@ class Producers:
             producer.has_stored(
                 numbers,
                 last_sequence,
+                loses=bool(dropped),
                 is_begun=producer.history is self._begun,
                 overtakes=_overtakes(producer, numbers, waiting),
             )
@@ -424,9 +427,9 @@ class Producers:
         before = self._producers.get(key)
         if before is not None:
             if epoch > before.epoch:
-                first = 0  # as brokers have it of one that they know
                 if before.history is not self._begun:
-                    history = before.history
+                    history = History.COMPLETE if first == 0 else before.history
+                first = 0  # as brokers have it of one that they know
             self._drop(key, before)
         else:
             self._topics[key.topic] += 1
