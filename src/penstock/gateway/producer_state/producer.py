@@ -23,7 +23,7 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from uuid import UUID
 
     Buffer = bytes | memoryview
@@ -225,7 +225,12 @@ class Producer:
 
         One that does not know the producer takes any number.
         """
-        return self.is_known_to_broker and any(one.state is State.REFUSED for one in self.batches)
+        states = [one.state for one in self.batches]
+        return (
+            self.is_known_to_broker
+            and State.REFUSED in states
+            and State.STORED not in states[states.index(State.REFUSED) :]
+        )
 
     def _misses(self, first: int) -> bool:
         """Whether a batch before a number, which is not decided, comes again."""
@@ -303,8 +308,8 @@ class Producer:
         if numbers not in self.undecided and distance(self.next, numbers.first) >= 0:
             self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
 
-    def refuse(self, numbers: Range) -> None:
-        """Take note that a batch is refused for good before it is decided."""
+    def refuse(self, numbers: Range, *, overtakes: bool) -> None:
+        """Take note that a batch is refused for good before it is decided; see `decide`."""
         self.undecided = [one for one in self.undecided if one.first != numbers.first]
         batch = self.find(numbers)
         if batch is not None:
@@ -318,8 +323,13 @@ class Producer:
             behind = self.batches[place]
             removed = distance(behind.broker_first, behind.first)
             self.batches.insert(place, self._refused(numbers, removed))
-        elif distance(self.next, numbers.first) >= 0 and not any(
-            one.state is State.REFUSED for one in self.batches
+        elif all(one.state is not State.REFUSED for one in self.batches) and (
+            numbers.first == self.next
+            or (
+                distance(self.next, numbers.first) > 0
+                and not overtakes
+                and not self._misses(numbers.first)
+            )
         ):
             self.batches.append(self._refused(numbers, self.removed))
             self.next = add(numbers.first, numbers.count)
@@ -365,11 +375,19 @@ class Producer:
                 return REQUEST_TIMED_OUT
         return NONE
 
-    def _before(self, batch: Batch) -> Iterator[Batch]:
+    def _before(self, batch: Batch) -> list[Batch]:
+        """Return the batches before one, from the last on that the broker said it has.
+
+        What is before that one is settled: a broker takes a batch only behind those before it.
+        """
+        before: list[Batch] = []
         for one in self.batches:
             if one is batch:
-                return
-            yield one
+                break
+            if one.state is State.STORED:
+                before = []
+            before.append(one)
+        return before
 
     def acknowledge(self, batch: Batch) -> int:
         """Return what the client is told of a batch of which every record was dropped.
@@ -442,13 +460,16 @@ class Producer:
         for one in self.batches:
             last = add(one.broker_first, one.count - one.dropped_count - 1)
             if last_sequence is None:
-                if one.state is State.PRESUMED:
+                if one.state is State.PRESUMED and distance(numbers.first, one.first) > 0:
                     one.apply(Event.RETRY)
             elif one.may_be_stored and distance(last, last_sequence) >= 0:
                 one.apply(Event.PRESUME)
         if last_sequence is None:
             if is_begun:
                 self.history = History.COMPLETE
+            ahead = distance(self.next, numbers.first)
+            if ahead > 0 and not overtakes and not self._misses(numbers.first):
+                self.next = numbers.first  # it may have forgotten the producer; it will tell
             return
         missing = distance(last_sequence, add(numbers.first, -self.removed)) - 1
         if missing == 0:

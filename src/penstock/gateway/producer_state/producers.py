@@ -282,9 +282,10 @@ class Producers:
 
     def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
         """Learn that a batch is refused for good before it goes anywhere."""
-        producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
         if producer.epoch == epoch:
-            producer.refuse(numbers)
+            producer.refuse(numbers, overtakes=_overtakes(producer, numbers, waiting))
 
     def _waiting(self, arrival: Arrival, epoch: int) -> list[int]:
         return [first for of, first in self._arrived.get(arrival, ()) if of == epoch]
