@@ -468,8 +468,9 @@ class Producer:
             if is_begun:
                 self.history = History.COMPLETE
             ahead = distance(self.next, numbers.first)
-            if ahead > 0 and not overtakes and not self._misses(numbers.first):
-                self.next = numbers.first  # it may have forgotten the producer; it will tell
+            has_forgotten = self.is_known_to_broker
+            if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
+                self.next = numbers.first  # any number is the first one then
             return
         missing = distance(last_sequence, add(numbers.first, -self.removed)) - 1
         if missing == 0:
