@@ -127,6 +127,13 @@ class Producer:
         """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
         return any(one.state in {State.STORED, State.PRESUMED} for one in self.batches)
 
+    @property
+    def presumes(self) -> bool:
+        """Whether batches at the end are not known to be stored but from another gateway."""
+        states = [one.state for one in self.batches]
+        known = len(states) - states[::-1].index(State.STORED) if State.STORED in states else 0
+        return State.PRESUMED in states[known:]
+
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
         return any(
@@ -182,7 +189,7 @@ class Producer:
     ) -> Batch | int:
         """Return a batch that comes again, as what it was."""
         batch.connection = connection
-        if batch.state is State.AWAITED and batch.dropped_count == batch.count:
+        if batch.state is State.AWAITED and batch.loses_all:
             batch.apply(Event.DROP)
         if batch.data is None and not batch.is_done:
             if len(dropped) != batch.dropped_count or (
@@ -251,17 +258,14 @@ class Producer:
         """
         place = self._place(numbers.first)
         if place is None:
-            if not self.batches and distance(numbers.first, self.next) > 0:
-                self.next = numbers.first
+            if distance(numbers.first, self.next) > 0:
+                self.next = numbers.first  # nothing was dropped between the last batch and the next
             return None
         behind = self.batches[place]
         if distance(add(numbers.first, numbers.count), behind.first) >= 0:
             return place
         states = {self.batches[i].state for i in range(place, len(self.batches))}
-        divides = behind.first == numbers.first
-        if not states & {State.STORED, State.ACKNOWLEDGED} and (
-            divides or State.PRESUMED not in states
-        ):
+        if not states & {State.STORED, State.ACKNOWLEDGED}:
             self.cut_at(place)
             if distance(numbers.first, self.next) > 0:
                 self.next = numbers.first
@@ -395,7 +399,7 @@ class Producer:
         To be asked when the answer is due: after the answers to what came before on its
         connection. Success is one for all batches before it.
         """
-        if batch not in self.batches:
+        if batch not in self.batches or batch.state is State.AWAITED:
             return REQUEST_TIMED_OUT
         for one in self._before(batch):
             if one.state is State.REFUSED:
@@ -431,8 +435,7 @@ class Producer:
     def _store(self, batch: Batch, stored: Stored) -> None:
         # It takes a batch only behind the one before it, and the client concludes the same.
         for one in self._before(batch):
-            if one.may_be_stored:
-                one.apply(Event.PRESUME)
+            one.presume()
         batch.apply(Event.STORE)
         batch.stored = stored
         batch.dropped = ()
@@ -457,13 +460,15 @@ class Producer:
             overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
         """
+        if self.find(numbers) is None:
+            self._cut(numbers)
         for one in self.batches:
-            last = add(one.broker_first, one.count - one.dropped_count - 1)
-            if last_sequence is None:
-                if one.state is State.PRESUMED and distance(numbers.first, one.first) > 0:
-                    one.apply(Event.RETRY)
-            elif one.may_be_stored and distance(last, last_sequence) >= 0:
-                one.apply(Event.PRESUME)
+            if last_sequence is not None and not one.follows_stored(last_sequence):
+                one.presume()
+            elif one.state is State.PRESUMED and (
+                last_sequence is not None or distance(numbers.first, one.first) > 0
+            ):
+                one.apply(Event.RETRY)
         if last_sequence is None:
             if is_begun:
                 self.history = History.COMPLETE
@@ -493,7 +498,7 @@ class Producer:
             self.next = add(numbers.first, numbers.count)
             self.history = History.COMPLETE
 
-    def learn(self, batches: Sequence[Batch], following: int, removed: int) -> None:
+    def learn(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
         """Take in what another gateway has decided about this producer in this epoch.
 
         Interceptors say the same everywhere: two gateways differ in how much they know.
@@ -502,14 +507,17 @@ class Producer:
             batches: Those that it remembers.
             following: The client's sequence number after the last that it has decided.
             removed: How many records had been dropped before that.
+
+        Returns:
+            Whether it knows all that is known here.
         """
-        place = self._place(following)
-        if place is not None:
-            behind = self.batches[place]
-            known = distance(behind.broker_first, behind.first)
-            if known < removed and all(
-                self.batches[i].state is not State.STORED for i in range(place, len(self.batches))
-            ):
+        behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
+        known = self.removed if behind is None else distance(behind.broker_first, behind.first)
+        if distance(known, removed) < 0:
+            return False
+        if behind is not None and distance(known, removed) > 0:
+            place = self.batches.index(behind)
+            if all(self.batches[i].state is not State.STORED for i in range(place, len(self.batches))):
                 self.cut_at(place)  # decided without knowing of all that was dropped before
         merged = list(self.batches)
         for one in batches:
@@ -525,14 +533,21 @@ class Producer:
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
         last = add(merged[-1].first, merged[-1].count) if merged else following
-        if distance(last, following) >= 0:
-            self.next, self.removed = following, removed
-            self.history = History.COMPLETE
+        if distance(last, following) < 0:
+            return False
+        self.next, self.removed = following, removed
+        self.history = History.COMPLETE
+        return True
 
     def _place(self, number: int) -> int | None:
-        """Return the position of the first batch from a number on; None if there is none."""
+        """Return the position of the first batch that ends after a number; None if none does."""
         return next(
-            (i for i, one in enumerate(self.batches) if distance(number, one.first) >= 0), None
+            (
+                i
+                for i, one in enumerate(self.batches)
+                if distance(number, add(one.first, one.count)) > 0
+            ),
+            None,
         )
 
     # Memory

@@ -172,6 +172,8 @@ class Producers:
             return self._is_shared and producer.is_kept_back(known)
         if producer.next != numbers.first:
             return True
+        if self._is_shared and len(dropped) == numbers.count:
+            return producer.presumes
         return bool(dropped) and producer.history is self._begun
 
     def has_stored(
@@ -360,9 +362,8 @@ class Producers:
 
     def _learn(self, key: ProducerKey, producer: Producer, record: bytes) -> None:
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
-        is_behind = distance(producer.next, theirs.next) < 0
-        producer.learn(theirs.batches, theirs.next, theirs.removed)
-        if is_behind and producer.removed:
+        knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if not knows_all and producer.removed:
             # Written by a gateway that knew less: the last record is what counts.
             self._write(key, producer, _ignore)
 
