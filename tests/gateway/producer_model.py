@@ -73,6 +73,17 @@ class BrokerModel:
             return None
         return known[1][-1][1]
 
+    def is_before_last(
+        self, producer_id: int, epoch: int, first: int, records: list[int]
+    ) -> bool:
+        """Whether a batch is stored, and ends before the last ones that are known again."""
+        known_epoch, batches = self._state.get(producer_id, (-1, ()))
+        return (
+            known_epoch == epoch
+            and distance(after(first, len(records) - 1), batches[0][0]) > 0
+            and set(records) <= self.all_records()
+        )
+
     def forget(self, producer_id: int) -> None:
         """Expire what is known of a producer (producer.id.expiration.ms)."""
         self._state.pop(producer_id, None)

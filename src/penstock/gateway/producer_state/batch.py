@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.gateway.producer_state.numbers import add, distance
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -151,12 +153,27 @@ class Batch:
     @property
     def is_done(self) -> bool:
         """Whether nothing goes to the broker any more: the client is told success when due."""
-        return self.state in DONE
+        return self.loses_all or self.state is State.STORED
 
     @property
     def may_be_stored(self) -> bool:
         """Whether it has been at the broker, and it is not known what became of it."""
         return self.state in _OPEN
+
+    @property
+    def loses_all(self) -> bool:
+        """Whether every record was dropped: there is nothing to send."""
+        return self.dropped_count == self.count
+
+    def follows_stored(self, last_sequence: int) -> bool:
+        """Whether it ends after the last sequence number that the broker has."""
+        last = add(self.broker_first, self.count - self.dropped_count - 1)
+        return distance(last, last_sequence) < 0
+
+    def presume(self) -> None:
+        """Take it for settled: the broker has a later one."""
+        if self.may_be_stored:
+            self.apply(Event.DROP if self.loses_all else Event.PRESUME)
 
     def apply(self, event: Event) -> None:
         """Move to the next state; an illegal transition is an error of the gateway."""
@@ -166,6 +183,5 @@ class Batch:
         self.state = after
 
 
-DONE: Final = frozenset({State.STORED, State.DROPPED, State.ACKNOWLEDGED})
 _OPEN: Final = frozenset({State.SENT, State.AWAITED, State.REFUSED})
 _SETTLED: Final = frozenset({State.PRESUMED, State.STORED, State.DROPPED, State.ACKNOWLEDGED})

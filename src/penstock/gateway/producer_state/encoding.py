@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.gateway.producer_state.batch import Batch, State
+from penstock.gateway.producer_state.numbers import add
 from penstock.gateway.producer_state.producer import History, Producer
 
 if TYPE_CHECKING:
@@ -58,14 +59,16 @@ class Progress(NamedTuple):
 
 def encode(producer: Producer, writer: str) -> bytes:
     """Write a producer as a record's value."""
+    batches = [one for one in producer.batches if one.state is not State.REFUSED]
+    last = batches[-1] if batches else None
     value = {
         "version": _VERSION,
         "writer": writer,
         "epoch": producer.epoch,
-        "next": producer.next,
+        "next": add(last.first, last.count) if last is not None else producer.next,
         "removed": producer.removed,
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
-        "batches": [_fields(one) for one in producer.batches if one.state is not State.REFUSED],
+        "batches": [_fields(one) for one in batches],
     }
     return json.dumps(value, separators=(",", ":")).encode()
 

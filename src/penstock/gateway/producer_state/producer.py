@@ -23,7 +23,7 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from uuid import UUID
 
     Buffer = bytes | memoryview
@@ -127,6 +127,13 @@ class Producer:
         """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
         return any(one.state in {State.STORED, State.PRESUMED} for one in self.batches)
 
+    @property
+    def presumes(self) -> bool:
+        """Whether batches at the end are not known to be stored but from another gateway."""
+        states = [one.state for one in self.batches]
+        known = len(states) - states[::-1].index(State.STORED) if State.STORED in states else 0
+        return State.PRESUMED in states[known:]
+
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
         return any(
@@ -182,7 +189,7 @@ class Producer:
     ) -> Batch | int:
         """Return a batch that comes again, as what it was."""
         batch.connection = connection
-        if batch.state is State.AWAITED and batch.dropped_count == batch.count:
+        if batch.state is State.AWAITED and batch.loses_all:
             batch.apply(Event.DROP)
         if batch.data is None and not batch.is_done:
             if len(dropped) != batch.dropped_count or (
@@ -225,7 +232,12 @@ class Producer:
 
         One that does not know the producer takes any number.
         """
-        return self.is_known_to_broker and any(one.state is State.REFUSED for one in self.batches)
+        states = [one.state for one in self.batches]
+        return (
+            self.is_known_to_broker
+            and State.REFUSED in states
+            and State.STORED not in states[states.index(State.REFUSED) :]
+        )
 
     def _misses(self, first: int) -> bool:
         """Whether a batch before a number, which is not decided, comes again."""
@@ -246,17 +258,14 @@ class Producer:
         """
         place = self._place(numbers.first)
         if place is None:
-            if not self.batches and distance(numbers.first, self.next) > 0:
-                self.next = numbers.first
+            if distance(numbers.first, self.next) > 0:
+                self.next = numbers.first  # nothing was dropped between the last batch and the next
             return None
         behind = self.batches[place]
         if distance(add(numbers.first, numbers.count), behind.first) >= 0:
             return place
         states = {self.batches[i].state for i in range(place, len(self.batches))}
-        divides = behind.first == numbers.first
-        if not states & {State.STORED, State.ACKNOWLEDGED} and (
-            divides or State.PRESUMED not in states
-        ):
+        if not states & {State.STORED, State.ACKNOWLEDGED}:
             self.cut_at(place)
             if distance(numbers.first, self.next) > 0:
                 self.next = numbers.first
@@ -303,8 +312,8 @@ class Producer:
         if numbers not in self.undecided and distance(self.next, numbers.first) >= 0:
             self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
 
-    def refuse(self, numbers: Range) -> None:
-        """Take note that a batch is refused for good before it is decided."""
+    def refuse(self, numbers: Range, *, overtakes: bool) -> None:
+        """Take note that a batch is refused for good before it is decided; see `decide`."""
         self.undecided = [one for one in self.undecided if one.first != numbers.first]
         batch = self.find(numbers)
         if batch is not None:
@@ -318,8 +327,13 @@ class Producer:
             behind = self.batches[place]
             removed = distance(behind.broker_first, behind.first)
             self.batches.insert(place, self._refused(numbers, removed))
-        elif numbers.first == self.next and not any(
-            one.state is State.REFUSED for one in self.batches
+        elif all(one.state is not State.REFUSED for one in self.batches) and (
+            numbers.first == self.next
+            or (
+                distance(self.next, numbers.first) > 0
+                and not overtakes
+                and not self._misses(numbers.first)
+            )
         ):
             self.batches.append(self._refused(numbers, self.removed))
             self.next = add(numbers.first, numbers.count)
@@ -365,11 +379,19 @@ class Producer:
                 return REQUEST_TIMED_OUT
         return NONE
 
-    def _before(self, batch: Batch) -> Iterator[Batch]:
+    def _before(self, batch: Batch) -> list[Batch]:
+        """Return the batches before one, from the last on that the broker said it has.
+
+        What is before that one is settled: a broker takes a batch only behind those before it.
+        """
+        before: list[Batch] = []
         for one in self.batches:
             if one is batch:
-                return
-            yield one
+                break
+            if one.state is State.STORED:
+                before = []
+            before.append(one)
+        return before
 
     def acknowledge(self, batch: Batch) -> int:
         """Return what the client is told of a batch of which every record was dropped.
@@ -377,7 +399,7 @@ class Producer:
         To be asked when the answer is due: after the answers to what came before on its
         connection. Success is one for all batches before it.
         """
-        if batch not in self.batches:
+        if batch not in self.batches or batch.state is State.AWAITED:
             return REQUEST_TIMED_OUT
         for one in self._before(batch):
             if one.state is State.REFUSED:
@@ -413,8 +435,7 @@ class Producer:
     def _store(self, batch: Batch, stored: Stored) -> None:
         # It takes a batch only behind the one before it, and the client concludes the same.
         for one in self._before(batch):
-            if one.may_be_stored:
-                one.apply(Event.PRESUME)
+            one.presume()
         batch.apply(Event.STORE)
         batch.stored = stored
         batch.dropped = ()
@@ -422,26 +443,39 @@ class Producer:
         self.history = History.COMPLETE
 
     def has_stored(
-        self, numbers: Range, last_sequence: int | None, *, is_begun: bool, overtakes: bool
+        self,
+        numbers: Range,
+        last_sequence: int | None,
+        *,
+        loses: bool,
+        is_begun: bool,
+        overtakes: bool,
     ) -> None:
         """Learn from the broker how far the producer has come, before a batch is decided.
 
         Args:
             numbers: The batch's.
-            overtakes: See `decide`.
             last_sequence: The last one that the broker has of this epoch; None for none.
+            loses: Whether interceptors dropped records of it now.
+            overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
         """
+        if self.find(numbers) is None:
+            self._cut(numbers)
         for one in self.batches:
-            last = add(one.broker_first, one.count - one.dropped_count - 1)
-            if last_sequence is None:
-                if one.state is State.PRESUMED:
-                    one.apply(Event.RETRY)
-            elif one.may_be_stored and distance(last, last_sequence) >= 0:
-                one.apply(Event.PRESUME)
+            if last_sequence is not None and not one.follows_stored(last_sequence):
+                one.presume()
+            elif one.state is State.PRESUMED and (
+                last_sequence is not None or distance(numbers.first, one.first) > 0
+            ):
+                one.apply(Event.RETRY)
         if last_sequence is None:
             if is_begun:
                 self.history = History.COMPLETE
+            ahead = distance(self.next, numbers.first)
+            has_forgotten = self.is_known_to_broker
+            if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
+                self.next = numbers.first  # any number is the first one then
             return
         missing = distance(last_sequence, add(numbers.first, -self.removed)) - 1
         if missing == 0:
@@ -457,14 +491,14 @@ class Producer:
             # No gateway has dropped a record: those before it are on their way.
             self.next = add(numbers.first, -missing)
             self.history = History.COMPLETE
-        elif is_begun and not self.removed and -missing >= numbers.count:
+        elif loses and is_begun and not self.removed and -missing >= numbers.count:
             # It was stored as it came, before this gateway had interceptors for the topic.
             self.clear()
             self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
             # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
 
-    def learn(self, batches: Sequence[Batch], following: int, removed: int) -> None:
+    def learn(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
         """Take in what another gateway has decided about this producer in this epoch.
 
         Interceptors say the same everywhere: two gateways differ in how much they know.
@@ -473,14 +507,17 @@ class Producer:
             batches: Those that it remembers.
             following: The client's sequence number after the last that it has decided.
             removed: How many records had been dropped before that.
+
+        Returns:
+            Whether it knows all that is known here.
         """
-        place = self._place(following)
-        if place is not None:
-            behind = self.batches[place]
-            known = distance(behind.broker_first, behind.first)
-            if known < removed and all(
-                self.batches[i].state is not State.STORED for i in range(place, len(self.batches))
-            ):
+        behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
+        known = self.removed if behind is None else distance(behind.broker_first, behind.first)
+        if distance(known, removed) < 0:
+            return False
+        if behind is not None and distance(known, removed) > 0:
+            place = self.batches.index(behind)
+            if all(self.batches[i].state is not State.STORED for i in range(place, len(self.batches))):
                 self.cut_at(place)  # decided without knowing of all that was dropped before
         merged = list(self.batches)
         for one in batches:
@@ -491,17 +528,26 @@ class Producer:
                 for other in merged
             ):
                 merged.append(one)
+                if Range(one.first, one.count) in self.undecided:
+                    one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
         last = add(merged[-1].first, merged[-1].count) if merged else following
-        if distance(last, following) >= 0:
-            self.next, self.removed = following, removed
-            self.history = History.COMPLETE
+        if distance(last, following) < 0:
+            return False
+        self.next, self.removed = following, removed
+        self.history = History.COMPLETE
+        return True
 
     def _place(self, number: int) -> int | None:
-        """Return the position of the first batch from a number on; None if there is none."""
+        """Return the position of the first batch that ends after a number; None if none does."""
         return next(
-            (i for i, one in enumerate(self.batches) if distance(number, one.first) >= 0), None
+            (
+                i
+                for i, one in enumerate(self.batches)
+                if distance(number, add(one.first, one.count)) > 0
+            ),
+            None,
         )
 
     # Memory

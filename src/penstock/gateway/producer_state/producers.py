@@ -172,6 +172,8 @@ class Producers:
             return self._is_shared and producer.is_kept_back(known)
         if producer.next != numbers.first:
             return True
+        if self._is_shared and len(dropped) == numbers.count:
+            return producer.presumes
         return bool(dropped) and producer.history is self._begun
 
     def has_stored(
@@ -181,6 +183,7 @@ class Producers:
         epoch: int,
         numbers: Range,
         last_sequence: int | None,
+        dropped: Sequence[int] = (),
     ) -> None:
         """Learn from the broker how far a producer has come.
 
@@ -191,6 +194,7 @@ class Producers:
             numbers: Of the batch that is to be decided.
             last_sequence: The last sequence number that the broker has of this epoch, or
                 None where it has none.
+            dropped: Positions of the records of that batch that interceptors dropped now.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
@@ -198,6 +202,7 @@ class Producers:
             producer.has_stored(
                 numbers,
                 last_sequence,
+                loses=bool(dropped),
                 is_begun=producer.history is self._begun,
                 overtakes=_overtakes(producer, numbers, waiting),
             )
@@ -279,9 +284,10 @@ class Producers:
 
     def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
         """Learn that a batch is refused for good before it goes anywhere."""
-        producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
         if producer.epoch == epoch:
-            producer.refuse(numbers)
+            producer.refuse(numbers, overtakes=_overtakes(producer, numbers, waiting))
 
     def _waiting(self, arrival: Arrival, epoch: int) -> list[int]:
         return [first for of, first in self._arrived.get(arrival, ()) if of == epoch]
@@ -356,9 +362,8 @@ class Producers:
 
     def _learn(self, key: ProducerKey, producer: Producer, record: bytes) -> None:
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
-        is_behind = distance(producer.next, theirs.next) < 0
-        producer.learn(theirs.batches, theirs.next, theirs.removed)
-        if is_behind and producer.removed:
+        knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if not knows_all and producer.removed:
             # Written by a gateway that knew less: the last record is what counts.
             self._write(key, producer, _ignore)
 
@@ -424,9 +429,9 @@ class Producers:
         before = self._producers.get(key)
         if before is not None:
             if epoch > before.epoch:
-                first = 0  # as brokers have it of one that they know
                 if before.history is not self._begun:
-                    history = before.history
+                    history = History.COMPLETE if first == 0 else before.history
+                first = 0  # as brokers have it of one that they know
             self._drop(key, before)
         else:
             self._topics[key.topic] += 1
