@@ -73,9 +73,7 @@ class BrokerModel:
             return None
         return known[1][-1][1]
 
-    def is_before_last(
-        self, producer_id: int, epoch: int, first: int, records: list[int]
-    ) -> bool:
+    def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
         """Whether a batch is stored, and ends before the last ones that are known again."""
         known_epoch, batches = self._state.get(producer_id, (-1, ()))
         return (

@@ -236,21 +236,32 @@ class Interceptions:
         return asked
 
     def told(
-        self, found: Mapping[tuple[str, int], LastSequence], answers: dict[Place, Answer]
+        self,
+        asked: Mapping[str, Mapping[int, int]],
+        found: Mapping[tuple[str, int], LastSequence],
+        answers: dict[Place, Answer],
     ) -> None:
         """Take the broker's answer to what `to_ask` gave.
 
         Args:
-            found: By topic and partition.
+            asked: What `to_ask` gave.
+            found: By topic and partition; empty where the broker cannot be asked.
             answers: Those for the client; where the broker cannot say it now, one is added.
         """
         for place, one in self._batches.items():
-            last = found.get((one.topic, one.number))
-            if last is None or place in answers or one.arrival is None:
+            if (
+                place in answers
+                or one.arrival is None
+                or one.number not in asked.get(one.topic, ())
+            ):
                 continue
-            if last.code in RETRIABLE:
+            last = found.get((one.topic, one.number))
+            if last is None or (last.code and last.code not in RETRIABLE):
+                # It is too old, or the client may not read the topic.
+                self._producers.cannot_ask(one.producer, one.arrival, one.epoch, one.numbers)
+            elif last.code:
                 answers[place] = Answer(last.code)
-            elif last.code == NONE:
+            else:
                 sequence = last.sequence if last.epoch == one.epoch else -1
                 self._producers.has_stored(
                     one.producer,
@@ -258,6 +269,7 @@ class Interceptions:
                     one.epoch,
                     one.numbers,
                     sequence if sequence >= 0 else None,
+                    one.dropped,
                 )
 
     def decide(

@@ -509,9 +509,9 @@ class ProduceExchange:
         """Ask how far producers have come of whom it is not known here."""
         self._progress = Progress.ASKING
 
-        def told(frame: bytes) -> None:
-            found = producers.response(frame, partitions=asked)
-            self._interceptions.told(found, self.answers)
+        def told(frame: bytes | None) -> None:
+            found = {} if frame is None else producers.response(frame, partitions=asked)
+            self._interceptions.told(asked, found, self.answers)
             self._progress = Progress.ASKED
             self._session.advance()
 
@@ -519,8 +519,7 @@ class ProduceExchange:
             if is_served:
                 self._session.ask(partial(producers.request, partitions=asked), told)
             else:
-                self._progress = Progress.ASKED
-                self._session.advance()
+                told(None)
 
         self._session.ask_whether_served(served)
 

@@ -53,7 +53,7 @@ class Range(NamedTuple):
     """The sequence numbers of one batch: the first, and how many."""
 
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides a method of tuples that nobody needs
 
 
 class Producer:
@@ -498,6 +498,16 @@ class Producer:
             # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
 
+    def skip(self, numbers: Range, *, overtakes: bool) -> None:
+        """Go on at a batch although the broker cannot be asked what it has before it.
+
+        What is not known here went through another gateway, where no record was dropped, or it
+        would be in the records that all gateways share. The broker objects if it misses it.
+        """
+        ahead = distance(self.next, numbers.first)
+        if ahead > 0 and not overtakes and not self._misses(numbers.first):
+            self.next = numbers.first
+
     def learn(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
         """Take in what another gateway has decided about this producer in this epoch.
 
@@ -517,7 +527,9 @@ class Producer:
             return False
         if behind is not None and distance(known, removed) > 0:
             place = self.batches.index(behind)
-            if all(self.batches[i].state is not State.STORED for i in range(place, len(self.batches))):
+            if all(
+                self.batches[i].state is not State.STORED for i in range(place, len(self.batches))
+            ):
                 self.cut_at(place)  # decided without knowing of all that was dropped before
         merged = list(self.batches)
         for one in batches:

@@ -207,6 +207,15 @@ class Producers:
                 overtakes=_overtakes(producer, numbers, waiting),
             )
 
+    def cannot_ask(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
+        """Learn that the broker does not say how far a producer has come; see `has_to_ask`."""
+        if not self._is_shared:
+            return
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
+        if producer.epoch == epoch:
+            producer.skip(numbers, overtakes=_overtakes(producer, numbers, waiting))
+
     def decide(
         self,
         key: ProducerKey,
@@ -469,10 +478,11 @@ class Producers:
             return
         size = len(batch.dropped) * 4
         if data is not None:
-            of = data.obj if isinstance(data, memoryview) else data
-            if 2 * len(data) < len(of):
-                of = batch.data = bytes(data)  # or a small batch would hold a large request
-            size += len(of)
+            held = memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+            if 2 * len(data) < held:
+                batch.data = bytes(data)  # or a small batch would hold a large request
+                held = len(data)
+            size += held
         self._held[batch] = (size, self._now())
         self._held_bytes += size
         while self._held_bytes > self._held_max_bytes and self._held:
