@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop chaos kills lint format bench bench-topics bench-spark docs clean
+.PHONY: help setup demo test interop chaos kills lint format bench bench-topics bench-state bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -58,6 +58,9 @@ bench: setup  ## benchmarks/gateway: direct against through the gateway, as rati
 
 bench-topics: setup  ## benchmarks/gateway: requests about topics, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/topics.py
+
+bench-state: setup  ## benchmarks/gateway: what it costs to keep the state of producers
+	$(BIN)/python benchmarks/gateway/producer_state.py
 
 bench-spark: setup  ## benchmarks/spark: audit and split against jobs that do nothing
 	$(BIN)/python benchmarks/spark/bench.py

@@ -175,7 +175,7 @@ class Producer:
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
             return REQUEST_TIMED_OUT
-        unsettled = sum(1 for one in self.batches if not one.is_settled)
+        unsettled = sum(1 for one in self._before(None) if not one.is_settled)
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
@@ -241,7 +241,7 @@ class Producer:
 
     def _misses(self, first: int) -> bool:
         """Whether a batch before a number, which is not decided, comes again."""
-        return any(one.state is State.AWAITED for one in self.batches) or any(
+        return any(one.state is State.AWAITED for one in self._before(None)) or any(
             0 <= distance(self.next, one.first) < distance(self.next, first)
             for one in self.undecided
         )
@@ -379,8 +379,8 @@ class Producer:
                 return REQUEST_TIMED_OUT
         return NONE
 
-    def _before(self, batch: Batch) -> list[Batch]:
-        """Return the batches before one, from the last on that the broker said it has.
+    def _before(self, batch: Batch | None) -> list[Batch]:
+        """Return the batches before one, or all, from the last on that the broker said it has.
 
         What is before that one is settled: a broker takes a batch only behind those before it.
         """
@@ -572,9 +572,12 @@ class Producer:
     def _trim(self) -> None:
         """Forget the oldest batches, which a broker would not know again."""
         sent = sum(1 for one in self.batches if one.dropped_count < one.count)
-        while self.batches and self.batches[0].is_settled:
+        stored = [i for i, one in enumerate(self.batches) if one.state is State.STORED]
+        settled = stored[-1] if stored else 0  # what is before the last one is settled, too
+        while self.batches and (settled > 0 or self.batches[0].is_settled):
             if sent <= REMEMBERED and len(self.batches) <= BATCHES_MAX // 2:
                 break
+            settled -= 1
             oldest = self.batches.popleft()
             sent -= 1 if oldest.dropped_count < oldest.count else 0
             self._release(oldest)
