@@ -293,7 +293,7 @@ class Librdkafka(Producer):
             for earlier in [one for one in self.waiting if one.records[0] < batch.records[0]]:
                 self.waiting.remove(earlier)
                 self.acknowledged.append(earlier)
-        elif batch.first not in {self.next_ack} and batch.first == self.next_err:
+        elif batch.first != self.next_ack and batch.first == self.next_err:
             self.fatal = f"success of {batch} when an error was expected"
         if self.next_err == self.next_ack:
             self.next_err = batch.end
