@@ -161,6 +161,11 @@ class Batch:
         return self.state in _OPEN
 
     @property
+    def removed(self) -> int:
+        """How many records were dropped before it."""
+        return distance(self.broker_first, self.first)
+
+    @property
     def loses_all(self) -> bool:
         """Whether every record was dropped: there is nothing to send."""
         return self.dropped_count == self.count

@@ -276,19 +276,22 @@ class Producer:
     ) -> Batch | int:
         """Return what becomes of a batch before some that are decided.
 
-        What it loses lowers their numbers, unless the broker has one of them: that one's
-        number says what was dropped before it.
+        What it loses lowers their numbers, but for what they count already. Where the broker
+        has one of them, that cannot be: then it was lost in the dark.
         """
         behind = [self.batches[i] for i in range(place, len(self.batches))]
-        removed = distance(behind[0].broker_first, behind[0].first)
-        if dropped:
-            if any(one.state in {State.STORED, State.PRESUMED} for one in behind):
-                if len(dropped) < numbers.count:
-                    return OUT_OF_ORDER_SEQUENCE_NUMBER
-            else:
+        removed = counted = behind[0].removed
+        if place:
+            previous = self.batches[place - 1]
+            removed = add(previous.removed, previous.dropped_count)
+        more = len(dropped) - distance(removed, counted)
+        if more > 0:
+            if not any(one.state in {State.STORED, State.PRESUMED} for one in behind):
                 for one in behind:
-                    one.broker_first = add(one.broker_first, -len(dropped))
-                self.removed = add(self.removed, len(dropped))
+                    one.broker_first = add(one.broker_first, -more)
+                self.removed = add(self.removed, more)
+            elif len(dropped) < numbers.count:
+                return OUT_OF_ORDER_SEQUENCE_NUMBER
         batch = self._new(numbers, removed, dropped, data, connection)
         self.batches.insert(place, batch)
         return batch
@@ -298,7 +301,7 @@ class Producer:
         cut = self.batches[place]
         before = self.batches[place - 1] if place else None
         self.next = add(before.first, before.count) if before is not None else cut.first
-        self.removed = distance(cut.broker_first, cut.first)
+        self.removed = cut.removed
         while len(self.batches) > place:
             self._release(self.batches.pop())
 
@@ -324,9 +327,7 @@ class Producer:
             return
         place = self._cut(numbers)
         if place is not None:
-            behind = self.batches[place]
-            removed = distance(behind.broker_first, behind.first)
-            self.batches.insert(place, self._refused(numbers, removed))
+            self.batches.insert(place, self._refused(numbers, self.batches[place].removed))
         elif all(one.state is not State.REFUSED for one in self.batches) and (
             numbers.first == self.next
             or (
@@ -522,7 +523,7 @@ class Producer:
             Whether it knows all that is known here.
         """
         behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
-        known = self.removed if behind is None else distance(behind.broker_first, behind.first)
+        known = self.removed if behind is None else behind.removed
         if distance(known, removed) < 0:
             return False
         if behind is not None and distance(known, removed) > 0:
