@@ -1,6 +1,7 @@
 """Asks a broker how far producers have come: DescribeProducers (API key 61, KIP-664, Kafka 2.8).
 
-Needs Read on the topic, like every question about its contents.
+Needs Read on the topic, like every question about its contents. A follower answers, too, and may be
+behind (Partition.scala): so the leader's ListOffsets is asked first, which nobody else answers.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kio.schema.api_versions.v0.request import ApiVersionsRequest
 from kio.schema.api_versions.v0.response import ApiVersionsResponse
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
-from kio.schema.types import TopicName
-from kio.static.primitive import i32
+from kio.schema.list_offsets.v1.request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kio.schema.list_offsets.v1.response import ListOffsetsResponse
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32, i64
 
 from penstock.wire.errors import NONE, WireError
 from penstock.wire.primitives import read_length, read_long_length, skip_tags
@@ -22,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 API_KEY: Final = 61
+_LATEST, _CONSUMER = -1, -1
 _THROTTLE_TIME_BYTES: Final = 4
 _PARTITION: Final = Struct(">ih")  # index, error code
 _PRODUCER: Final = Struct(">qiiqiq")
@@ -56,6 +64,37 @@ def is_served(frame: bytes) -> bool:
     """
     served = read_response(frame, ApiVersionsResponse)
     return any(one.api_key == API_KEY for one in served.api_keys)
+
+
+def leader_request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:
+    """Write the question whether the broker leads some partitions, length included."""
+    topics = tuple(
+        ListOffsetsTopic(
+            name=TopicName(name),
+            partitions=tuple(
+                ListOffsetsPartition(partition_index=i32(number), timestamp=i64(_LATEST))
+                for number in numbers
+            ),
+        )
+        for name, numbers in partitions.items()
+    )
+    return write_request(
+        correlation_id, ListOffsetsRequest(replica_id=BrokerId(_CONSUMER), topics=topics)
+    )
+
+
+def leader_errors(frame: bytes) -> dict[tuple[str, int], int]:
+    """Read the error codes by topic and partition, of those that the broker does not lead.
+
+    Raises:
+        WireError: The answer cannot be read.
+    """
+    return {
+        (topic.name, partition.partition_index): int(partition.error_code)
+        for topic in read_response(frame, ListOffsetsResponse).topics
+        for partition in topic.partitions
+        if partition.error_code
+    }
 
 
 def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:

@@ -42,6 +42,7 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from penstock.wire.produce import Answer, ProduceResponse
+from penstock.wire.producers import LastSequence
 from penstock.wire.topics import NO_ID
 from penstock.wire.transactions import Transaction
 
@@ -509,14 +510,21 @@ class ProduceExchange:
         """Ask how far producers have come of whom it is not known here."""
         self._progress = Progress.ASKING
 
+        errors: dict[tuple[str, int], int] = {}
+
         def told(frame: bytes | None) -> None:
             found = {} if frame is None else producers.response(frame, partitions=asked)
+            found |= {place: LastSequence(code) for place, code in errors.items()}
             self._interceptions.told(asked, found, self.answers)
             self._progress = Progress.ASKED
             self._session.advance()
 
+        def led(frame: bytes) -> None:
+            errors.update(producers.leader_errors(frame))
+
         def served(is_served: bool) -> None:
             if is_served:
+                self._session.ask(partial(producers.leader_request, partitions=asked), led)
                 self._session.ask(partial(producers.request, partitions=asked), told)
             else:
                 told(None)
