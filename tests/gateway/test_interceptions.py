@@ -233,3 +233,83 @@ def test_topics_without_policies_now_keep_their_numbers(damaged):
         assert later.broker.take() == frame, "its checksum is not made right"
     else:
         assert sent(later).base_sequence == 1
+
+
+class Asked(Intercepted):
+    """A session whose broker is asked how far a producer has come."""
+
+    def __init__(self):
+        super().__init__()
+        self.session._describes_producers = True
+
+    def answer_questions(self, *, error_code=0, last_sequence=None):
+        """Answer whether the broker leads, and how far the producer has come."""
+        asked = self.broker.take()
+        assert [frame[5] for frame in frames_of(asked)] == [2, 61], "ListOffsets comes first"
+        own = frames_of(asked)[0][8:12]
+        offsets = own + array(b"\0\x06judged" + array(bytes(4) + word(error_code) + bytes(16)))
+        self.session.upstream_data(framed(offsets))
+        producers = b""
+        if last_sequence is not None:
+            producers = (5).to_bytes(8, "big") + bytes(4) + last_sequence.to_bytes(4, "big")
+            producers += bytes(20) + b"\0"
+        told = own + bytes(5) + b"\2\7judged\2" + bytes(4) + bytes(2) + b"\0"
+        told += bytes([1 + bool(producers)]) + producers + bytes(3)
+        self.session.upstream_data(framed(told))
+
+
+def frames_of(data):
+    frames = []
+    while data:
+        end = 4 + int.from_bytes(data[:4], "big")
+        frames.append(data[:end])
+        data = data[end:]
+    return frames
+
+
+def framed(body):
+    return len(body).to_bytes(4, "big") + body
+
+
+def word(number):
+    return number.to_bytes(2, "big", signed=True)
+
+
+def array(one):
+    return (1).to_bytes(4, "big") + one
+
+
+def losing(talk, number=1, first=4):
+    """A batch of two that loses its first record, of a producer that is not known."""
+    talk.session.client_data(request(number, batch(b"a", b"b", first=first)))
+    talk.decide(replaced(batch(b"b", first=first), [0]))
+
+
+def test_before_the_first_record_of_an_unknown_producer_is_dropped_the_broker_is_asked():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(last_sequence=3)
+    assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
+
+
+def test_what_was_stored_as_it_came_is_not_sent_again():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(last_sequence=5)
+    assert talk.broker.take() == b""
+    assert code(talk) == 0
+
+
+def test_only_the_leader_is_believed():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(error_code=6, last_sequence=3)
+    assert talk.broker.take() == b""
+    assert code(talk) == 6
+
+
+def test_where_the_broker_may_not_be_asked_the_batch_goes_and_the_broker_decides():
+    talk = Asked()
+    losing(talk)
+    talk.answer_questions(error_code=29)
+    assert sent(talk).base_sequence == 4

@@ -91,7 +91,7 @@ def decode(
     Args:
         record: The record's value.
         history: What is to be taken of what was before.
-        used: When it was last of use, in seconds since the epoch.
+        used: When it was written, in seconds since the epoch.
         release: See `Producer`.
 
     Raises:
@@ -108,6 +108,7 @@ def decode(
             batches=[_batch(*one) for one in fields["batches"]],
             topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
             used=used,
+            written=used,
         )
     except (KeyError, TypeError) as error:
         raise ValueError("not the state of a producer") from error

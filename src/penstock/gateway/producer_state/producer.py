@@ -69,10 +69,11 @@ class Producer:
             which the client sends them again.
         topic_id: The topic's id, where it is known.
         used: When it was last of use, in seconds since the epoch.
+        written: When its record was written last; 0 where there is none.
     """
 
     __slots__ = ("_release", "batches", "epoch", "history", "next", "removed", "topic_id",
-                 "undecided", "used")  # fmt: skip
+                 "undecided", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -85,6 +86,7 @@ class Producer:
         batches: Sequence[Batch] = (),
         topic_id: UUID | None = None,
         used: float = 0.0,
+        written: float = 0.0,
     ) -> None:
         """Begin.
 
@@ -97,6 +99,7 @@ class Producer:
             batches: Those that are remembered.
             topic_id: The topic's id, where it is known.
             used: Seconds since the epoch.
+            written: Seconds since the epoch.
         """
         self._release = release
         self.epoch = epoch
@@ -107,6 +110,7 @@ class Producer:
         self.undecided: list[Range] = []
         self.topic_id = topic_id
         self.used = used
+        self.written = written
 
     # What is known
 

@@ -27,6 +27,8 @@ log = structlog.get_logger()
 
 EXPIRATION_S: Final = 86_400.0
 """Brokers forget a producer after `producer.id.expiration.ms`, a day unless set."""
+SHARED_EXPIRATION_S: Final = 7 * EXPIRATION_S
+"""Records of other gateways are forgotten no sooner than the topic that keeps them deletes them."""
 HELD_S: Final = 600.0
 """No client tries longer to deliver a batch, unless it is told to."""
 PRODUCERS_MAX: Final = 100_000
@@ -274,6 +276,7 @@ class Producers:
         if self._keep is None:
             done(None)
             return
+        producer.written = self._now()
         self._keep(key, encoding.encode(producer, self._writer), done)
 
     def not_kept(self, key: ProducerKey, batch: Batch) -> None:
@@ -384,11 +387,19 @@ class Producers:
         return read.writer != before.writer and distance(before.next, read.next) < 0
 
     def expire(self) -> None:
-        """Forget what has been of no use for long. To be called now and then."""
+        """Forget what has been of no use for long. To be called now and then.
+
+        What is in use and was written long ago is written anew, or it would be forgotten
+        where it is kept.
+        """
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
             self._forget(next(iter(self._producers)))
-        while self._kept and next(iter(self._kept.values())).used < limit:
+        for key, producer in self._producers.items():
+            if 0 < producer.written < limit and producer.removed:
+                self._write(key, producer, _ignore)
+        kept_limit = self._now() - SHARED_EXPIRATION_S if self._is_shared else limit
+        while self._kept and next(iter(self._kept.values())).used < kept_limit:
             self._forget(next(iter(self._kept)))
         limit = self._now() - HELD_S
         while self._held and next(iter(self._held.values()))[1] < limit:
