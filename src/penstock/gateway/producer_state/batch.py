@@ -42,7 +42,7 @@ class Event(Enum):
     SEND = "send"
     """It goes to the broker, for the first time or again."""
     DROP = "drop"
-    """It comes again, and every record was dropped."""
+    """Every record was dropped, and that is kept."""
     STORE = "store"
     """The broker says that it has stored it."""
     PRESUME = "presume"
@@ -58,6 +58,7 @@ class Event(Enum):
 TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     State.DECIDED: {
         Event.SEND: State.SENT,
+        Event.DROP: State.DROPPED,
         Event.RETRY: State.AWAITED,
         Event.REFUSE: State.REFUSED,
     },
@@ -93,10 +94,12 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.REFUSE: State.REFUSED,
     },
     State.DROPPED: {
+        Event.DROP: State.DROPPED,
         Event.RETRY: State.AWAITED,
         Event.ACKNOWLEDGE: State.ACKNOWLEDGED,
     },
     State.ACKNOWLEDGED: {
+        Event.DROP: State.ACKNOWLEDGED,
         Event.RETRY: State.ACKNOWLEDGED,
         Event.ACKNOWLEDGE: State.ACKNOWLEDGED,
     },
@@ -159,6 +162,16 @@ class Batch:
     def may_be_stored(self) -> bool:
         """Whether it has been at the broker, and it is not known what became of it."""
         return self.state in _OPEN
+
+    @property
+    def next(self) -> int:
+        """The client's sequence number after it."""
+        return add(self.first, self.count)
+
+    @property
+    def removed_with(self) -> int:
+        """How many records were dropped up to its end."""
+        return add(self.removed, self.dropped_count)
 
     @property
     def removed(self) -> int:

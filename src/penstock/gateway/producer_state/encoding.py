@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.gateway.producer_state.batch import Batch, State
-from penstock.gateway.producer_state.numbers import add
 from penstock.gateway.producer_state.producer import History, Producer
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def encode(producer: Producer, writer: str) -> bytes:
         "version": _VERSION,
         "writer": writer,
         "epoch": producer.epoch,
-        "next": add(last.first, last.count) if last is not None else producer.next,
+        "next": last.next if last is not None else producer.next,
         "removed": producer.removed,
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
         "batches": [_fields(one) for one in batches],

@@ -140,7 +140,7 @@ class Producer:
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
-        return any(
+        return self._awaits_before(batch.first) or any(
             one.state is State.AWAITED
             or (one.state is State.SENT and one.connection != batch.connection)
             for one in self._before(batch)
@@ -167,6 +167,20 @@ class Producer:
             overtakes: Whether a batch with lower numbers has come on another connection and
                 is not decided yet.
         """
+        decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
+        if isinstance(decision, Batch) and self.undecided:
+            self.undecided = [one for one in self.undecided if one.first != numbers.first]
+        return decision
+
+    def _decide(
+        self,
+        numbers: Range,
+        dropped: Sequence[int],
+        data: Buffer,
+        connection: int,
+        *,
+        overtakes: bool,
+    ) -> Batch | int:
         known = self.find(numbers)
         if known is not None:
             return self._again(known, dropped, data, connection)
@@ -193,8 +207,6 @@ class Producer:
     ) -> Batch | int:
         """Return a batch that comes again, as what it was."""
         batch.connection = connection
-        if batch.state is State.AWAITED and batch.loses_all:
-            batch.apply(Event.DROP)
         if batch.data is None and not batch.is_done:
             if len(dropped) != batch.dropped_count or (
                 batch.dropped and list(batch.dropped) != list(dropped)
@@ -210,8 +222,6 @@ class Producer:
         self.removed = add(self.removed, len(dropped))
         self.next = add(numbers.first, numbers.count)
         self.batches.append(batch)
-        if self.undecided:
-            self.undecided = [one for one in self.undecided if one.first != numbers.first]
         if len(self.batches) > REMEMBERED:
             self._trim()
         return batch
@@ -226,7 +236,7 @@ class Producer:
             add(numbers.first, -removed),
             () if whole else dropped,
             len(dropped),
-            State.DROPPED if whole else State.DECIDED,
+            State.DECIDED,
             None if whole else data,
             connection,
         )
@@ -245,10 +255,13 @@ class Producer:
 
     def _misses(self, first: int) -> bool:
         """Whether a batch before a number, which is not decided, comes again."""
-        return any(one.state is State.AWAITED for one in self._before(None)) or any(
-            0 <= distance(self.next, one.first) < distance(self.next, first)
-            for one in self.undecided
+        return any(one.state is State.AWAITED for one in self._before(None)) or self._awaits_before(
+            first
         )
+
+    def _awaits_before(self, first: int) -> bool:
+        """Whether a batch before a number was told to come again before it was decided."""
+        return any(distance(one.first, first) > 0 for one in self.undecided)
 
     def _cut(self, numbers: Range) -> int | None:
         """Make room for a batch that is not known before the end of those that are.
@@ -262,8 +275,8 @@ class Producer:
         """
         place = self._place(numbers.first)
         if place is None:
-            if distance(numbers.first, self.next) > 0:
-                self.next = numbers.first  # nothing was dropped between the last batch and the next
+            if distance(numbers.first, self.next) > 0:  # nothing is dropped between batches
+                self.next = numbers.first
             return None
         behind = self.batches[place]
         if distance(add(numbers.first, numbers.count), behind.first) >= 0:
@@ -287,7 +300,7 @@ class Producer:
         removed = counted = behind[0].removed
         if place:
             previous = self.batches[place - 1]
-            removed = add(previous.removed, previous.dropped_count)
+            removed = previous.removed_with
         more = len(dropped) - distance(removed, counted)
         if more > 0:
             if not any(one.state in {State.STORED, State.PRESUMED} for one in behind):
@@ -304,7 +317,7 @@ class Producer:
         """Forget the batches from a position on: the numbers go on as before them."""
         cut = self.batches[place]
         before = self.batches[place - 1] if place else None
-        self.next = add(before.first, before.count) if before is not None else cut.first
+        self.next = before.next if before is not None else cut.first
         self.removed = cut.removed
         while len(self.batches) > place:
             self._release(self.batches.pop())
@@ -371,6 +384,8 @@ class Producer:
         What is sent on the same connection is before it at the broker, too. What was sent on
         another may come later, which only a broker notices that knows the producer.
         """
+        if self._awaits_before(batch.first):
+            return REQUEST_TIMED_OUT
         for one in self._before(batch):
             if one.state is State.REFUSED and self.is_known_to_broker:
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -404,7 +419,9 @@ class Producer:
         To be asked when the answer is due: after the answers to what came before on its
         connection. Success is one for all batches before it.
         """
-        if batch not in self.batches or batch.state is State.AWAITED:
+        if batch not in self.batches or batch.state in {State.DECIDED, State.AWAITED}:
+            return REQUEST_TIMED_OUT
+        if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
         for one in self._before(batch):
             if one.state is State.REFUSED:
@@ -478,27 +495,36 @@ class Producer:
             if is_begun:
                 self.history = History.COMPLETE
             ahead = distance(self.next, numbers.first)
-            has_forgotten = self.is_known_to_broker
+            has_forgotten = any(one.is_settled for one in self.batches)
             if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
                 self.next = numbers.first  # any number is the first one then
             return
-        missing = distance(last_sequence, add(numbers.first, -self.removed)) - 1
-        if missing == 0:
-            self.history = History.COMPLETE
-        if missing <= 0 and distance(self.next, numbers.first) > 0:
-            # All before it is stored, and nothing of what is not known here was dropped.
+        known = self.find(numbers)
+        removed = self.removed if known is None else known.removed
+        missing = distance(last_sequence, add(numbers.first, -removed)) - 1
+        if missing <= 0:  # all before it is stored
             self.undecided = [
                 one for one in self.undecided if distance(numbers.first, one.first) >= 0
             ]
-            if not overtakes:
+        if known is not None:
+            return
+        if missing == 0:
+            self.history = History.COMPLETE
+        if missing <= 0 and distance(self.next, numbers.first) > 0:
+            if not overtakes:  # and nothing of what is not known here was dropped
                 self.next = numbers.first
         elif missing > 0 and self.history is History.UNRECORDED and not self.batches:
             # No gateway has dropped a record: those before it are on their way.
             self.next = add(numbers.first, -missing)
             self.history = History.COMPLETE
-        elif loses and is_begun and not self.removed and -missing >= numbers.count:
+        elif (
+            loses
+            and is_begun
+            and not self.removed
+            and numbers.first == self.next
+            and -missing >= numbers.count
+        ):
             # It was stored as it came, before this gateway had interceptors for the topic.
-            self.clear()
             self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
             # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
@@ -538,10 +564,8 @@ class Producer:
                 self.cut_at(place)  # decided without knowing of all that was dropped before
         merged = list(self.batches)
         for one in batches:
-            end = add(one.first, one.count)
             if not any(
-                distance(other.first, end) > 0
-                and distance(one.first, add(other.first, other.count)) > 0
+                distance(other.first, one.next) > 0 and distance(one.first, other.next) > 0
                 for other in merged
             ):
                 merged.append(one)
@@ -549,21 +573,16 @@ class Producer:
                     one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
-        last = add(merged[-1].first, merged[-1].count) if merged else following
-        if distance(last, following) < 0:
-            return False
-        self.next, self.removed = following, removed
+        if not merged:
+            return True
+        self.next, self.removed = merged[-1].next, merged[-1].removed_with
         self.history = History.COMPLETE
-        return True
+        return self.next == following
 
     def _place(self, number: int) -> int | None:
         """Return the position of the first batch that ends after a number; None if none does."""
         return next(
-            (
-                i
-                for i, one in enumerate(self.batches)
-                if distance(number, add(one.first, one.count)) > 0
-            ),
+            (i for i, one in enumerate(self.batches) if distance(number, one.next) > 0),
             None,
         )
 

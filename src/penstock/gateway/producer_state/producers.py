@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -33,7 +34,7 @@ HELD_S: Final = 600.0
 """No client tries longer to deliver a batch, unless it is told to."""
 PRODUCERS_MAX: Final = 100_000
 HELD_MAX_BYTES: Final = 256 * 2**20
-_TO_BE_KEPT: Final = frozenset({State.DECIDED, State.AWAITED, State.DROPPED})
+_TO_BE_KEPT: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that has not been at the broker since it was decided, as far as is known."""
 
 
@@ -265,7 +266,7 @@ class Producers:
             return decision
         self._hold(decision)
         if decision.dropped_count and decision.state in _TO_BE_KEPT:
-            self._write(key, producer, done)
+            self._write(key, producer, partial(_kept, decision, done))
         else:
             done(None)
         return Decided(decision, decision is not known)
@@ -503,6 +504,13 @@ class Producers:
         size, _ = self._held.pop(batch, (0, 0.0))
         self._held_bytes -= size
         batch.data = None
+
+
+def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None) -> None:
+    """Pass on that a decision is kept, or why not."""
+    if failure is None and batch.loses_all:
+        batch.apply(Event.DROP)
+    done(failure)
 
 
 def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:
