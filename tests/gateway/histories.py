@@ -73,7 +73,7 @@ class KeptLog:
     """What outlives a gateway, or is shared by several: the last record of each producer."""
 
     def __init__(self):
-        self.records: list[tuple[ProducerKey, bytes]] = []
+        self.records: list[tuple[ProducerKey, bytes, float]] = []
 
 
 class Gateway:
@@ -83,6 +83,7 @@ class Gateway:
         self._log = log
         self._shared = shared
         self._chance = chance
+        self._now = now
         self._read = 0
         self.unwritten: list = []
         self.producers = Producers(
@@ -97,7 +98,7 @@ class Gateway:
         if self._shared and (self.unwritten or self._chance.random() < 0.5):
             self.unwritten.append((key, record, done))  # one after the other, in order
             return
-        self._log.records.append((key, record))
+        self._log.records.append((key, record, self._now()))
         done(None)
 
     def write(self):
@@ -106,18 +107,18 @@ class Gateway:
         for key, record, done in unwritten:
             if self._chance.random() < 0.1:
                 if self._chance.random() < 0.5:
-                    self._log.records.append((key, record))
+                    self._log.records.append((key, record, self._now()))
                 done("not written")
             else:
-                self._log.records.append((key, record))
+                self._log.records.append((key, record, self._now()))
                 done(None)
 
     def read(self):
         """Read the log to its end."""
         while self._read < len(self._log.records):
-            key, record = self._log.records[self._read]
+            key, record, used = self._log.records[self._read]
             self._read += 1
-            self.producers.restore(key, record, 0.0)
+            self.producers.restore(key, record, used)
 
     def meets(self, request: Request):
         if self._shared and (
@@ -160,6 +161,14 @@ class World:
         self.connections: list[list[Connection]] = [[], []]
         self.verdicts: dict[tuple, int] = {}
         self.too_large: dict[tuple, bool] = {}
+
+    @property
+    def kind(self) -> str:
+        """What sort of history it is."""
+        words = ["shared" if self.shared else "local"]
+        words += ["with refusals"] if self.refusals else []
+        words += ["with expiry"] if self.expired else []
+        return " ".join(words)
 
     def _gateway(self):
         return Gateway(self.log, shared=self.shared, chance=self.chance, now=lambda: self.now)

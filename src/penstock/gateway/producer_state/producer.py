@@ -495,7 +495,9 @@ class Producer:
             if is_begun:
                 self.history = History.COMPLETE
             ahead = distance(self.next, numbers.first)
-            has_forgotten = any(one.is_settled for one in self.batches)
+            has_forgotten = self.is_known_to_broker or (
+                self.history is History.RESTORED and any(one.is_settled for one in self.batches)
+            )
             if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
                 self.next = numbers.first  # any number is the first one then
             return

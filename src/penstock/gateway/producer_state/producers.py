@@ -145,7 +145,7 @@ class Producers:
         known = producer.find(numbers)
         if known is not None:
             return known.state is State.AWAITED
-        return producer.next != numbers.first
+        return not producer.batches or producer.next != numbers.first
 
     def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
         """Return what was made of a batch when it came before; None if it is not remembered."""
