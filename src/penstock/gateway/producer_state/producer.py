@@ -194,8 +194,10 @@ class Producer:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
         if ahead:  # and the broker, which was asked, misses something, too
-            is_old = self.history is History.RESTORED
-            return UNKNOWN_PRODUCER_ID if is_old else OUT_OF_ORDER_SEQUENCE_NUMBER
+            if self.history is History.RESTORED:
+                return UNKNOWN_PRODUCER_ID
+            self.defer(numbers)
+            return OUT_OF_ORDER_SEQUENCE_NUMBER
         return self._append(numbers, dropped, data, connection)
 
     def _again(
@@ -343,6 +345,7 @@ class Producer:
             numbers.first == self.next
             or (
                 distance(self.next, numbers.first) > 0
+                and self.is_known_to_broker
                 and not overtakes
                 and not self._misses(numbers.first)
             )
@@ -489,9 +492,7 @@ class Producer:
             if is_begun:
                 self.history = History.COMPLETE
             ahead = distance(self.next, numbers.first)
-            has_forgotten = self.is_known_to_broker or (
-                self.history is History.RESTORED and any(one.is_settled for one in self.batches)
-            )
+            has_forgotten = any(one.is_settled for one in self.batches)
             if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
                 self.next = numbers.first  # any number is the first one then
             return
@@ -548,7 +549,9 @@ class Producer:
                 for other in merged
             ):
                 merged.append(one)
-                if Range(one.first, one.count) in self.undecided:
+                numbers = Range(one.first, one.count)
+                if numbers in self.undecided:
+                    self.undecided.remove(numbers)
                     one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
