@@ -128,6 +128,11 @@ class Producer:
         return any(one.state in {State.STORED, State.PRESUMED} for one in self.batches)
 
     @property
+    def awaits_lost(self) -> bool:
+        """Whether a batch of which every record was dropped comes again."""
+        return any(one.state is State.AWAITED and one.loses_all for one in self.batches)
+
+    @property
     def presumes(self) -> bool:
         """Whether batches at the end are not known to be stored but from another gateway."""
         states = [one.state for one in self.batches]
@@ -542,6 +547,7 @@ class Producer:
             if all(self.batches[i].state is not State.STORED for i in range(place, len(self.batches))):
                 self.cut_at(place)  # decided without knowing of all that was dropped before
         merged = list(self.batches)
+        self.confirm(batches)
         for one in batches:
             if not any(
                 distance(other.first, one.next) > 0
@@ -560,6 +566,13 @@ class Producer:
         self.next, self.removed = merged[-1].next, merged[-1].removed_with
         self.history = History.COMPLETE
         return self.next == following
+
+    def confirm(self, batches: Sequence[Batch]) -> None:
+        """Learn that decisions about batches are kept, though it was said that they were not."""
+        for one in batches:
+            known = self.find(Range(one.first, one.count))
+            if known is not None and known.loses_all and one.loses_all:
+                known.apply(Event.DROP)
 
     def _place(self, number: int) -> int | None:
         """Return the position of the first batch that ends after a number; None if none does."""
