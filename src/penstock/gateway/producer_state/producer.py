@@ -132,6 +132,11 @@ class Producer:
         return any(one.state in {State.STORED, State.PRESUMED} for one in self.batches)
 
     @property
+    def awaits_lost(self) -> bool:
+        """Whether a batch of which every record was dropped comes again."""
+        return any(one.state is State.AWAITED and one.loses_all for one in self.batches)
+
+    @property
     def presumes(self) -> bool:
         """Whether batches at the end are not known to be stored but from another gateway."""
         states = [one.state for one in self.batches]
@@ -198,8 +203,10 @@ class Producer:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
         if ahead:  # and the broker, which was asked, misses something, too
-            is_old = self.history is History.RESTORED
-            return UNKNOWN_PRODUCER_ID if is_old else OUT_OF_ORDER_SEQUENCE_NUMBER
+            if self.history is History.RESTORED:
+                return UNKNOWN_PRODUCER_ID
+            self.defer(numbers)
+            return OUT_OF_ORDER_SEQUENCE_NUMBER
         return self._append(numbers, dropped, data, connection)
 
     def _again(
@@ -349,6 +356,7 @@ class Producer:
             numbers.first == self.next
             or (
                 distance(self.next, numbers.first) > 0
+                and self.is_known_to_broker
                 and not overtakes
                 and not self._misses(numbers.first)
             )
@@ -495,9 +503,7 @@ class Producer:
             if is_begun:
                 self.history = History.COMPLETE
             ahead = distance(self.next, numbers.first)
-            has_forgotten = self.is_known_to_broker or (
-                self.history is History.RESTORED and any(one.is_settled for one in self.batches)
-            )
+            has_forgotten = any(one.is_settled for one in self.batches)
             if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
                 self.next = numbers.first  # any number is the first one then
             return
@@ -565,13 +571,16 @@ class Producer:
             ):
                 self.cut_at(place)  # decided without knowing of all that was dropped before
         merged = list(self.batches)
+        self.confirm(batches)
         for one in batches:
             if not any(
                 distance(other.first, one.next) > 0 and distance(one.first, other.next) > 0
                 for other in merged
             ):
                 merged.append(one)
-                if Range(one.first, one.count) in self.undecided:
+                numbers = Range(one.first, one.count)
+                if numbers in self.undecided:
+                    self.undecided.remove(numbers)
                     one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
@@ -580,6 +589,13 @@ class Producer:
         self.next, self.removed = merged[-1].next, merged[-1].removed_with
         self.history = History.COMPLETE
         return self.next == following
+
+    def confirm(self, batches: Sequence[Batch]) -> None:
+        """Learn that decisions about batches are kept, though it was said that they were not."""
+        for one in batches:
+            known = self.find(Range(one.first, one.count))
+            if known is not None and known.loses_all and one.loses_all:
+                known.apply(Event.DROP)
 
     def _place(self, number: int) -> int | None:
         """Return the position of the first batch that ends after a number; None if none does."""

@@ -359,10 +359,10 @@ class Producers:
         read = encoding.read_progress(record)
         producer = self._producers.get(key)
         if producer is not None:
-            if read.writer == self._writer or read.epoch < producer.epoch:
-                return  # what was decided here may have been taken back since
+            if read.epoch < producer.epoch:
+                return
             if read.epoch == producer.epoch:
-                self._learn(key, producer, record)
+                self._learn(producer, key, record, is_own=read.writer == self._writer)
                 return
             self._drop(key, producer)
         elif key not in self._kept:
@@ -373,8 +373,13 @@ class Producers:
         self._kept.move_to_end(key)
         self._bound()
 
-    def _learn(self, key: ProducerKey, producer: Producer, record: bytes) -> None:
+    def _learn(self, producer: Producer, key: ProducerKey, record: bytes, *, is_own: bool) -> None:
+        if is_own and not producer.awaits_lost:
+            return
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
+        if is_own:  # numbers may have been given to other records since
+            producer.confirm(theirs.batches)
+            return
         knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
         if not knows_all and producer.removed:
             # Written by a gateway that knew less: the last record is what counts.
