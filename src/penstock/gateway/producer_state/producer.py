@@ -198,6 +198,7 @@ class Producer:
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
             return REQUEST_TIMED_OUT
+        self._trim()
         unsettled = sum(1 for one in self._before(None) if not one.is_settled)
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
@@ -229,8 +230,6 @@ class Producer:
         self.removed = add(self.removed, len(dropped))
         self.next = add(numbers.first, numbers.count)
         self.batches.append(batch)
-        if len(self.batches) > REMEMBERED:
-            self._trim()
         return batch
 
     @staticmethod
@@ -588,6 +587,7 @@ class Producer:
             return True
         self.next, self.removed = merged[-1].next, merged[-1].removed_with
         self.history = History.COMPLETE
+        self._trim()
         return self.next == following
 
     def confirm(self, batches: Sequence[Batch]) -> None:
@@ -613,6 +613,8 @@ class Producer:
 
     def _trim(self) -> None:
         """Forget the oldest batches, which a broker would not know again."""
+        if len(self.batches) <= REMEMBERED:
+            return
         sent = sum(1 for one in self.batches if one.dropped_count < one.count)
         stored = [i for i, one in enumerate(self.batches) if one.state is State.STORED]
         settled = stored[-1] if stored else 0  # what is before the last one is settled, too
