@@ -53,7 +53,7 @@ class Range(NamedTuple):
     """The sequence numbers of one batch: the first, and how many."""
 
     first: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuples have a method of that name
 
 
 class Producer:

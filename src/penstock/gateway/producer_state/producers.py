@@ -475,10 +475,11 @@ class Producers:
             return
         size = len(batch.dropped) * 4
         if data is not None:
-            of = data.obj if isinstance(data, memoryview) else data
-            if 2 * len(data) < len(of):
-                of = batch.data = bytes(data)  # or a small batch would hold a large request
-            size += len(of)
+            whole = memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+            if 2 * len(data) < whole:
+                batch.data = bytes(data)  # or a small batch would hold a large request
+                whole = len(data)
+            size += whole
         self._held[batch] = (size, self._now())
         self._held_bytes += size
         while self._held_bytes > self._held_max_bytes and self._held:
