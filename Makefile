@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop chaos kills lint format bench bench-topics bench-spark docs clean
+.PHONY: help setup demo test interop chaos model kills lint format bench bench-topics bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -36,6 +36,9 @@ interop: setup  ## every client through dropped connections, 200,000 records eac
 
 chaos: setup  ## producers, transactions and consumers while three brokers go and come back
 	$(BIN)/python -m pytest tests/integration/test_three_brokers.py -m "chaos or not chaos"
+
+model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
+	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200
