@@ -37,8 +37,8 @@ interop: setup  ## every client through dropped connections, 200,000 records eac
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
-model: setup  ## a million histories of producers, gateways and a broker, by chance
-	$(BIN)/python -m tests.gateway.run_histories
+model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
+	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200

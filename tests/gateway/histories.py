@@ -138,7 +138,11 @@ class World:
         chance = self.chance
         self.direct = direct
         self.shared = chance.random() < 0.4
+        self.may_forget = not self.shared and chance.random() < 0.15
         self.forgetful = False
+        self.steady = self.shared or self.may_forget or chance.random() < 0.8
+        self.made_of: dict[object, tuple[int, ...]] = {}
+        self.kept_of: dict[tuple[int, ...], list[set[int]]] = {}
         self.refusals = False
         self.expired = False
         self.now = 0.0
@@ -168,6 +172,8 @@ class World:
         words = ["shared" if self.shared else "local"]
         words += ["with refusals"] if self.refusals else []
         words += ["with expiry"] if self.expired else []
+        words += ["forgetful"] if self.forgetful else []
+        words += [] if self.steady else ["unsteady"]
         return " ".join(words)
 
     def _gateway(self):
@@ -219,7 +225,11 @@ class World:
 
     def _judge(self, request: Request) -> None:
         records = tuple(request.attempt.records)
-        request.dropped = tuple(i for i, one in enumerate(records) if self.drops(one))
+        request.dropped = tuple(
+            i
+            for i, one in enumerate(records)
+            if (self.drops(one) if self.steady else self.chance.random() < 0.3)
+        )
         if self.chance.random() < 0.04:
             request.verdict = 7
         elif self.refusals:
@@ -309,6 +319,10 @@ class World:
                 self._check_order(request, f"{outcome}")
             return
         request.made = outcome.batch
+        if outcome.is_new:
+            self.made_of[outcome.batch] = request.dropped
+            kept = {one for i, one in enumerate(attempt.records) if i not in set(request.dropped)}
+            self.kept_of.setdefault(tuple(attempt.records), []).append(kept)
         if decided:
             done(decided[0])
         else:
@@ -331,7 +345,12 @@ class World:
                 request.code = code
                 return
             # A known batch goes as what it was.
-            records = [one for one in records if not self.drops(one)]
+            dropped = self.made_of.get(made)
+            records = [
+                one
+                for i, one in enumerate(records)
+                if (not self.drops(one) if dropped is None else i not in dropped)
+            ]
             assert len(records) == made.count - made.dropped_count
             first = made.broker_first
         request.sent = True
@@ -380,7 +399,12 @@ class World:
 
     def _check_order(self, request, told: str):
         """The order is objected to only where a batch is missing, never to our numbers."""
-        if not self.refusals and not self.expired and not self._client(request).is_lost:
+        if (
+            not self.refusals
+            and not self.expired
+            and not self.forgetful
+            and not self._client(request).is_lost
+        ):
             assert self._is_early(request), f"{told} without a cause: {request.attempt}"
 
     def answer(self, who: int) -> None:
@@ -468,9 +492,12 @@ class World:
             )
 
     def restart(self) -> None:
-        """A gateway is killed, and starts with what was kept."""
-        if self.direct:
-            return
+        """A gateway is killed, and starts with what was kept; some lose that, too."""
+        if self.direct or not self.steady:
+            return  # what an interceptor that says this and that said before is not kept
+        if self.may_forget and self.chance.random() < 0.5:
+            self.log = KeptLog()
+            self.forgetful = True
         place = self.chance.randrange(len(self.gateways))
         killed = self.gateways[place]
         for who in (0, 1):
@@ -536,7 +563,16 @@ class World:
         self.finish()
         return self
 
+    def _is_told_truly(self, batch, stored) -> bool:
+        there = stored & set(batch.records)
+        if self.steady or tuple(batch.records) not in self.kept_of:
+            return there == {one for one in batch.records if not self.drops(one)}
+        if batch.may_be_doubled:  # under another epoch, where it was judged again
+            return any(kept <= there for kept in self.kept_of[tuple(batch.records)])
+        return there in self.kept_of[tuple(batch.records)]
+
     def finish(self) -> None:
+        """Let everything that can still happen happen."""
         for _ in range(400):
             for who in (0, 1):
                 self.learn(who)
@@ -554,11 +590,12 @@ class World:
         log = self.broker.log
         stored = set(log)
         for client in self.clients:
+            for batch in client.acknowledged:
+                assert self._is_told_truly(batch, stored), f"lost, or not dropped: {batch}"
+            if self.forgetful:
+                continue  # what is lost may end producers, or double records; unseen it is not
             assert not client.fatal, client.fatal
             assert client.is_idle or client.is_lost, f"stuck: {client}"
-            for batch in client.acknowledged:
-                kept = {one for one in batch.records if not self.drops(one)}
-                assert kept == stored & set(batch.records), f"lost, or not dropped: {batch}"
             for batch, code in client.refused:
                 assert not stored & set(batch.records) or batch.ambiguous, f"{code}: {batch}"
             batches = [*client.acknowledged, *(batch for batch, _ in client.refused)]

@@ -65,7 +65,7 @@ def encode(producer: Producer, writer: str) -> bytes:
         "writer": writer,
         "epoch": producer.epoch,
         "next": last.next if last is not None else producer.next,
-        "removed": producer.removed,
+        "removed": last.removed_with if last is not None else producer.removed,
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
         "batches": [_fields(one) for one in batches],
     }

@@ -49,11 +49,14 @@ class History(Enum):
     """Everything, or the broker has confirmed the numbers."""
 
 
+_MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
+
+
 class Range(NamedTuple):
     """The sequence numbers of one batch: the first, and how many."""
 
     first: int
-    count: int  # type: ignore[assignment]  # hides a method of tuples that nobody needs
+    count: int  # type: ignore[assignment]  # tuples have a method of that name
 
 
 class Producer:
@@ -204,7 +207,7 @@ class Producer:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
         if ahead:  # and the broker, which was asked, misses something, too
-            if self.history is History.RESTORED:
+            if self.history in _MAY_BE_OLD:
                 return UNKNOWN_PRODUCER_ID
             self.defer(numbers)
             return OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -450,11 +453,10 @@ class Producer:
         if code in {NONE, DUPLICATE_SEQUENCE_NUMBER}:
             self._store(batch, stored)
             return code
-        if code == OUT_OF_ORDER_SEQUENCE_NUMBER:
-            may_be_old = self.history in {History.UNKNOWN, History.RESTORED}
-            if may_be_old and not batch.unsettled_before:
-                return UNKNOWN_PRODUCER_ID
-        if code in RETRIABLE or code == OUT_OF_ORDER_SEQUENCE_NUMBER:
+        is_early = code == OUT_OF_ORDER_SEQUENCE_NUMBER
+        if is_early and self.history in _MAY_BE_OLD and not batch.unsettled_before:
+            return UNKNOWN_PRODUCER_ID
+        if code in RETRIABLE or is_early:
             batch.apply(Event.RETRY)
         else:
             batch.apply(Event.REFUSE)
@@ -520,10 +522,10 @@ class Producer:
         if missing <= 0 and distance(self.next, numbers.first) > 0:
             if not overtakes:  # and nothing of what is not known here was dropped
                 self.next = numbers.first
-        elif missing > 0 and self.history is History.UNRECORDED and not self.batches:
-            # No gateway has dropped a record: those before it are on their way.
+        elif missing > 0 and not self.batches and self.history is not History.COMPLETE:
             self.next = add(numbers.first, -missing)
-            self.history = History.COMPLETE
+            if self.history is History.UNRECORDED:  # those before it are on their way
+                self.history = History.COMPLETE
         elif (
             loses
             and is_begun

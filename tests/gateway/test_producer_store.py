@@ -1,0 +1,100 @@
+"""What is kept of producers: in a file, by other gateways, and for how long."""
+
+import pytest
+
+from penstock.gateway.producer_state.batch import Stored
+from penstock.gateway.producer_state.encoding import ProducerKey
+from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
+from penstock.gateway.producer_state.producer import Range
+from penstock.gateway.producer_state.producers import Arrival, Producers
+
+KEY = ProducerKey("t", 0, 7)
+ARRIVAL = Arrival("t", 0, 7)
+
+
+def producers(**options):
+    """State that is kept in a list, as a restart or another gateway would find it."""
+    kept: list[tuple[ProducerKey, bytes]] = []
+
+    def keep(key, record, done):
+        kept.append((key, record))
+        done(None)
+
+    return Producers(now=lambda: 5.0, keep=keep, **options), kept
+
+
+def decide(state, first, count, dropped=(), data=b"x", *, epoch=0, connection=1):
+    decided = state.decide(
+        KEY, ARRIVAL, epoch, Range(first, count), dropped, data,
+        connection=connection, done=lambda _: None,
+    )  # fmt: skip
+    return decided if isinstance(decided, int) else decided.batch
+
+
+def stored(state, batch, *, epoch=0):
+    assert state.send(KEY, epoch, batch) == 0
+    assert state.answered(KEY, epoch, batch, 0, Stored(9)) == 0
+
+
+def test_numbers_are_lowered_by_what_was_dropped_before():
+    state, kept = producers()
+    stored(state, decide(state, 0, 10))
+    assert kept == [], "a batch that loses nothing is not written"
+    stored(state, decide(state, 10, 10, [1, 2]))
+    assert len(kept) == 1
+    batch = decide(state, 20, 5)
+    assert (batch.broker_first, len(kept)) == (18, 1)
+
+
+def test_a_gateway_that_follows_another_for_long_goes_on_at_any_time():
+    one, kept = producers(is_shared=True)
+    other, _ = producers(is_shared=True)
+    stored(other, decide(other, 0, 2))
+    stored(one, decide(one, 0, 2))
+    for first in range(2, 1_000, 2):
+        stored(one, decide(one, first, 2, [0]))
+        other.restore(*kept[-1], 5.0)
+    batch = decide(other, 1_000, 2)
+    assert batch.broker_first == 1_000 - 499
+    stored(other, batch)
+
+
+def test_what_is_in_use_is_written_anew_before_it_would_be_forgotten():
+    clock, kept = [1.0], []
+    state = Producers(now=lambda: clock[0], keep=lambda *one: (kept.append(one), one[2](None)))
+    stored(state, decide(state, 0, 4, [0]))
+    for number in range(4, 30):
+        clock[0] += 4_000.0
+        stored(state, decide(state, number, 1))
+        state.expire()
+    assert len(kept) == 2
+
+
+def test_keys_are_read_as_they_were_written():
+    for key in (KEY, ProducerKey("a/b.c", 12, 2**60)):
+        assert ProducerKey.decode(key.encode()) == key
+    with pytest.raises(ValueError):
+        ProducerKey.decode(b"x")
+
+
+def test_a_file_of_records_has_one_owner(tmp_path):
+    file = tmp_path / "state" / "producers.sqlite"
+    store = LocalStore(file, lambda: 5.0)
+    store.put(KEY, b"record")
+    with pytest.raises(LocalStoreError, match="another process uses it"):
+        LocalStore(file, lambda: 5.0)
+    store.close()
+    store = LocalStore(file, lambda: 100.0)
+    assert list(store.records()) == [(KEY, b"record", 5.0)]
+    store.expire(10.0)
+    assert list(store.records()) == []
+    store.close()
+
+
+def test_files_that_cannot_be_used(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(LocalStoreError, match=r"exists|Not a directory"):
+        LocalStore(tmp_path / "file" / "producers.sqlite", lambda: 0.0)
+    (tmp_path / "garbage.sqlite").write_text("no database, but text that is long enough" * 9)
+    with pytest.raises(LocalStoreError, match="not a database"):
+        LocalStore(tmp_path / "garbage.sqlite", lambda: 0.0)
