@@ -97,6 +97,7 @@ def test_load_goes_on_while_workers_die(gateway, topic, stored, how):
     killed = 0
     while any(thread.is_alive() for thread in threads):
         if how == "from outside":
+            wait_until(running.workers, what="a worker")
             os.kill(running.workers()[0], signal.SIGKILL)
         else:
             with RawClient(running.address) as client:
