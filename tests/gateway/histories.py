@@ -321,9 +321,7 @@ class World:
         request.made = outcome.batch
         if outcome.is_new:
             self.made_of[outcome.batch] = request.dropped
-            kept = {
-                one for i, one in enumerate(attempt.records) if i not in set(request.dropped)
-            }
+            kept = {one for i, one in enumerate(attempt.records) if i not in set(request.dropped)}
             self.kept_of.setdefault(tuple(attempt.records), []).append(kept)
         if decided:
             done(decided[0])
@@ -401,7 +399,12 @@ class World:
 
     def _check_order(self, request, told: str):
         """The order is objected to only where a batch is missing, never to our numbers."""
-        if not self.refusals and not self.expired and not self.forgetful and not self._client(request).is_lost:
+        if (
+            not self.refusals
+            and not self.expired
+            and not self.forgetful
+            and not self._client(request).is_lost
+        ):
             assert self._is_early(request), f"{told} without a cause: {request.attempt}"
 
     def answer(self, who: int) -> None:

@@ -73,9 +73,7 @@ class BrokerModel:
             return None
         return known[1][-1][1]
 
-    def is_before_last(
-        self, producer_id: int, epoch: int, first: int, records: list[int]
-    ) -> bool:
+    def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
         """Whether a batch is stored, and ends before the last ones that are known again."""
         known_epoch, batches = self._state.get(producer_id, (-1, ()))
         return (
@@ -100,9 +98,9 @@ class BrokerModel:
             # A retry is answered when what it repeats is.
             self._tail.append((producer_id, done))
             done.records = []
-        elif before is not None and epoch > known_epoch and first != 0:
-            done.code = 45
-        elif epoch == known_epoch and batches and first != after(batches[-1][1], 1):
+        elif before is not None and first != (
+            after(batches[-1][1], 1) if epoch == known_epoch else 0
+        ):
             done.code = 45
         else:
             kept = batches if epoch == known_epoch else ()
@@ -295,7 +293,7 @@ class Librdkafka(Producer):
             for earlier in [one for one in self.waiting if one.records[0] < batch.records[0]]:
                 self.waiting.remove(earlier)
                 self.acknowledged.append(earlier)
-        elif batch.first not in {self.next_ack} and batch.first == self.next_err:
+        elif batch.first != self.next_ack and batch.first == self.next_err:
             self.fatal = f"success of {batch} when an error was expected"
         if self.next_err == self.next_ack:
             self.next_err = batch.end
