@@ -138,6 +138,11 @@ class Producer:
         known = len(states) - states[::-1].index(State.STORED) if State.STORED in states else 0
         return State.PRESUMED in states[known:]
 
+    @property
+    def _is_restored(self) -> bool:
+        """Whether an earlier process has kept what was before, and more may have been stored."""
+        return self.history is History.RESTORED and any(one.is_settled for one in self.batches)
+
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
         return self._awaits_before(batch.first) or any(
@@ -347,7 +352,7 @@ class Producer:
             numbers.first == self.next
             or (
                 distance(self.next, numbers.first) > 0
-                and self.is_known_to_broker
+                and (self.is_known_to_broker or self._is_restored)
                 and not overtakes
                 and not self._misses(numbers.first)
             )
