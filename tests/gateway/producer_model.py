@@ -98,8 +98,8 @@ class BrokerModel:
             # A retry is answered when what it repeats is.
             self._tail.append((producer_id, done))
             done.records = []
-        elif (before is not None and epoch > known_epoch and first != 0) or (
-            epoch == known_epoch and batches and first != after(batches[-1][1], 1)
+        elif before is not None and first != (
+            after(batches[-1][1], 1) if epoch == known_epoch else 0
         ):
             done.code = 45
         else:

@@ -439,7 +439,7 @@ class TestEncoding:
         assert (read.next, read.removed) == (2, 1)
 
 
-@given(st.integers(0, NUMBERS - 1), st.integers(-(2**30), 2**30))
+@given(st.integers(0, NUMBERS - 1), st.integers(1 - 2**30, 2**30 - 1))
 def test_distance(number, count):
     assert distance(number, add(number, count)) == count
 

@@ -125,10 +125,6 @@ class Producer:
                 return None if batch.state is State.REFUSED else batch
         return None
 
-    def follows(self, numbers: Range) -> bool:
-        """Whether a batch is remembered, or the next one."""
-        return numbers.first == self.next or any(one.first == numbers.first for one in self.batches)
-
     @property
     def is_known_to_broker(self) -> bool:
         """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
@@ -145,6 +141,11 @@ class Producer:
         states = [one.state for one in self.batches]
         known = len(states) - states[::-1].index(State.STORED) if State.STORED in states else 0
         return State.PRESUMED in states[known:]
+
+    @property
+    def _is_restored(self) -> bool:
+        """Whether an earlier process has kept what was before, and more may have been stored."""
+        return self.history is History.RESTORED and any(one.is_settled for one in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
@@ -201,13 +202,12 @@ class Producer:
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
             return REQUEST_TIMED_OUT
-        self._trim()
-        unsettled = sum(1 for one in self._before(None) if not one.is_settled)
+        unsettled = sum(not one.is_settled for one in self.batches)
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
         if ahead:  # and the broker, which was asked, misses something, too
-            if self.history in _MAY_BE_OLD:
+            if self.history in _MAY_BE_OLD and not unsettled:
                 return UNKNOWN_PRODUCER_ID
             self.defer(numbers)
             return OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -233,6 +233,7 @@ class Producer:
         self.removed = add(self.removed, len(dropped))
         self.next = add(numbers.first, numbers.count)
         self.batches.append(batch)
+        self._trim()
         return batch
 
     @staticmethod
@@ -302,8 +303,8 @@ class Producer:
     ) -> Batch | int:
         """Return what becomes of a batch before some that are decided.
 
-        What it loses lowers their numbers, but for what they count already. Where the broker
-        has one of them, that cannot be: then it was lost in the dark.
+        What it loses lowers their numbers, but for what they count already; not where the
+        broker has one of them.
         """
         behind = [self.batches[i] for i in range(place, len(self.batches))]
         removed = counted = behind[0].removed
@@ -338,7 +339,7 @@ class Producer:
             batch.apply(Event.RETRY)
             return
         self._cut(numbers)
-        if numbers not in self.undecided and distance(self.next, numbers.first) >= 0:
+        if numbers not in self.undecided:
             self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
 
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
@@ -346,19 +347,18 @@ class Producer:
         self.undecided = [one for one in self.undecided if one.first != numbers.first]
         batch = self.find(numbers)
         if batch is not None:
-            if batch.is_done:
-                return
-            batch.apply(Event.REFUSE)
-            self._release(batch)
+            if batch.state not in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}:
+                batch.apply(Event.REFUSE)
+                self._release(batch)
             return
         place = self._cut(numbers)
         if place is not None:
             self.batches.insert(place, self._refused(numbers, self.batches[place].removed))
-        elif all(one.state is not State.REFUSED for one in self.batches) and (
+        elif not self._refuses_what_follows() and (
             numbers.first == self.next
             or (
                 distance(self.next, numbers.first) > 0
-                and self.is_known_to_broker
+                and (self.is_known_to_broker or self._is_restored)
                 and not overtakes
                 and not self._misses(numbers.first)
             )
@@ -385,7 +385,7 @@ class Producer:
             return REQUEST_TIMED_OUT
         code = self.obstacle(batch)
         batch.apply(Event.RETRY if code else Event.SEND)
-        batch.unsettled_before = sum(1 for one in self._before(batch) if not one.is_settled)
+        batch.unsettled_before = sum(not one.is_settled for one in self._before(batch))
         return code
 
     def obstacle(self, batch: Batch) -> int:
@@ -429,7 +429,8 @@ class Producer:
         To be asked when the answer is due: after the answers to what came before on its
         connection. Success is one for all batches before it.
         """
-        if batch not in self.batches or batch.state in {State.DECIDED, State.AWAITED}:
+        is_kept = batch.state in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}
+        if batch not in self.batches or not is_kept:
             return REQUEST_TIMED_OUT
         if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
@@ -453,10 +454,10 @@ class Producer:
         if code in {NONE, DUPLICATE_SEQUENCE_NUMBER}:
             self._store(batch, stored)
             return code
-        is_early = code == OUT_OF_ORDER_SEQUENCE_NUMBER
-        if is_early and self.history in _MAY_BE_OLD and not batch.unsettled_before:
+        may_be_old = self.history in _MAY_BE_OLD and not batch.unsettled_before
+        if code == OUT_OF_ORDER_SEQUENCE_NUMBER and may_be_old:
             return UNKNOWN_PRODUCER_ID
-        if code in RETRIABLE or is_early:
+        if code in RETRIABLE or code == OUT_OF_ORDER_SEQUENCE_NUMBER:
             batch.apply(Event.RETRY)
         else:
             batch.apply(Event.REFUSE)
@@ -581,7 +582,7 @@ class Producer:
                 merged.append(one)
                 numbers = Range(one.first, one.count)
                 if numbers in self.undecided:
-                    self.undecided.remove(numbers)
+                    self.undecided = [other for other in self.undecided if other != numbers]
                     one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
@@ -617,13 +618,11 @@ class Producer:
         """Forget the oldest batches, which a broker would not know again."""
         if len(self.batches) <= REMEMBERED:
             return
-        sent = sum(1 for one in self.batches if one.dropped_count < one.count)
-        stored = [i for i, one in enumerate(self.batches) if one.state is State.STORED]
-        settled = stored[-1] if stored else 0  # what is before the last one is settled, too
-        while self.batches and (settled > 0 or self.batches[0].is_settled):
-            if sent <= REMEMBERED and len(self.batches) <= BATCHES_MAX // 2:
+        sent = sum(not one.loses_all for one in self.batches)
+        while sent > REMEMBERED or len(self.batches) > BATCHES_MAX // 2:
+            oldest = self.batches[0]
+            if not oldest.is_settled and all(one.state is not State.STORED for one in self.batches):
                 break
-            settled -= 1
-            oldest = self.batches.popleft()
-            sent -= 1 if oldest.dropped_count < oldest.count else 0
+            self.batches.popleft()
+            sent -= not oldest.loses_all
             self._release(oldest)
