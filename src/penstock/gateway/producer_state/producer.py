@@ -202,7 +202,8 @@ class Producer:
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
             return REQUEST_TIMED_OUT
-        unsettled = sum(not one.is_settled for one in self.batches)
+        self._trim()
+        unsettled = sum(not one.is_settled for one in self._before(None))
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
