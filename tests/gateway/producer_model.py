@@ -382,6 +382,7 @@ class Java(Producer):
             (batch.records[middle:], after(batch.first, middle)),
         ):
             part = Batch(records, first, batch.epoch)
-            part.reset = batch.reset
+            part.reset, part.ambiguous = batch.reset, batch.ambiguous
+            part.may_be_doubled = batch.may_be_doubled
             self.tracked.append(part)
             self._requeue(part)

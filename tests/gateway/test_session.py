@@ -42,6 +42,7 @@ class Talk:
     judged: frozenset = frozenset({"judged"})
     verdicts: list = field(default_factory=list)
     refusals: list = field(default_factory=list)
+    withdrawn: list = field(default_factory=list)
     done: bool = False
     addresses = None
     producers = Producers(now=time.time)
@@ -53,7 +54,12 @@ class Talk:
     def __post_init__(self):
         self.client, self.broker = Recording(), Recording()
         self.policies = Policies(
-            self, self._submit, whole_request=False, topics=None, retain=lambda *_: None
+            self,
+            self._submit,
+            whole_request=False,
+            topics=None,
+            retain=lambda *_: None,
+            withdraw=self.withdrawn.append,
         )
         self.session = Session(
             self,
@@ -311,3 +317,13 @@ async def test_a_conversation_ends_with_its_connection():
     await asyncio.sleep(0)
     assert talk.answered[0].cancelled()
     assert not talk.verdicts
+
+
+def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
+    talk = Talk()
+    talk.session.client_data(produce(1, "judged"))
+    talk.session.closed()
+    assert talk.withdrawn == [talk.session]
+    talk.decide(NO)
+    assert talk.refusals == []
+    assert not talk.broker.data

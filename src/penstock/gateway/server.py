@@ -267,6 +267,7 @@ class Gateway:
             whole_request=configuration["produce.rejection.scope"] == "request",
             topics=topics,
             retain=pool.retain if pool else _nothing_to_retain,
+            withdraw=pool.withdraw if pool else _nothing_to_withdraw,
             idempotence=Idempotence(configuration["produce.request.interceptors.idempotence"]),
             judges_partitions=configuration["create.topic.policy.create.partitions"],
             refused_automatic_creation_code=int(
@@ -558,3 +559,7 @@ def _nothing_to_judge(*_: object, **__: object) -> None:
 
 def _nothing_to_retain(*_: object) -> None:
     """No topic has an instance of its own."""
+
+
+def _nothing_to_withdraw(_: object) -> None:
+    """Nothing waits for a verdict."""

@@ -490,6 +490,7 @@ class Session:
         self._pending.clear()
         self._unbegun.clear()
         self._undecided.clear()
+        self.host.policies.withdraw(self)
 
     # Responses
 

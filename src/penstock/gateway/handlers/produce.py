@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plan import Plan
     from penstock.engine.verdict import Verdict
+    from penstock.gateway.producer_state.cluster import ClusterStore
     from penstock.gateway.session import Exchange, Host, Session
     from penstock.gateway.topic_policies import TopicPolicies
     from penstock.wire.produce import ProduceRequest, Topic
@@ -97,6 +98,7 @@ class Policies(NamedTuple):
         whole_request: Whether a refusal reaches the whole request.
         topics: The policies of topics and configs.
         retain: Has a topic's instances of other classes of KIP-686 closed; see `Supervisor.retain`.
+        withdraw: Has what waits for one connection not judged; see `Supervisor.withdraw`.
         idempotence: What becomes of idempotent producers whose records are dropped.
         judges_partitions: Whether the policy of topics is asked about more partitions.
         refused_automatic_creation_code: Answers Metadata for a topic that may not be created.
@@ -107,6 +109,7 @@ class Policies(NamedTuple):
     whole_request: bool
     topics: TopicPolicies
     retain: Callable[[str, Container[str]], None]
+    withdraw: Callable[[Hashable], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
     judges_partitions: bool = True
     refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
@@ -121,6 +124,8 @@ class Progress(Enum):
     """The broker is asked how far a producer has come, where that is not known here."""
     ASKED = "asked"
     DECIDED = "decided"
+    ABANDONED = "abandoned"
+    """The connection is gone; verdicts that still come count for nothing."""
 
 
 class KnownTopics:
@@ -398,6 +403,8 @@ class ProduceExchange:
             self.answers[t, i] = Answer(code)
 
     def _decided(self, place: Place, topic: str, verdict: Verdict) -> None:
+        if self._progress is Progress.ABANDONED:
+            return
         if self._interceptions:
             verdict = self._interceptions.judged(place, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
@@ -515,9 +522,11 @@ class ProduceExchange:
         def told(frame: bytes | None) -> None:
             found = {} if frame is None else producers.response(frame, partitions=asked)
             found |= {place: LastSequence(code) for place, code in errors.items()}
-            self._interceptions.told(asked, found, self.answers)
-            self._progress = Progress.ASKED
-            self._session.advance()
+            shared = self._host.shared_producers
+            if shared is None:
+                self._told(asked, found)
+            else:
+                self._reading = self._host.run(self._read_and_told(shared, asked, found))
 
         def led(frame: bytes) -> None:
             errors.update(producers.leader_errors(frame))
@@ -530,6 +539,36 @@ class ProduceExchange:
                 told(None)
 
         self._session.ask_whether_served(served)
+
+    def _told(
+        self, asked: dict[str, dict[int, int]], found: dict[tuple[str, int], LastSequence]
+    ) -> None:
+        self._interceptions.told(asked, found, self.answers)
+        self._progress = Progress.ASKED
+        self._session.advance()
+
+    async def _read_and_told(
+        self,
+        shared: ClusterStore,
+        asked: dict[str, dict[int, int]],
+        found: dict[tuple[str, int], LastSequence],
+    ) -> None:
+        """Read what other gateways have decided about what the broker has; it is there by now."""
+        try:
+            await shared.read_on()
+        except CompactedTopicError as error:
+            log.error("batches are held back: the state of their producers is not known",
+                      reason=str(error))  # fmt: skip
+            found = {
+                (topic, number): LastSequence(REQUEST_TIMED_OUT)
+                for topic, numbers in asked.items()
+                for number in numbers
+            }
+        try:
+            self._told(asked, found)
+        except Exception:
+            log.exception("closing a connection after an error of the gateway")
+            self._session.fail()
 
     def outgoing(self) -> Sequence[bytes | memoryview]:
         """Give what goes to the broker: the original, what is left of it, or nothing."""
@@ -565,6 +604,7 @@ class ProduceExchange:
 
     def abandon(self) -> None:
         """Take note that the request goes nowhere."""
+        self._progress = Progress.ABANDONED
         if self._reading is not None:
             self._reading.cancel()
         self._interceptions.abandon()

@@ -18,7 +18,7 @@ class State(Enum):
     """Where a batch stands."""
 
     DECIDED = "decided"
-    """It is known what goes to the broker; it has not gone."""
+    """It is known what goes to the broker, if anything; it has not gone, or is not kept yet."""
     SENT = "sent"
     """It is on its way; there is no answer yet, or the connection broke."""
     AWAITED = "awaited"
@@ -31,7 +31,7 @@ class State(Enum):
     REFUSED = "refused"
     """The client was told a final error."""
     DROPPED = "dropped"
-    """Every record was dropped: there is nothing to send."""
+    """Every record was dropped, and that is kept: there is nothing to send."""
     ACKNOWLEDGED = "acknowledged"
     """Every record was dropped, and the client was told success: it does not come again."""
 
@@ -184,8 +184,12 @@ class Batch:
         return self.dropped_count == self.count
 
     def follows_stored(self, last_sequence: int) -> bool:
-        """Whether it ends after the last sequence number that the broker has."""
-        last = add(self.broker_first, self.count - self.dropped_count - 1)
+        """Whether it ends after the last sequence number that the broker has.
+
+        One of which every record was dropped ends before that number only if the broker has
+        something behind it.
+        """
+        last = add(self.broker_first, max(self.count - self.dropped_count, 1) - 1)
         return distance(last, last_sequence) < 0
 
     def presume(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.gateway.producer_state.batch import Batch, State
-from penstock.gateway.producer_state.producer import History, Producer
+from penstock.gateway.producer_state.producer import Beginning, History, Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,12 +60,20 @@ def encode(producer: Producer, writer: str) -> bytes:
     """Write a producer as a record's value."""
     batches = [one for one in producer.batches if one.state is not State.REFUSED]
     last = batches[-1] if batches else None
+    first = producer.batches[0] if producer.batches else None
+    if last is not None:
+        following, removed = last.next, last.removed_with
+    elif first is not None:  # was refused: its numbers are free
+        following, removed = first.first, first.removed
+    else:
+        following, removed = producer.next, producer.removed
     value = {
         "version": _VERSION,
         "writer": writer,
         "epoch": producer.epoch,
-        "next": last.next if last is not None else producer.next,
-        "removed": last.removed_with if last is not None else producer.removed,
+        "first": [first.first, first.removed] if first is not None else None,
+        "next": following,
+        "removed": removed,
         "topic_id": str(producer.topic_id) if producer.topic_id else None,
         "batches": [_fields(one) for one in batches],
     }
@@ -105,6 +113,7 @@ def decode(
             removed=fields["removed"],
             history=history,
             batches=[_batch(*one) for one in fields["batches"]],
+            beginning=Beginning(*fields["first"]) if fields.get("first") else None,
             topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
             used=used,
             written=used,
@@ -135,8 +144,8 @@ def _fields(batch: Batch) -> list[Any]:
 def _batch(
     first: int, count: int, broker_first: int, dropped_count: int, dropped: str | None
 ) -> Batch:
-    # Whether it was stored is not in the record: it is asked again only if it comes again.
-    state = State.ACKNOWLEDGED if dropped_count == count else State.PRESUMED
+    # What the client was told is not in the record, nor whether it is stored.
+    state = State.DROPPED if dropped_count == count else State.PRESUMED
     return Batch(first, count, broker_first, _decode_positions(dropped), dropped_count, state)
 
 

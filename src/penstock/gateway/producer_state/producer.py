@@ -49,6 +49,7 @@ class History(Enum):
     """Everything, or the broker has confirmed the numbers."""
 
 
+_AT_BROKER: Final = frozenset({State.STORED, State.PRESUMED})
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
 
 
@@ -57,6 +58,18 @@ class Range(NamedTuple):
 
     first: int
     count: int  # type: ignore[assignment]  # tuples have a method of that name
+
+
+class Beginning(NamedTuple):
+    """The sequence number from which on everything is known that was decided.
+
+    Attributes:
+        first: The client's.
+        removed: How many records had been dropped before that.
+    """
+
+    first: int
+    removed: int
 
 
 class Producer:
@@ -68,6 +81,7 @@ class Producer:
         removed: How many records have been dropped before that.
         history: What is known of what was before the first of `batches`.
         batches: The last ones, oldest first, without a gap between them.
+        beginning: Where those begin, as it was kept, with refused ones that were not.
         undecided: Batches that were answered before they were decided, with an error after
             which the client sends them again.
         topic_id: The topic's id, where it is known.
@@ -75,8 +89,8 @@ class Producer:
         written: When its record was written last; 0 where there is none.
     """
 
-    __slots__ = ("_release", "batches", "epoch", "history", "next", "removed", "topic_id",
-                 "undecided", "used", "written")  # fmt: skip
+    __slots__ = ("_release", "batches", "beginning", "epoch", "history", "next", "removed",
+                 "topic_id", "undecided", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -87,6 +101,7 @@ class Producer:
         removed: int = 0,
         history: History = History.UNKNOWN,
         batches: Sequence[Batch] = (),
+        beginning: Beginning | None = None,
         topic_id: UUID | None = None,
         used: float = 0.0,
         written: float = 0.0,
@@ -100,6 +115,7 @@ class Producer:
             removed: How many records have been dropped before it.
             history: What is known of what was before.
             batches: Those that are remembered.
+            beginning: Where those begin; None for the first one's numbers.
             topic_id: The topic's id, where it is known.
             used: Seconds since the epoch.
             written: Seconds since the epoch.
@@ -110,6 +126,7 @@ class Producer:
         self.removed = removed
         self.history = history
         self.batches: deque[Batch] = deque(batches)
+        self.beginning = beginning
         self.undecided: list[Range] = []
         self.topic_id = topic_id
         self.used = used
@@ -128,7 +145,7 @@ class Producer:
     @property
     def is_known_to_broker(self) -> bool:
         """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
-        return any(one.state in {State.STORED, State.PRESUMED} for one in self.batches)
+        return any(one.state in _AT_BROKER for one in self.batches)
 
     @property
     def awaits_lost(self) -> bool:
@@ -138,14 +155,24 @@ class Producer:
     @property
     def presumes(self) -> bool:
         """Whether batches at the end are not known to be stored but from another gateway."""
-        states = [one.state for one in self.batches]
-        known = len(states) - states[::-1].index(State.STORED) if State.STORED in states else 0
-        return State.PRESUMED in states[known:]
+        return any(one.state is State.PRESUMED for one in self._before(None))
+
+    def presumes_one_of(self, waiting: Sequence[int], first: int) -> bool:
+        """Whether a batch that comes again, and is not decided yet, is only taken for stored.
+
+        Args:
+            waiting: The first sequence numbers of batches that wait.
+            first: Those before this one count.
+        """
+        return bool(waiting) and any(
+            one.state is State.PRESUMED and one.first in waiting and distance(one.first, first) > 0
+            for one in self._before(None)
+        )
 
     @property
     def _is_restored(self) -> bool:
-        """Whether an earlier process has kept what was before, and more may have been stored."""
-        return self.history is History.RESTORED and any(one.is_settled for one in self.batches)
+        """Whether batches are known that were kept, and more may have been stored since."""
+        return self.history is not History.COMPLETE and any(one.is_settled for one in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
@@ -198,6 +225,7 @@ class Producer:
         if behind is not None:
             return self._insert(behind, numbers, dropped, data, connection)
         if ahead < 0 or self._refuses_what_follows():
+            self.defer(numbers)
             return OUT_OF_ORDER_SEQUENCE_NUMBER  # as a broker says, which has not stored it
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
@@ -257,12 +285,7 @@ class Producer:
 
         One that does not know the producer takes any number.
         """
-        states = [one.state for one in self.batches]
-        return (
-            self.is_known_to_broker
-            and State.REFUSED in states
-            and State.STORED not in states[states.index(State.REFUSED) :]
-        )
+        return self.is_known_to_broker and _is_refused(self.batches)
 
     def _misses(self, first: int) -> bool:
         """Whether a batch before a number, which is not decided, comes again."""
@@ -312,9 +335,11 @@ class Producer:
         if place:
             previous = self.batches[place - 1]
             removed = previous.removed_with
+        elif self.beginning is not None and distance(self.beginning.first, numbers.first) >= 0:
+            removed = self.beginning.removed
         more = len(dropped) - distance(removed, counted)
         if more > 0:
-            if not any(one.state in {State.STORED, State.PRESUMED} for one in behind):
+            if not any(one.state in _AT_BROKER for one in behind):
                 for one in behind:
                     one.broker_first = add(one.broker_first, -more)
                 self.removed = add(self.removed, more)
@@ -397,9 +422,11 @@ class Producer:
         """
         if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
-        for one in self._before(batch):
-            if one.state is State.REFUSED and self.is_known_to_broker:
-                return OUT_OF_ORDER_SEQUENCE_NUMBER
+        before = self._before(batch)
+        objects = self.is_known_to_broker and batch.state is not State.PRESUMED
+        if objects and _is_refused(before):
+            return OUT_OF_ORDER_SEQUENCE_NUMBER
+        for one in before:
             if one.state is State.AWAITED:
                 return REQUEST_TIMED_OUT
             if one.connection == batch.connection:
@@ -411,16 +438,17 @@ class Producer:
         return NONE
 
     def _before(self, batch: Batch | None) -> list[Batch]:
-        """Return the batches before one, or all, from the last on that the broker said it has.
+        """Return the batches before one, or all, that may still matter.
 
-        What is before that one is settled: a broker takes a batch only behind those before it.
+        What is before one that the broker said it has is settled, but for what was told to come
+        again since: a broker takes a batch only behind those before it.
         """
         before: list[Batch] = []
         for one in self.batches:
             if one is batch:
                 break
             if one.state is State.STORED:
-                before = []
+                before = [other for other in before if other.state is State.AWAITED]
             before.append(one)
         return before
 
@@ -481,6 +509,7 @@ class Producer:
         last_sequence: int | None,
         *,
         loses: bool,
+        is_shared: bool,
         is_begun: bool,
         overtakes: bool,
     ) -> None:
@@ -490,6 +519,7 @@ class Producer:
             numbers: The batch's.
             last_sequence: The last one that the broker has of this epoch; None for none.
             loses: Whether interceptors dropped records of it now.
+            is_shared: Whether batches may go through other gateways.
             overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
         """
@@ -503,17 +533,17 @@ class Producer:
             ):
                 one.apply(Event.RETRY)
         if last_sequence is None:
+            ahead = distance(self.next, numbers.first)
+            has_forgotten = self.is_known_to_broker or self._is_restored
             if is_begun:
                 self.history = History.COMPLETE
-            ahead = distance(self.next, numbers.first)
-            has_forgotten = any(one.is_settled for one in self.batches)
             if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
                 self.next = numbers.first  # any number is the first one then
             return
         known = self.find(numbers)
         removed = self.removed if known is None else known.removed
         missing = distance(last_sequence, add(numbers.first, -removed)) - 1
-        if missing <= 0:  # all before it is stored
+        if missing <= 0 and is_shared:  # all before it is stored, by way of another gateway
             self.undecided = [
                 one for one in self.undecided if distance(numbers.first, one.first) >= 0
             ]
@@ -584,7 +614,8 @@ class Producer:
                 numbers = Range(one.first, one.count)
                 if numbers in self.undecided:
                     self.undecided = [other for other in self.undecided if other != numbers]
-                    one.apply(Event.RETRY)
+                    if not one.loses_all:  # such a one is settled, whether it comes again or not
+                        one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = deque(merged)
         if not merged:
@@ -625,5 +656,14 @@ class Producer:
             if not oldest.is_settled and all(one.state is not State.STORED for one in self.batches):
                 break
             self.batches.popleft()
+            self.beginning = None
             sent -= not oldest.loses_all
             self._release(oldest)
+
+
+def _is_refused(batches: Sequence[Batch]) -> bool:
+    """Whether the broker has nothing from the last refused batch on."""
+    states = [one.state for one in batches]
+    return State.REFUSED in states and not _AT_BROKER & set(
+        states[len(states) - states[::-1].index(State.REFUSED) :]
+    )

@@ -13,7 +13,12 @@ from penstock.gateway.producer_state import encoding
 from penstock.gateway.producer_state.batch import Batch, Event, State, Stored
 from penstock.gateway.producer_state.numbers import distance
 from penstock.gateway.producer_state.producer import History, Producer, Range
-from penstock.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_PRODUCER_ID
+from penstock.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_PRODUCER_ID,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -206,6 +211,7 @@ class Producers:
                 numbers,
                 last_sequence,
                 loses=bool(dropped),
+                is_shared=self._is_shared,
                 is_begun=producer.history is self._begun,
                 overtakes=_overtakes(producer, numbers, waiting),
             )
@@ -253,6 +259,9 @@ class Producers:
         if producer.epoch > epoch:
             return INVALID_PRODUCER_EPOCH
         known = producer.find(numbers)
+        if producer.presumes_one_of(waiting, numbers.first):
+            producer.defer(numbers)
+            return REQUEST_TIMED_OUT
         decision = producer.decide(
             numbers,
             dropped,
@@ -401,8 +410,9 @@ class Producers:
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
             self._forget(next(iter(self._producers)))
+        rewritten_before = self._now() - self._expiration_s / 2
         for key, producer in self._producers.items():
-            if 0 < producer.written < limit and producer.removed:
+            if 0 < producer.written < rewritten_before and producer.removed:
                 self._write(key, producer, _ignore)
         kept_limit = self._now() - SHARED_EXPIRATION_S if self._is_shared else limit
         while self._kept and next(iter(self._kept.values())).used < kept_limit:
@@ -416,16 +426,25 @@ class Producers:
         producer = self._producers.get(key)
         if producer is None and key in self._kept:
             kept = self._kept.pop(key)
-            try:
-                producer = encoding.decode(kept.record, self._restored, kept.used, self._release)
-            except ValueError as error:
-                log.error("the state of a producer cannot be understood", reason=str(error))
-                producer = None
+            producer = self._decode(kept)
             if producer is None:
                 self._uncount(key)
             else:
                 self._producers[key] = producer
         return producer
+
+    def _decode(self, kept: _Kept) -> Producer | None:
+        # The broker has forgotten whoever has been idle for so long; what is written by several
+        # gateways may be older than the last batch.
+        is_old = kept.used < self._now() - self._expiration_s
+        if is_old and not self._is_shared:
+            return None
+        history = self._begun if is_old else self._restored
+        try:
+            return encoding.decode(kept.record, history, kept.used, self._release)
+        except ValueError as error:
+            log.error("the state of a producer cannot be understood", reason=str(error))
+            return None
 
     def _of(self, key: ProducerKey, epoch: int) -> Producer | None:
         producer = self._producers.get(key)
