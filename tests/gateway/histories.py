@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from penstock.gateway.producer_state import producers as state
 from penstock.gateway.producer_state.batch import State, Stored
 from penstock.gateway.producer_state.encoding import ProducerKey
-from penstock.gateway.producer_state.producer import Range
+from penstock.gateway.producer_state.numbers import Range
 from penstock.gateway.producer_state.producers import EXPIRATION_S, Arrival, Producers
 from tests.gateway.producer_model import (
     NUMBERS,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.engine.verdict import INVALID_RECORD, refused
 from penstock.gateway.producer_state.batch import State, Stored
 from penstock.gateway.producer_state.encoding import ProducerKey
-from penstock.gateway.producer_state.producer import Range
+from penstock.gateway.producer_state.numbers import Range
 from penstock.gateway.producer_state.producers import Arrival
 from penstock.records.header import is_intact, read_producer, with_sequence
 from penstock.wire.errors import (

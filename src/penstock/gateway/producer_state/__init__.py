@@ -10,6 +10,7 @@ Read downwards:
 
 - `numbers`: arithmetic of sequence numbers
 - `batch`: one batch; its states and their legal transitions
+- `batches`: the last ones of one producer, and what they tell together
 - `producer`: one producer at one partition, the state machine over its batches
 - `producers`: all of them, within limits
 - `encoding`: one of them as a record

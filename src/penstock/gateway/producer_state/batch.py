@@ -154,6 +154,11 @@ class Batch:
         return self.state in _SETTLED
 
     @property
+    def is_at_broker(self) -> bool:
+        """Whether the broker has it, or is taken to have it."""
+        return self.state is State.STORED or self.state is State.PRESUMED
+
+    @property
     def is_done(self) -> bool:
         """Whether nothing goes to the broker any more: the client is told success when due."""
         return self.loses_all or self.state is State.STORED

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 NUMBERS: Final = 2**31
+
+
+class Range(NamedTuple):
+    """The sequence numbers of one batch: the first, and how many."""
+
+    first: int
+    count: int  # type: ignore[assignment]  # tuples have a method of that name
 
 
 def add(number: int, count: int) -> int:

@@ -7,12 +7,12 @@ change of a batch's state goes through `Batch.apply`.
 
 from __future__ import annotations
 
-from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.gateway.producer_state.batch import Batch, Event, State, Stored
-from penstock.gateway.producer_state.numbers import add, distance
+from penstock.gateway.producer_state.batches import BATCHES_MAX, Batches, is_refused
+from penstock.gateway.producer_state.numbers import Range, add, distance
 from penstock.wire.errors import (
     DUPLICATE_SEQUENCE_NUMBER,
     NONE,
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
 
-REMEMBERED: Final = 10
-"""Twice as many batches of a producer as a broker knows again (ProducerStateEntry.java)."""
-BATCHES_MAX: Final = 128
-"""So many batches are remembered at most, with those of which every record was dropped."""
 UNSETTLED_MAX: Final = 32
 """So many batches without an answer a producer may have; clients have five (KIP-98)."""
 
@@ -49,15 +45,7 @@ class History(Enum):
     """Everything, or the broker has confirmed the numbers."""
 
 
-_AT_BROKER: Final = frozenset({State.STORED, State.PRESUMED})
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
-
-
-class Range(NamedTuple):
-    """The sequence numbers of one batch: the first, and how many."""
-
-    first: int
-    count: int  # type: ignore[assignment]  # tuples have a method of that name
 
 
 class Beginning(NamedTuple):
@@ -125,7 +113,7 @@ class Producer:
         self.next = first
         self.removed = removed
         self.history = history
-        self.batches: deque[Batch] = deque(batches)
+        self.batches = Batches(batches, release)
         self.beginning = beginning
         self.undecided: list[Range] = []
         self.topic_id = topic_id
@@ -133,41 +121,6 @@ class Producer:
         self.written = written
 
     # What is known
-
-    def find(self, numbers: Range) -> Batch | None:
-        """Return the batch of exactly these numbers that goes on as what it was before."""
-        for batch in self.batches:
-            if batch.first == numbers.first and batch.count == numbers.count:
-                # Numbers of a refused batch may be used again, for other records.
-                return None if batch.state is State.REFUSED else batch
-        return None
-
-    @property
-    def is_known_to_broker(self) -> bool:
-        """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
-        return any(one.state in _AT_BROKER for one in self.batches)
-
-    @property
-    def awaits_lost(self) -> bool:
-        """Whether a batch of which every record was dropped comes again."""
-        return any(one.state is State.AWAITED and one.loses_all for one in self.batches)
-
-    @property
-    def presumes(self) -> bool:
-        """Whether batches at the end are not known to be stored but from another gateway."""
-        return any(one.state is State.PRESUMED for one in self._before(None))
-
-    def presumes_one_of(self, waiting: Sequence[int], first: int) -> bool:
-        """Whether a batch that comes again, and is not decided yet, is only taken for stored.
-
-        Args:
-            waiting: The first sequence numbers of batches that wait.
-            first: Those before this one count.
-        """
-        return bool(waiting) and any(
-            one.state is State.PRESUMED and one.first in waiting and distance(one.first, first) > 0
-            for one in self._before(None)
-        )
 
     @property
     def _is_restored(self) -> bool:
@@ -179,7 +132,7 @@ class Producer:
         return self._awaits_before(batch.first) or any(
             one.state is State.AWAITED
             or (one.state is State.SENT and one.connection != batch.connection)
-            for one in self._before(batch)
+            for one in self.batches.before(batch)
         )
 
     # Batches that come
@@ -217,21 +170,21 @@ class Producer:
         *,
         overtakes: bool,
     ) -> Batch | int:
-        known = self.find(numbers)
+        known = self.batches.find(numbers)
         if known is not None:
             return self._again(known, dropped, data, connection)
         behind = self._cut(numbers)
         ahead = distance(self.next, numbers.first)
         if behind is not None:
             return self._insert(behind, numbers, dropped, data, connection)
-        if ahead < 0 or self._refuses_what_follows():
+        if ahead < 0 or self.batches.are_refused:
             self.defer(numbers)
             return OUT_OF_ORDER_SEQUENCE_NUMBER  # as a broker says, which has not stored it
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
             return REQUEST_TIMED_OUT
         self._trim()
-        unsettled = sum(not one.is_settled for one in self._before(None))
+        unsettled = self.batches.unsettled()
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
@@ -280,18 +233,9 @@ class Producer:
             connection,
         )
 
-    def _refuses_what_follows(self) -> bool:
-        """Whether the broker objects to whatever follows: it has not stored a batch before.
-
-        One that does not know the producer takes any number.
-        """
-        return self.is_known_to_broker and _is_refused(self.batches)
-
     def _misses(self, first: int) -> bool:
         """Whether a batch before a number, which is not decided, comes again."""
-        return any(one.state is State.AWAITED for one in self._before(None)) or self._awaits_before(
-            first
-        )
+        return self.batches.await_any or self._awaits_before(first)
 
     def _awaits_before(self, first: int) -> bool:
         """Whether a batch before a number was told to come again before it was decided."""
@@ -307,7 +251,7 @@ class Producer:
         Returns:
             The position of the first batch behind it, where those stay; otherwise None.
         """
-        place = self._place(numbers.first)
+        place = self.batches.place(numbers.first)
         if place is None:
             if distance(numbers.first, self.next) > 0:  # nothing is dropped between batches
                 self.next = numbers.first
@@ -339,7 +283,7 @@ class Producer:
             removed = self.beginning.removed
         more = len(dropped) - distance(removed, counted)
         if more > 0:
-            if not any(one.state in _AT_BROKER for one in behind):
+            if not any(one.is_at_broker for one in behind):
                 for one in behind:
                     one.broker_first = add(one.broker_first, -more)
                 self.removed = add(self.removed, more)
@@ -355,12 +299,11 @@ class Producer:
         before = self.batches[place - 1] if place else None
         self.next = before.next if before is not None else cut.first
         self.removed = cut.removed
-        while len(self.batches) > place:
-            self._release(self.batches.pop())
+        self.batches.cut_at(place)
 
     def defer(self, numbers: Range) -> None:
         """Take note that a batch is told to come again before it is decided."""
-        batch = self.find(numbers)
+        batch = self.batches.find(numbers)
         if batch is not None:
             batch.apply(Event.RETRY)
             return
@@ -371,7 +314,7 @@ class Producer:
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
         """Take note that a batch is refused for good before it is decided; see `decide`."""
         self.undecided = [one for one in self.undecided if one.first != numbers.first]
-        batch = self.find(numbers)
+        batch = self.batches.find(numbers)
         if batch is not None:
             if batch.state not in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}:
                 batch.apply(Event.REFUSE)
@@ -380,11 +323,11 @@ class Producer:
         place = self._cut(numbers)
         if place is not None:
             self.batches.insert(place, self._refused(numbers, self.batches[place].removed))
-        elif not self._refuses_what_follows() and (
+        elif not self.batches.are_refused and (
             numbers.first == self.next
             or (
                 distance(self.next, numbers.first) > 0
-                and (self.is_known_to_broker or self._is_restored)
+                and (self.batches.are_known_to_broker or self._is_restored)
                 and not overtakes
                 and not self._misses(numbers.first)
             )
@@ -411,7 +354,7 @@ class Producer:
             return REQUEST_TIMED_OUT
         code = self.obstacle(batch)
         batch.apply(Event.RETRY if code else Event.SEND)
-        batch.unsettled_before = sum(not one.is_settled for one in self._before(batch))
+        batch.unsettled_before = self.batches.unsettled(batch)
         return code
 
     def obstacle(self, batch: Batch) -> int:
@@ -422,9 +365,9 @@ class Producer:
         """
         if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
-        before = self._before(batch)
-        objects = self.is_known_to_broker and batch.state is not State.PRESUMED
-        if objects and _is_refused(before):
+        before = self.batches.before(batch)
+        objects = self.batches.are_known_to_broker and batch.state is not State.PRESUMED
+        if objects and is_refused(before):
             return OUT_OF_ORDER_SEQUENCE_NUMBER
         for one in before:
             if one.state is State.AWAITED:
@@ -432,25 +375,10 @@ class Producer:
             if one.connection == batch.connection:
                 continue
             if one.state is State.DECIDED or (
-                one.state is State.SENT and not self.is_known_to_broker
+                one.state is State.SENT and not self.batches.are_known_to_broker
             ):
                 return REQUEST_TIMED_OUT
         return NONE
-
-    def _before(self, batch: Batch | None) -> list[Batch]:
-        """Return the batches before one, or all, that may still matter.
-
-        What is before one that the broker said it has is settled, but for what was told to come
-        again since: a broker takes a batch only behind those before it.
-        """
-        before: list[Batch] = []
-        for one in self.batches:
-            if one is batch:
-                break
-            if one.state is State.STORED:
-                before = [other for other in before if other.state is State.AWAITED]
-            before.append(one)
-        return before
 
     def acknowledge(self, batch: Batch) -> int:
         """Return what the client is told of a batch of which every record was dropped.
@@ -463,7 +391,7 @@ class Producer:
             return REQUEST_TIMED_OUT
         if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
-        for one in self._before(batch):
+        for one in self.batches.before(batch):
             if one.state is State.REFUSED:
                 return OUT_OF_ORDER_SEQUENCE_NUMBER
             if not one.is_settled:
@@ -495,7 +423,7 @@ class Producer:
 
     def _store(self, batch: Batch, stored: Stored) -> None:
         # It takes a batch only behind the one before it, and the client concludes the same.
-        for one in self._before(batch):
+        for one in self.batches.before(batch):
             one.presume()
         batch.apply(Event.STORE)
         batch.stored = stored
@@ -523,7 +451,7 @@ class Producer:
             overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
         """
-        if self.find(numbers) is None:
+        if self.batches.find(numbers) is None:
             self._cut(numbers)
         for one in self.batches:
             if last_sequence is not None and not one.follows_stored(last_sequence):
@@ -534,13 +462,13 @@ class Producer:
                 one.apply(Event.RETRY)
         if last_sequence is None:
             ahead = distance(self.next, numbers.first)
-            has_forgotten = self.is_known_to_broker or self._is_restored
+            has_forgotten = self.batches.are_known_to_broker or self._is_restored
             if is_begun:
                 self.history = History.COMPLETE
             if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
                 self.next = numbers.first  # any number is the first one then
             return
-        known = self.find(numbers)
+        known = self.batches.find(numbers)
         removed = self.removed if known is None else known.removed
         missing = distance(last_sequence, add(numbers.first, -removed)) - 1
         if missing <= 0 and is_shared:  # all before it is stored, by way of another gateway
@@ -617,7 +545,7 @@ class Producer:
                     if not one.loses_all:  # such a one is settled, whether it comes again or not
                         one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
-        self.batches = deque(merged)
+        self.batches = Batches(merged, self._release)
         if not merged:
             return True
         self.next, self.removed = merged[-1].next, merged[-1].removed_with
@@ -628,42 +556,16 @@ class Producer:
     def confirm(self, batches: Sequence[Batch]) -> None:
         """Learn that decisions about batches are kept, though it was said that they were not."""
         for one in batches:
-            known = self.find(Range(one.first, one.count))
+            known = self.batches.find(Range(one.first, one.count))
             if known is not None and known.loses_all and one.loses_all:
                 known.apply(Event.DROP)
-
-    def _place(self, number: int) -> int | None:
-        """Return the position of the first batch that ends after a number; None if none does."""
-        return next(
-            (i for i, one in enumerate(self.batches) if distance(number, one.next) > 0),
-            None,
-        )
 
     # Memory
 
     def clear(self) -> None:
         """Forget all batches; numbers go on."""
-        while self.batches:
-            self._release(self.batches.pop())
+        self.batches.cut_at(0)
 
     def _trim(self) -> None:
-        """Forget the oldest batches, which a broker would not know again."""
-        if len(self.batches) <= REMEMBERED:
-            return
-        sent = sum(not one.loses_all for one in self.batches)
-        while sent > REMEMBERED or len(self.batches) > BATCHES_MAX // 2:
-            oldest = self.batches[0]
-            if not oldest.is_settled and all(one.state is not State.STORED for one in self.batches):
-                break
-            self.batches.popleft()
+        if self.batches.trim():
             self.beginning = None
-            sent -= not oldest.loses_all
-            self._release(oldest)
-
-
-def _is_refused(batches: Sequence[Batch]) -> bool:
-    """Whether the broker has nothing from the last refused batch on."""
-    states = [one.state for one in batches]
-    return State.REFUSED in states and not _AT_BROKER & set(
-        states[len(states) - states[::-1].index(State.REFUSED) :]
-    )

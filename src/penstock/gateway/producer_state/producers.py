@@ -11,8 +11,8 @@ import structlog
 
 from penstock.gateway.producer_state import encoding
 from penstock.gateway.producer_state.batch import Batch, Event, State, Stored
-from penstock.gateway.producer_state.numbers import distance
-from penstock.gateway.producer_state.producer import History, Producer, Range
+from penstock.gateway.producer_state.numbers import Range, distance
+from penstock.gateway.producer_state.producer import History, Producer
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -147,7 +147,7 @@ class Producers:
             return True
         if producer.epoch > epoch:
             return False
-        known = producer.find(numbers)
+        known = producer.batches.find(numbers)
         if known is not None:
             return known.state is State.AWAITED
         return not producer.batches or producer.next != numbers.first
@@ -157,7 +157,7 @@ class Producers:
         producer = self._find(key)
         if producer is None or producer.epoch != epoch:
             return None
-        return producer.find(numbers)
+        return producer.batches.find(numbers)
 
     def has_to_ask(
         self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
@@ -175,13 +175,13 @@ class Producers:
             # One that has been followed through its earlier epochs begins the next one here, too.
             follows = producer.history is not self._begun or not dropped
             return producer.epoch < epoch and not (follows and numbers.first == 0)
-        known = producer.find(numbers)
+        known = producer.batches.find(numbers)
         if known is not None:
             return self._is_shared and producer.is_kept_back(known)
         if producer.next != numbers.first:
             return True
         if self._is_shared and len(dropped) == numbers.count:
-            return producer.presumes
+            return producer.batches.are_presumed
         return bool(dropped) and producer.history is self._begun
 
     def has_stored(
@@ -258,8 +258,8 @@ class Producers:
         producer = self._current(key, epoch, numbers.first, waiting, topic_id)
         if producer.epoch > epoch:
             return INVALID_PRODUCER_EPOCH
-        known = producer.find(numbers)
-        if producer.presumes_one_of(waiting, numbers.first):
+        known = producer.batches.find(numbers)
+        if producer.batches.presume_one_of(waiting, numbers.first):
             producer.defer(numbers)
             return REQUEST_TIMED_OUT
         decision = producer.decide(
@@ -383,7 +383,7 @@ class Producers:
         self._bound()
 
     def _learn(self, producer: Producer, key: ProducerKey, record: bytes, *, is_own: bool) -> None:
-        if is_own and not producer.awaits_lost:
+        if is_own and not producer.batches.await_lost:
             return
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
         if is_own:  # numbers may have been given to other records since
