@@ -127,6 +127,11 @@ class Producer:
         """Whether batches are known that were kept, and more may have been stored since."""
         return self.history is not History.COMPLETE and any(one.is_settled for one in self.batches)
 
+    @property
+    def _may_be_ahead(self) -> bool:
+        """Whether the broker may have more than is known here."""
+        return self._is_restored or (self.history in _MAY_BE_OLD and not self.batches)
+
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an earlier batch, which may have gone another way, keeps this one back."""
         return self._awaits_before(batch.first) or any(
@@ -327,7 +332,7 @@ class Producer:
             numbers.first == self.next
             or (
                 distance(self.next, numbers.first) > 0
-                and (self.batches.are_known_to_broker or self._is_restored)
+                and (self.batches.are_known_to_broker or self._may_be_ahead)
                 and not overtakes
                 and not self._misses(numbers.first)
             )
