@@ -357,8 +357,9 @@ class Session:
         else:
             exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
         self._waiting_bytes += len(frame)
-        after_conversation = self._unbegun or any(
-            isinstance(one, ConversationExchange) for one in self._pending
+        after_conversation = bool(self._pending) and (
+            bool(self._unbegun)
+            or any(isinstance(one, ConversationExchange) for one in self._pending)
         )
         self._pending.append(exchange)
         if isinstance(exchange, ProduceExchange):

@@ -307,9 +307,14 @@ class ProduceRequest:
 
 
 class ProduceResponse:
-    """A broker's response, as slices by topic and partition."""
+    """A broker's response, as slices by topic and partition.
 
-    __slots__ = ("_partitions", "_version", "tail")
+    Attributes:
+        is_changed: Whether it tells something else than the broker did.
+        tail: What stands behind the topics.
+    """
+
+    __slots__ = ("_partitions", "_version", "is_changed", "tail")
 
     def __init__(self, frame: bytes, version: int) -> None:
         """Read a frame, length included.
@@ -319,6 +324,7 @@ class ProduceResponse:
         """
         self._partitions: dict[tuple[bytes, int], bytes] = {}
         self._version = version
+        self.is_changed = False
         try:
             self._read(frame, version)
         except (IndexError, error):
@@ -339,6 +345,7 @@ class ProduceResponse:
 
     def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
         """Tell a partition another error, and where its log starts."""
+        self.is_changed = True
         told = bytearray(self._partitions[topic, index])
         _ERROR_CODE.pack_into(told, _CODE_AT, code)
         if self._version >= _LOG_START_FROM:
@@ -366,6 +373,7 @@ class ProduceResponse:
             if not 0 <= blamed < len(positions):
                 raise WireError("a Produce response about a record that was not sent")
             INT32.pack_into(told, position, positions[blamed])
+            self.is_changed = True
             length, position = read_length(told, position + INT32.size, flexible=flexible)
             position += max(0, length)
             if flexible:

@@ -8,7 +8,6 @@ answer is due.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -76,40 +75,44 @@ class Judging(Enum):
     """There is a verdict."""
 
 
-@dataclass(slots=True, eq=False)
 class _Intercepted:
     """One partition's batch: what came, and what was decided."""
 
-    topic: str
-    key: bytes
-    number: int
-    data: memoryview
-    by: BatchProducer | None
-    judging: Judging
-    arrival: Arrival | None
-    topic_id: UUID | None
-    replacement: Replacement | None = None
-    batch: Batch | None = None
-    outgoing: Buffer | None = None
+    __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "key", "number",
+                 "numbers", "outgoing", "producer", "replacement", "topic",
+                 "topic_id")  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        request: ProduceRequest,
+        place: Place,
+        by: BatchProducer | None,
+        judging: Judging,
+        arrival: Arrival | None,
+        topic_id: UUID | None,
+    ) -> None:
+        of = request.topics[place[0]]
+        partition = of.partitions[place[1]]
+        self.topic = topic
+        self.key = of.key
+        self.number = partition.number
+        self.data = request.records(partition)
+        self.by = by
+        if by is not None:
+            self.producer = ProducerKey(topic, partition.number, by.producer_id)
+            self.epoch = by.epoch
+            self.numbers = Range(by.base_sequence, by.record_count)
+        self.judging = judging
+        self.arrival = arrival
+        self.topic_id = topic_id
+        self.replacement: Replacement | None = None
+        self.batch: Batch | None = None
+        self.outgoing: Buffer | None = None
 
     @property
     def is_translated(self) -> bool:
         return self.arrival is not None
-
-    @property
-    def producer(self) -> ProducerKey:
-        assert self.by is not None
-        return ProducerKey(self.topic, self.number, self.by.producer_id)
-
-    @property
-    def epoch(self) -> int:
-        assert self.by is not None
-        return self.by.epoch
-
-    @property
-    def numbers(self) -> Range:
-        assert self.by is not None
-        return Range(self.by.base_sequence, self.by.record_count)
 
     @property
     def dropped(self) -> Sequence[int]:
@@ -124,7 +127,7 @@ class Interceptions:
     def __init__(self, producers: Producers, idempotence: Idempotence) -> None:
         self._producers = producers
         self._idempotence = idempotence
-        self._arrived: dict[Place, tuple[Arrival, BatchProducer]] = {}
+        self._arrived: dict[Place, tuple[Arrival | None, BatchProducer | None]] = {}
         self._batches: dict[Place, _Intercepted] = {}
         self._due: list[Place] = []
 
@@ -139,10 +142,11 @@ class Interceptions:
         partition = topic.partitions[place[1]]
         by = read_producer(request.records(partition))
         identity = topic.name if topic.name is not None else topic.topic_id
+        arrival = None
         if by is not None and self._translates(by) and identity is not None:
             arrival = Arrival(identity, partition.number, by.producer_id)
             self._producers.arrived(arrival, by.epoch, by.base_sequence)
-            self._arrived[place] = arrival, by
+        self._arrived[place] = arrival, by
 
     def _translates(self, by: BatchProducer) -> bool:
         if by.producer_id < 0:
@@ -151,10 +155,9 @@ class Interceptions:
 
     def unknown_producers(self, place: Place, topic: str) -> bool:
         """Whether another gateway may know more of a batch's producer than is known here."""
-        arrived = self._arrived.get(place)
-        if arrived is None:
+        arrival, by = self._arrived.get(place, (None, None))
+        if arrival is None or by is None:
             return False
-        arrival, by = arrived
         key = ProducerKey(topic, arrival.partition, by.producer_id)
         numbers = Range(by.base_sequence, by.record_count)
         return self._producers.needs_reading(key, by.epoch, numbers)
@@ -170,6 +173,8 @@ class Interceptions:
     ) -> Batch | None:
         """Take note of a batch; return what became of it when it came before.
 
+        One without a producer is taken note of only where something becomes of it.
+
         Args:
             place: Where it stands in the request.
             topic: The topic's name.
@@ -177,29 +182,35 @@ class Interceptions:
             request: The request.
             has_policies: Whether the topic has any: then it may not go without a verdict.
         """
-        of = request.topics[place[0]]
-        partition = of.partitions[place[1]]
-        data = request.records(partition)
-        arrival, _ = self._arrived.get(place, (None, None))
+        if place not in self._arrived:  # it was not known to be intercepted
+            self.arrive(place, request)
+        arrival, by = self._arrived[place]
+        if by is None or by.producer_id < 0:
+            return None
         one = self._batches[place] = _Intercepted(
             topic,
-            of.key,
-            partition.number,
-            data,
-            read_producer(data),
+            request,
+            place,
+            by,
             Judging.AWAITED if has_policies else Judging.NONE,
             arrival,
             topic_id,
         )
-        if not one.is_translated:
+        if arrival is None:
             return None
         return self._producers.find(one.producer, one.epoch, one.numbers)
 
-    def judged(self, place: Place, verdict: Verdict) -> Verdict:
+    def judged(
+        self, place: Place, topic: str, request: ProduceRequest, verdict: Verdict
+    ) -> Verdict:
         """Take a verdict; return the one that counts."""
         one = self._batches.get(place)
         if one is None:
-            return verdict
+            if verdict.replacement is None:
+                return verdict
+            _, by = self._arrived.get(place, (None, None))
+            one = _Intercepted(topic, request, place, by, Judging.JUDGED, None, None)
+            self._batches[place] = one
         one.judging = Judging.JUDGED
         one.replacement = verdict.replacement
         if self._idempotence is Idempotence.REFUSE and one.is_translated and one.dropped:
@@ -384,6 +395,8 @@ class Interceptions:
     def depart(self) -> None:
         """Let the batches that follow these no longer wait for them."""
         for arrival, by in self._arrived.values():
+            if arrival is None or by is None:
+                continue
             self._producers.departed(arrival, by.epoch, by.base_sequence)
         self._arrived = {}
 

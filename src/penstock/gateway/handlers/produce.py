@@ -209,14 +209,16 @@ class ProduceExchange:
             if topic.topic_id is not None:
                 if session.topics.name(topic.topic_id) is None:
                     ids.add(topic.topic_id)
-            elif (
-                topic.name is not None
-                and self._needs_id(topic.name)
-                and self._known_id(topic.name) is None
-            ):
-                names.add(topic.name)
+            elif topic.name is not None and self._needs_id(topic.name):
+                known = self._known_id(topic.name)
+                if known is None:
+                    names.add(topic.name)
+                else:
+                    self._ids[topic.name] = known
         if names or ids:
             session.ask(partial(topics.request, names=names, ids=ids), self._found)
+        elif self._host.settings is None and self._host.shared_producers is None:
+            self._judge({})
         else:
             self._resolved({})
 
@@ -234,11 +236,11 @@ class ProduceExchange:
         return self._policies.plan.intercepts(name) or self._host.producers.has_topic(name)
 
     def _needs_id(self, name: str) -> bool:
+        return self._needs_id_for(self._policies.plan.for_topic(name))
+
+    def _needs_id_for(self, plan: TopicPlan | None) -> bool:
         # Where topics have settings, a new id is how one that was made anew is told.
-        if self._host.settings is not None:
-            return True
-        plan = self._policies.plan.for_topic(name)
-        return bool(plan and plan.needs_topic_id)
+        return self._host.settings is not None or (plan is not None and plan.needs_topic_id)
 
     def _known_id(self, name: str) -> UUID | None:
         settings = self._host.settings
@@ -324,7 +326,8 @@ class ProduceExchange:
                     continue
             name = name or ""
             topic_id = topic.topic_id or NO_ID
-            if topic.topic_id is None and self._needs_id(name):
+            plan = self._policies.plan.for_topic(name)
+            if topic.topic_id is None and self._needs_id_for(plan):
                 known = self._ids.get(name)
                 if known is None:
                     self._unknown(t, topic, errors.get(name, UNKNOWN_TOPIC_OR_PARTITION))
@@ -333,7 +336,8 @@ class ProduceExchange:
             own = self._own_settings(t, topic, name, topic_id)
             if own is None:
                 continue
-            plan = self._policies.plan.for_topic(name, own)
+            if own:
+                plan = self._policies.plan.for_topic(name, own)
             if plan is None:
                 if not name or not self._host.producers.has_topic(name):
                     continue
@@ -405,8 +409,7 @@ class ProduceExchange:
     def _decided(self, place: Place, topic: str, verdict: Verdict) -> None:
         if self._progress is Progress.ABANDONED:
             return
-        if self._interceptions:
-            verdict = self._interceptions.judged(place, verdict)
+        verdict = self._interceptions.judged(place, topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(place, topic, verdict)
         self._settle()
@@ -428,6 +431,9 @@ class ProduceExchange:
 
     def _check_sizes(self) -> None:
         """See whether batches that interceptors let grow still fit their topics."""
+        if not self._interceptions:
+            self._finish()
+            return
         grown = {
             place: grown
             for place, grown in self._interceptions.grown().items()
@@ -620,4 +626,6 @@ class ProduceExchange:
         response = ProduceResponse(frame, self.version)
         self._interceptions.answered(response)
         self._interceptions.acknowledge(self.answers)
+        if not self.answers and not response.is_changed:
+            return [frame]
         return self.request.answer(self.answers, response)

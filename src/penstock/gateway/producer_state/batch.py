@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.gateway.producer_state.numbers import add, distance
@@ -14,44 +14,44 @@ if TYPE_CHECKING:
     Buffer = bytes | memoryview
 
 
-class State(Enum):
+class State(IntEnum):
     """Where a batch stands."""
 
-    DECIDED = "decided"
+    DECIDED = 0
     """It is known what goes to the broker, if anything; it has not gone, or is not kept yet."""
-    SENT = "sent"
+    SENT = 1
     """It is on its way; there is no answer yet, or the connection broke."""
-    AWAITED = "awaited"
+    AWAITED = 2
     """It is not stored as far as is known, and the client sends it again."""
-    PRESUMED = "presumed"
+    PRESUMED = 3
     """The broker has it: it took a later one, or the batch is known from an earlier process.
     If it comes again all the same, it goes to the broker again."""
-    STORED = "stored"
+    STORED = 4
     """The broker said that it has it."""
-    REFUSED = "refused"
+    REFUSED = 5
     """The client was told a final error."""
-    DROPPED = "dropped"
+    DROPPED = 6
     """Every record was dropped, and that is kept: there is nothing to send."""
-    ACKNOWLEDGED = "acknowledged"
+    ACKNOWLEDGED = 7
     """Every record was dropped, and the client was told success: it does not come again."""
 
 
-class Event(Enum):
+class Event(IntEnum):
     """What happens to a batch."""
 
-    SEND = "send"
+    SEND = 0
     """It goes to the broker, for the first time or again."""
-    DROP = "drop"
+    DROP = 1
     """Every record was dropped, and that is kept."""
-    STORE = "store"
+    STORE = 2
     """The broker says that it has stored it."""
-    PRESUME = "presume"
+    PRESUME = 3
     """The broker has taken a later batch."""
-    RETRY = "retry"
+    RETRY = 4
     """The client is told an error after which it sends the batch again."""
-    REFUSE = "refuse"
+    REFUSE = 5
     """The client is told a final error."""
-    ACKNOWLEDGE = "acknowledge"
+    ACKNOWLEDGE = 6
     """The client is told success, and there was nothing to store."""
 
 
@@ -206,7 +206,7 @@ class Batch:
         """Move to the next state; an illegal transition is an error of the gateway."""
         after = TRANSITIONS[self.state].get(event)
         if after is None:
-            raise AssertionError(f"{event} in {self.state}")
+            raise AssertionError(f"{event.name} in {self.state.name}")
         self.state = after
 
 

@@ -17,6 +17,9 @@ REMEMBERED: Final = 10
 """Twice as many batches of a producer as a broker knows again (ProducerStateEntry.java)."""
 BATCHES_MAX: Final = 128
 """So many batches are remembered at most, with those of which every record was dropped."""
+_STORED: Final = State.STORED
+_AWAITED: Final = State.AWAITED
+_REFUSED: Final = State.REFUSED
 
 
 class Batches(deque[Batch]):
@@ -36,15 +39,20 @@ class Batches(deque[Batch]):
 
     def find(self, numbers: Range) -> Batch | None:
         """Return the batch of exactly these numbers that goes on as what it was before."""
-        for batch in self:
-            if batch.first == numbers.first and batch.count == numbers.count:
+        first, count = numbers
+        if self and self[-1].next == first:  # the next one in turn, as nearly always
+            return None
+        for batch in reversed(self):
+            if batch.first == first and batch.count == count:
                 # Numbers of a refused batch may be used again, for other records.
                 return None if batch.state is State.REFUSED else batch
         return None
 
     def place(self, number: int) -> int | None:
         """Return the position of the first batch that ends after a number; None if none does."""
-        return next((i for i, one in enumerate(self) if distance(number, one.next) > 0), None)
+        if not self or distance(number, self[-1].next) <= 0:
+            return None
+        return next(i for i, one in enumerate(self) if distance(number, one.next) > 0)
 
     def before(self, batch: Batch | None) -> list[Batch]:
         """Return the batches before one, or all, that may still matter.
@@ -56,14 +64,11 @@ class Batches(deque[Batch]):
         for one in self:
             if one is batch:
                 break
-            if one.state is State.STORED:
-                before = [other for other in before if other.state is State.AWAITED]
-            before.append(one)
+            if one.state is not _STORED:
+                before.append(one)
+            elif before:
+                before = [other for other in before if other.state is _AWAITED]
         return before
-
-    def unsettled(self, batch: Batch | None = None) -> int:
-        """Return how many batches before one, or of all, are not settled."""
-        return sum(not one.is_settled for one in self.before(batch))
 
     # What they tell
 
@@ -78,7 +83,7 @@ class Batches(deque[Batch]):
 
         One that does not know the producer takes any number.
         """
-        return self.are_known_to_broker and is_refused(self)
+        return is_refused(self) and self.are_known_to_broker
 
     @property
     def await_lost(self) -> bool:
@@ -123,10 +128,10 @@ class Batches(deque[Batch]):
         if len(self) <= REMEMBERED:
             return False
         before = len(self)
-        sent = sum(not one.loses_all for one in self)
+        sent = sum(one.dropped_count < one.count for one in self)
         while sent > REMEMBERED or len(self) > BATCHES_MAX // 2:
             oldest = self[0]
-            if not oldest.is_settled and all(one.state is not State.STORED for one in self):
+            if not oldest.is_settled and all(one.state is not _STORED for one in self):
                 break
             self.popleft()
             sent -= not oldest.loses_all
@@ -138,5 +143,8 @@ def is_refused(batches: Iterable[Batch]) -> bool:
     """Whether one was refused, and the broker has nothing behind the last such one."""
     refused = False
     for one in batches:
-        refused = one.state is State.REFUSED or (refused and not one.is_at_broker)
+        if one.state is _REFUSED:
+            refused = True
+        elif refused and one.is_at_broker:
+            refused = False
     return refused

@@ -148,6 +148,7 @@ class Producer:
         dropped: Sequence[int],
         data: Buffer,
         *,
+        known: Batch | None,
         connection: int,
         overtakes: bool,
     ) -> Batch | int:
@@ -155,13 +156,17 @@ class Producer:
 
         Args:
             numbers: The client's.
+            known: What was made of it when it came before.
             dropped: Positions of the records that interceptors dropped now.
             data: The batch without them.
             connection: The one it is to go to the broker on.
             overtakes: Whether a batch with lower numbers has come on another connection and
                 is not decided yet.
         """
-        decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
+        if known is not None:
+            decision = self._again(known, dropped, data, connection)
+        else:
+            decision = self._decide(numbers, dropped, data, connection, overtakes=overtakes)
         if isinstance(decision, Batch) and self.undecided:
             self.undecided = [one for one in self.undecided if one.first != numbers.first]
         return decision
@@ -175,21 +180,20 @@ class Producer:
         *,
         overtakes: bool,
     ) -> Batch | int:
-        known = self.batches.find(numbers)
-        if known is not None:
-            return self._again(known, dropped, data, connection)
         behind = self._cut(numbers)
         ahead = distance(self.next, numbers.first)
         if behind is not None:
             return self._insert(behind, numbers, dropped, data, connection)
-        if ahead < 0 or self.batches.are_refused:
+        before = self.batches.before(None)
+        if ahead < 0 or (is_refused(before) and self.batches.are_known_to_broker):
             self.defer(numbers)
             return OUT_OF_ORDER_SEQUENCE_NUMBER  # as a broker says, which has not stored it
         if ahead and (overtakes or self._misses(numbers.first)):
             self.defer(numbers)
             return REQUEST_TIMED_OUT
-        self._trim()
-        unsettled = self.batches.unsettled()
+        if len(self.batches) >= BATCHES_MAX:
+            self._trim()
+        unsettled = sum(not one.is_settled for one in before) if before else 0
         if unsettled >= UNSETTLED_MAX or len(self.batches) >= BATCHES_MAX:
             self.defer(numbers)
             return REQUEST_TIMED_OUT
@@ -357,9 +361,10 @@ class Producer:
             return REQUEST_TIMED_OUT
         if batch.state is State.REFUSED:
             return REQUEST_TIMED_OUT
-        code = self.obstacle(batch)
+        before = self.batches.before(batch)
+        code = self._obstacle(batch, before)
         batch.apply(Event.RETRY if code else Event.SEND)
-        batch.unsettled_before = self.batches.unsettled(batch)
+        batch.unsettled_before = sum(not one.is_settled for one in before) if before else 0
         return code
 
     def obstacle(self, batch: Batch) -> int:
@@ -368,9 +373,13 @@ class Producer:
         What is sent on the same connection is before it at the broker, too. What was sent on
         another may come later, which only a broker notices that knows the producer.
         """
+        return self._obstacle(batch, self.batches.before(batch))
+
+    def _obstacle(self, batch: Batch, before: Sequence[Batch]) -> int:
         if self._awaits_before(batch.first):
             return REQUEST_TIMED_OUT
-        before = self.batches.before(batch)
+        if not before:
+            return NONE
         objects = self.batches.are_known_to_broker and batch.state is not State.PRESUMED
         if objects and is_refused(before):
             return OUT_OF_ORDER_SEQUENCE_NUMBER

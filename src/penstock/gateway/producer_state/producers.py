@@ -266,8 +266,9 @@ class Producers:
             numbers,
             dropped,
             data,
+            known=known,
             connection=connection,
-            overtakes=_overtakes(producer, numbers, waiting),
+            overtakes=bool(waiting) and _overtakes(producer, numbers, waiting),
         )
         if isinstance(decision, int):
             if decision == UNKNOWN_PRODUCER_ID:
