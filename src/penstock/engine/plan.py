@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +35,7 @@ _VALIDATION: Final = "record.validation.policy"
 _CACHE_LIMIT: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicPlan:
     """The policies of one topic, in the order in which they judge.
 
@@ -61,20 +62,31 @@ class TopicPlan:
         """Whether a policy is told the topic's id."""
         return self.validation_policy is not None
 
-    @property
+    @cached_property
     def policies(self) -> tuple[str, ...]:
         """All class names, in order."""
         batch = (self.records_policy,) if self.records_policy else ()
         last = (self.validation_policy,) if self.validation_policy else ()
         return (*self.interceptors, *batch, *self.validators, *last)
 
-    def encode(self) -> bytes:
-        """Write it for a worker; equal plans give equal bytes."""
+    @cached_property
+    def policy_names(self) -> str:
+        """All class names in a sentence."""
+        return ", ".join(self.policies)
+
+    @cached_property
+    def interceptor_names(self) -> str:
+        """The interceptors' names in a sentence."""
+        return ", ".join(self.interceptors)
+
+    @cached_property
+    def encoded(self) -> bytes:
+        """What a worker is told of it; equal plans have equal bytes."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> TopicPlan:
-        """Read what `encode` wrote."""
+        """Read what `encoded` gave."""
         fields = json.loads(data)
         fields["interceptors"] = tuple(fields["interceptors"])
         fields["validators"] = tuple(fields["validators"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -43,18 +43,9 @@ log = structlog.get_logger()
 _TICK_S = 0.02
 _QUESTION_TIMEOUT_S = 30.0
 """What clients wait for an answer about a topic, by default."""
-_PLANS_KEPT = 10_000
 _SHARE_OF_TIMEOUT = 0.75
 """A batch has so much of the time after which the client itself gives up a request to be
 judged in; the rest is the broker's."""
-
-
-class _Known(NamedTuple):
-    """A plan as it is sent, and its classes in a sentence."""
-
-    encoded: bytes
-    policies: str
-    interceptors: str
 
 
 class Supervisor:
@@ -99,7 +90,6 @@ class Supervisor:
         self._children: dict[Worker, Child] = {}
         self._timed_out = TimedOutBatches()
         self._instances = Instances()
-        self._plans: dict[TopicPlan, _Known] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._opened = asyncio.Event()
         self._idle = asyncio.Event()
@@ -170,9 +160,8 @@ class Supervisor:
             if self._timed_out.rests(batch):
                 each_ms = self._limits.interceptors_timeout_s * 1000
                 why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
-                done(timed_out(", ".join(topic_plan.interceptors), why))
+                done(timed_out(topic_plan.interceptor_names, why))
                 return
-        known = self._plans.get(topic_plan) or self._known(topic_plan)
         again = messages.positions(dropped_before) if dropped_before else b""
         now = self._clock.now()
         records_policy = topic_plan.records_policy
@@ -181,10 +170,10 @@ class Supervisor:
         job = Job(
             (topic_plan.topic, partition),
             turn,
-            known.policies,
-            known.interceptors,
+            topic_plan.policy_names,
+            topic_plan.interceptor_names,
             # Read by `_send`, `_answer` and `_rest`; a question is of another type.
-            (version, topic_id.bytes, known.encoded, again, data, records_policy),
+            (version, topic_id.bytes, topic_plan.encoded, again, data, records_policy),
             done,
             len(data),
             now,
@@ -192,13 +181,6 @@ class Supervisor:
         )
         self._schedule.submit(job, now)
         self._carry_out()
-
-    def _known(self, topic_plan: TopicPlan) -> _Known:
-        if len(self._plans) >= _PLANS_KEPT:
-            self._plans.clear()
-        policies, interceptors = ", ".join(topic_plan.policies), ", ".join(topic_plan.interceptors)
-        known = self._plans[topic_plan] = _Known(topic_plan.encode(), policies, interceptors)
-        return known
 
     def ask(self, question: messages.Question, names: str, done: Callable[[Verdict], None]) -> None:
         """Have a question about a topic answered; `done` is called once, with the verdict.
