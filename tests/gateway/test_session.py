@@ -44,12 +44,16 @@ class Talk:
     refusals: list = field(default_factory=list)
     withdrawn: list = field(default_factory=list)
     done: bool = False
+    peer: str | None = None
     addresses = None
     producers = Producers(now=time.time)
     shared_producers = None
     transactions = EmptyTransactions()
     sizes = MessageSizes()
     settings = None
+    requires_sasl = False
+    sasl_most_bytes = 1_000
+    clock = staticmethod(time.monotonic)
 
     def __post_init__(self):
         self.client, self.broker = Recording(), Recording()
@@ -68,6 +72,7 @@ class Talk:
             request_most_bytes=10_000,
             on_done=self._finished,
             on_progress=lambda: None,
+            peer=self.peer,
         )
 
     @property

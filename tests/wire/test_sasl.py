@@ -5,6 +5,7 @@ import contextlib
 import gc
 import io
 import json
+from datetime import timedelta
 
 import pytest
 from aiokafka.conn import OAuthAuthenticator, SaslPlainAuthenticator, ScramAuthenticator
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from kio.static.primitive import i64Timedelta
 
 from penstock.wire.errors import WireError
 from penstock.wire.sasl import Authentication, authenticated, read_authenticate, read_handshake
@@ -32,14 +34,16 @@ def authenticate_frame(auth_bytes=ALICE, version=2, client_id: str | None = "raw
     return request_frame(load_request_schema(36, version)(auth_bytes=auth_bytes), 7, client_id)
 
 
-def response_frame(code=0, *, version=2, message=None, auth_bytes=b""):
+def response_frame(code=0, *, version=2, message=None, auth_bytes=b"", lifetime_ms=0):
     schema = load_response_schema(36, version)
+    lifetime = timedelta(milliseconds=lifetime_ms)
+    more = {"session_lifetime": i64Timedelta.parse(lifetime)} if version else {}
     buffer = io.BytesIO()
     header = schema.__header_schema__
     entity_writer(header)(buffer, header(correlation_id=7))
     entity_writer(schema)(
         buffer,
-        schema(error_code=ErrorCode(code), error_message=message, auth_bytes=auth_bytes),
+        schema(error_code=ErrorCode(code), error_message=message, auth_bytes=auth_bytes, **more),
     )
     body = buffer.getvalue()
     return len(body).to_bytes(4, "big") + body

@@ -188,6 +188,14 @@ KEYS: Final[tuple[Key, ...]] = (
         meaning="The largest request accepted; a larger one closes the connection (Kafka's key).",
     ),
     Key(
+        name="sasl.server.max.receive.size",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="524288",
+        meaning="The largest request of a client that has not authenticated yet, where the "
+        "cluster wants that; a larger one closes the connection (Kafka's key).",
+    ),
+    Key(
         name="decompressed.batch.max.bytes",
         section=LIMITS,
         read=values.whole_number(1, 2**31 - 1),

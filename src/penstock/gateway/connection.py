@@ -127,6 +127,8 @@ class Client(asyncio.Protocol):
             log.exception("closing a connection after an error of the gateway")
             self.close()
             return
+        if session.is_suspended:
+            self.pause("authenticating")
         if session.waiting_bytes > WAITING_MOST_BYTES:
             self.pause("waiting")
 
@@ -144,6 +146,9 @@ class Client(asyncio.Protocol):
             self.close()
 
     def _progress(self) -> None:
+        if "authenticating" in self._pauses and self._session and not self._session.is_suspended:
+            self.resume("authenticating")
+            self._gateway.loop.call_soon(self.data_received, b"")  # what was put aside
         if self._session is not None and self._session.waiting_bytes <= WAITING_MOST_BYTES:
             self.resume("waiting")
 

@@ -59,6 +59,9 @@ RANGES: Final[dict[int, tuple[int, int]]] = {
     API_VERSIONS: (0, 4),
 }
 
+BEFORE_LOGIN: Final = frozenset({API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE})
+"""What a broker serves a client that has yet to authenticate (SaslServerAuthenticator.java)."""
+
 _ADDRESSED: Final = frozenset(
     (api_key, version)
     for api_key in (PRODUCE, *_ADDRESSED_APIS)

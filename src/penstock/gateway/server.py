@@ -59,6 +59,7 @@ _KEPT_UNTIL_RESTART: Final = (
     "broker.",
     "topic.settings.topic",
     "socket.request.max.bytes",
+    "sasl.server.max.receive.size",
     "connections.max.idle.ms",
     "produce.request.interceptors.state",
 )
@@ -83,6 +84,9 @@ class Gateway:
         self.configuration = configuration
         self.clients: set[Client] = set()
         self.request_most_bytes: int = configuration["socket.request.max.bytes"]
+        self.requires_sasl = configuration["upstream.security.protocol"].startswith("SASL_")
+        self.sasl_most_bytes: int = configuration["sasl.server.max.receive.size"]
+        self.clock = time.monotonic
         self._refusals = RefusalLog(watch)
         listener = configuration.listener
         file = configuration.path

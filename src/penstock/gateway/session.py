@@ -14,6 +14,7 @@ of a streamed request; an exchange is answered exactly once.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,7 @@ from penstock.gateway.handlers.end_txn import end_txn
 from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange
 from penstock.gateway.routing import (
     API_VERSIONS,
+    BEFORE_LOGIN,
     END_TXN,
     METADATA,
     PRODUCE,
@@ -113,6 +115,17 @@ class Host(Protocol):
     def topic_deleted(self, name: str) -> None:
         """A topic is gone."""
 
+    @property
+    def requires_sasl(self) -> bool:
+        """Whether clients have to authenticate to the cluster before anything else."""
+
+    @property
+    def sasl_most_bytes(self) -> int:
+        """The largest request of a client that has not (`sasl.server.max.receive.size`)."""
+
+    def clock(self) -> float:
+        """Give the time in seconds; it never goes back."""
+
     def conversation(self, api_key: int) -> Handler | None:
         """Give who answers the requests of an API, where that takes more than to pass them on."""
 
@@ -195,9 +208,11 @@ class Session:
         self._peer = peer
         self._authentication = sasl.Authentication()
         self._uses_sasl = False
+        self._authenticated_until = math.inf
+        self._request_most_bytes = request_most_bytes
         self._requests = FrameReader(
             head_bytes=REQUEST_HEAD_BYTES,
-            most_bytes=request_most_bytes,
+            most_bytes=host.sasl_most_bytes if host.requires_sasl else request_most_bytes,
             on_head=self._request_head,
             on_frame=self._request_frame,
             on_piece=self._request_piece,
@@ -276,6 +291,11 @@ class Session:
         return self._authentication.principal if self._uses_sasl else self._peer
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether nothing more of the client is looked at until the broker has answered it."""
+        return self._requests.is_suspended
+
+    @property
     def waiting_bytes(self) -> int:
         """How many bytes wait behind a verdict, or are held for one."""
         return self._waiting_bytes
@@ -291,6 +311,8 @@ class Session:
             return True
         if not in_range(api_key, version):
             raise WireError(f"API key {api_key} version {version}")
+        if self.host.requires_sasl and api_key not in BEFORE_LOGIN:
+            self._check_login(api_key)
         self._arriving = exchange
         if api_key == PRODUCE:
             return self._produce_head(exchange)
@@ -311,8 +333,27 @@ class Session:
         self._enqueue(exchange)
         return False
 
+    def _check_login(self, api_key: int) -> None:
+        """See that a client has authenticated, as brokers do: they close the connection, too.
+
+        What is refused here is answered without the broker, so it cannot be left to it.
+        """
+        if not self._authentication.is_complete:
+            raise WireError(f"API key {api_key} before it has authenticated")
+        if self.host.clock() > self._authenticated_until:
+            raise WireError(f"API key {api_key} after its authentication has expired")
+
     def _authenticated(self, frame: bytes, version: int) -> Buffers:
-        self._authentication.answered(sasl.authenticated(frame, version))
+        accepted = sasl.authenticated(frame, version)
+        self._authentication.answered(accepted)
+        self._uses_sasl = self._uses_sasl or accepted is not None
+        if accepted:
+            lifetime_ms = sasl.session_lifetime_ms(frame, version)
+            self._authenticated_until = (
+                self.host.clock() + lifetime_ms / 1000 if lifetime_ms else math.inf
+            )
+        if self._authentication.is_complete:
+            self._requests.most_bytes = self._request_most_bytes
         return [frame]
 
     def _produce_head(self, exchange: Exchange) -> bool:
@@ -343,11 +384,12 @@ class Session:
             self._enqueue(arriving)
             return
         if arriving.api_key in _SASL:
-            self._uses_sasl = True
             if arriving.api_key == SASL_HANDSHAKE:
                 self._authentication.handshake(sasl.read_handshake(frame))
             else:
                 self._authentication.sent(sasl.read_authenticate(frame))
+                if self.host.requires_sasl:
+                    self._requests.suspend()  # what it may send next, the answer will tell
             self._hold(arriving, frame)
             self._enqueue(arriving)
             return
@@ -511,6 +553,9 @@ class Session:
             assert expected.transform is not None
             expected.answer = expected.transform(frame)
             self._flush()
+            if self._requests.is_suspended and not self._authentication.undecided:
+                self._requests.resume()
+                self._on_progress()
         if self._ending:
             self._end_when_idle()
 

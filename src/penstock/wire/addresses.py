@@ -7,12 +7,9 @@ around it. A response is walked only as far as its last address; the rest is not
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from functools import cache
 from struct import Struct, error
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kio.index import load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
@@ -27,56 +24,16 @@ from penstock.wire.primitives import (
     string,
     varint,
 )
+from penstock.wire.structures import Field, Structure, holds_address, skip_field, structure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kio.static.protocol import Entity
-
     Replace = Callable[[int, str, int], tuple[str, int]]
     """From node id, host and port to the host and port that clients are told."""
 
-_FIXED_SIZES: Final = {
-    "int8": 1,
-    "bool": 1,
-    "int16": 2,
-    "uint16": 2,
-    "error_code": 2,
-    "int32": 4,
-    "uint32": 4,
-    "timedelta_i32": 4,
-    "int64": 8,
-    "timedelta_i64": 8,
-    "datetime_i64": 8,
-    "float64": 8,
-    "uuid": 16,
-}
 _PORT_FORMATS: Final = {"int32": Struct(">i"), "uint16": Struct(">H")}
 _NODE_NAMES: Final = ("node_id", "broker_id")
-
-
-class Field(NamedTuple):
-    """One field of a structure."""
-
-    name: str
-    kafka_type: str | None  # None for a structure
-    structure: Structure | None
-    array: bool
-    tag: int | None
-
-
-@dataclasses.dataclass(slots=True)
-class Structure:
-    """What stands behind what in a request or response, and which tags are known."""
-
-    flexible: bool
-    fields: tuple[Field, ...]
-    tagged: dict[int, Field]
-    is_address: bool
-    addresses_within: bool
-    """Whether it is an address or holds one, at any depth."""
-    last: int
-    """How many of its fields to walk until no address can follow; all where a tag has one."""
 
 
 class _Edit(NamedTuple):
@@ -169,7 +126,7 @@ def _walk(
         size_start = position
         size, position = read_varint(frame, position)
         known = structure.tagged.get(tag)
-        if known is not None and _holds(known):
+        if known is not None and holds_address(known):
             inner: list[_Edit] = []
             _walk_field(known, frame, position, node, replace, inner, flexible)
             if inner:
@@ -218,23 +175,6 @@ def _replace_one(
         edits.append(_Edit(*port_at, port_format.pack(new[1])))
 
 
-def skip_field(field: Field, frame: bytes, position: int, flexible: bool) -> int:
-    count = 1
-    if field.array:
-        count, position = read_long_length(frame, position, flexible=flexible)
-    size = _FIXED_SIZES.get(field.kafka_type or "")
-    if size is not None:
-        position += size * max(0, count)
-    else:
-        read = read_length if field.kafka_type == "string" else read_long_length
-        for _ in range(count):
-            length, position = read(frame, position, flexible=flexible)
-            position += max(0, length)
-    if position > len(frame):
-        raise IndexError
-    return position
-
-
 def _apply(frame: bytes, edits: list[_Edit]) -> list[bytes | memoryview]:
     parts = _splice(frame, 4, len(frame), edits)
     return [sum(map(len, parts)).to_bytes(4, "big"), *parts]
@@ -248,46 +188,3 @@ def _splice(frame: bytes, start: int, end: int, edits: list[_Edit]) -> list[byte
         start = edit.end
     parts.append(view[start:end])
     return parts
-
-
-@cache
-def structure_of(entity: type[Entity]) -> Structure:
-    """Read a structure out of a `kio` schema."""
-    plain: list[Field] = []
-    tagged: dict[int, Field] = {}
-    for field in dataclasses.fields(entity):
-        one = _field(field)
-        if one.tag is None:
-            plain.append(one)
-        else:
-            tagged[one.tag] = one
-    names = {field.name for field in plain}
-    is_address = {"host", "port"} <= names
-    holding = [index for index, field in enumerate(plain) if _holds(field)]
-    tags_hold = any(_holds(field) for field in tagged.values())
-    return Structure(
-        flexible=entity.__flexible__,
-        fields=tuple(plain),
-        tagged=tagged,
-        is_address=is_address,
-        addresses_within=is_address or bool(holding) or tags_hold,
-        last=len(plain) if is_address or tags_hold or not holding else holding[-1] + 1,
-    )
-
-
-def _holds(field: Field) -> bool:
-    return field.structure is not None and field.structure.addresses_within
-
-
-def _field(field: dataclasses.Field[Any]) -> Field:
-    kind = field.type
-    array = typing.get_origin(kind) is tuple
-    if array:
-        kind = typing.get_args(kind)[0]
-    elif isinstance(kind, types.UnionType):
-        inner = [one for one in typing.get_args(kind) if one is not types.NoneType]
-        array = typing.get_origin(inner[0]) is tuple
-        kind = typing.get_args(inner[0])[0] if array else inner[0]
-    kafka_type = field.metadata.get("kafka_type")
-    structure = None if kafka_type else structure_of(cast("type[Entity]", kind))
-    return Field(field.name, kafka_type, structure, array, field.metadata.get("tag"))

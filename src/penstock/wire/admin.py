@@ -17,10 +17,10 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
+from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT16, INT32, skip_tags
 from penstock.wire.requests import read_response
-from penstock.wire.tags import without_unknown_tags
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -108,18 +108,9 @@ def read_request(frame: bytes) -> Request:
 
 
 def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
-    try:
-        body, used = entity_reader(kind)(frame, position)
-    except Exception as error:
-        if not kind.__flexible__:
-            raise WireError("a request that cannot be read") from error
-        return _read_known(without_unknown_tags(frame, position, kind), kind)
-    if position + used != len(frame):
+    data, end = checked(frame, position, kind)
+    if end != len(frame):
         raise WireError("a request with something behind its end")
-    return body
-
-
-def _read_known(data: bytes, kind: type[Any]) -> Any:
     try:
         return entity_reader(kind)(data, 0)[0]
     except Exception as error:

@@ -22,7 +22,11 @@ RESPONSE_HEAD_BYTES = 8
 
 
 class FrameReader:
-    """Tells of frames, from chunks of any size. The bytes it hands on include the length."""
+    """Tells of frames, from chunks of any size. The bytes it hands on include the length.
+
+    Attributes:
+        most_bytes: The largest length accepted.
+    """
 
     def __init__(
         self,
@@ -47,7 +51,8 @@ class FrameReader:
         self._on_frame = on_frame
         self._on_piece = on_piece
         self._head_bytes = head_bytes
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
+        self._suspended = False
         self._head = b""
         self._left = 0
         self._held: list[bytes | memoryview] | None = None
@@ -67,6 +72,19 @@ class FrameReader:
         """Ignore everything from here on."""
         self._stopped = True
 
+    def suspend(self) -> None:
+        """Begin no further frame for now: what comes is put aside. To be called between frames."""
+        self._suspended = True
+
+    def resume(self) -> None:
+        """Go on, with the next chunk or an empty one."""
+        self._suspended = False
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether what comes is put aside."""
+        return self._suspended
+
     def feed(self, data: bytes) -> None:
         """Take the next chunk.
 
@@ -78,7 +96,7 @@ class FrameReader:
         position, end = 0, len(data)
         while position < end and not self._stopped:
             if not self._left:
-                if end - position < self._head_bytes:
+                if end - position < self._head_bytes or self._suspended:
                     self._head = data[position:]
                     return
                 self._begin(data[position : position + self._head_bytes])
@@ -97,7 +115,7 @@ class FrameReader:
 
     def _begin(self, head: bytes) -> None:
         length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
-        if not self._head_bytes - LENGTH_BYTES <= length <= self._most_bytes:
-            raise WireError(f"a frame of {length} bytes; the most is {self._most_bytes}")
+        if not self._head_bytes - LENGTH_BYTES <= length <= self.most_bytes:
+            raise WireError(f"a frame of {length} bytes; the most is {self.most_bytes}")
         self._left = LENGTH_BYTES + length
         self._held = [] if self._on_head(head) else None

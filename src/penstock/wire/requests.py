@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
+from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT32, skip_tags
 
@@ -46,7 +47,8 @@ def read_response(frame: bytes, kind: type[T]) -> T:
     try:
         flexible = kind.__flexible__  # type: ignore[attr-defined]
         position = skip_tags(frame, _HEAD_BYTES) if flexible else _HEAD_BYTES
-        entity, _ = entity_reader(kind)(frame, position)  # type: ignore[type-var]
+        data, _ = checked(frame, position, kind)  # type: ignore[arg-type]
+        entity, _ = entity_reader(kind)(data, 0)  # type: ignore[type-var]
     except Exception as error:
         raise WireError(f"a {kind.__name__} that cannot be read") from error
     return entity

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.wire.errors import NONE, WireError
 from penstock.wire.primitives import (
     INT16,
+    INT64,
     read_length,
     read_long_length,
     skip_tags,
@@ -41,8 +42,7 @@ _REFUSALS: Final = (b"{", b"e=")
 Kafka sends before the error, and SCRAM's (RFC 5802, 7). No mechanism's success begins so."""
 
 _MOST_BYTES: Final = 524_288
-"""The longest message looked at: brokers accept no longer request (default of
-`sasl.server.max.receive.size`)."""
+"""The longest message looked at (default of `sasl.server.max.receive.size`)."""
 
 _SASLNAME: Final = rb"(?:[^\x00=,\x80-\xff]|=2C|=3D)+"
 _SCRAM_FIRST: Final = re.compile(
@@ -126,6 +126,28 @@ def authenticated(frame: bytes, version: int) -> bool | None:
     return code == NONE and not message.lstrip().startswith(_REFUSALS)
 
 
+def session_lifetime_ms(frame: bytes, version: int) -> int:
+    """Read for how long a client is authenticated that a broker has accepted (KIP-368).
+
+    Args:
+        frame: A response to SaslAuthenticate that `authenticated` has read, length included.
+        version: The version of the request.
+
+    Returns:
+        0 where there is no end.
+    """
+    if version < 1:
+        return 0
+    flexible = _flexible(version)
+    position = skip_tags(frame, _RESPONSE_AT) if flexible else _RESPONSE_AT
+    length, position = read_length(frame, position + INT16.size, flexible=flexible)
+    length, position = read_long_length(frame, position + max(0, length), flexible=flexible)
+    try:
+        return max(0, int(INT64.unpack_from(frame, position + max(0, length))[0]))
+    except error:
+        raise WireError("a response to SaslAuthenticate that cannot be read") from None
+
+
 class Authentication:
     """What is known of one connection's client.
 
@@ -140,6 +162,15 @@ class Authentication:
         self._name: str | None = None
         self._round = 0
         self._unanswered: deque[_Message] = deque()
+        self._is_complete = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the broker has accepted an exchange to its end; that stays so.
+
+        Of a mechanism that is not known here (GSSAPI) it is the first message.
+        """
+        return self._is_complete
 
     @property
     def principal(self) -> str | None:
@@ -183,6 +214,7 @@ class Authentication:
         if not ok:
             self._principal = None
         elif message.completes:
+            self._is_complete = True
             self._principal = None if message.name is None else f"User:{message.name}"
 
 

@@ -1,0 +1,119 @@
+"""Requests and responses that are looked through before the protocol library reads them.
+
+The library believes what a message announces: it sets aside room for as many entries as an array
+is said to have, and the process ends where there is not so much memory. So every count and every
+length is checked against the bytes that are there first. It also refuses to read past tagged
+fields that it does not know (KIP-482); a broker ignores them, and they are left out here.
+"""
+
+from __future__ import annotations
+
+from struct import error
+from typing import TYPE_CHECKING
+
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import read_long_length, read_varint, varint
+from penstock.wire.structures import Field, Structure, skip_field, structure_of
+
+if TYPE_CHECKING:
+    from kio.static.protocol import Entity
+
+    Edit = tuple[int, int, bytes]
+    """What stands from one position to another one, and what is to stand there."""
+
+
+def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]:
+    """Look through a structure.
+
+    Args:
+        data: A frame.
+        position: Where the structure begins in it.
+        kind: The library's type.
+
+    Returns:
+        The structure, as the library can read it from its first byte on; and the position in
+        the frame after it.
+
+    Raises:
+        WireError: It is not what its schema says.
+    """
+    edits: list[Edit] = []
+    try:
+        end = _walk(structure_of(kind), data, position, edits)
+    except (IndexError, error):
+        raise WireError(f"a {kind.__name__} that is not what its schema says") from None
+    return _spliced(data, position, end, edits), end
+
+
+def _walk(structure: Structure, data: bytes, position: int, edits: list[Edit]) -> int:
+    for field in structure.fields:
+        position = _walk_field(field, data, position, structure.flexible, edits)
+    if structure.flexible:
+        position = _walk_tags(structure, data, position, edits)
+    if position > len(data):
+        raise IndexError
+    return position
+
+
+def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: list[Edit]) -> int:
+    if field.structure is None:
+        return _skip(field, data, position, flexible)
+    if not field.array:
+        if field.nullable:
+            position += 1
+            if data[position - 1] == 0xFF:
+                return position
+        return _walk(field.structure, data, position, edits)
+    count, position = read_long_length(data, position, flexible=flexible)
+    if count > len(data) - position or (count < 0 and not field.nullable):
+        raise IndexError
+    for _ in range(count):
+        position = _walk(field.structure, data, position, edits)
+    return position
+
+
+def _skip(field: Field, data: bytes, position: int, flexible: bool) -> int:
+    """Give the position after a field that is no structure; null only where that may be."""
+    if not field.nullable and field.is_null_at(data, position, flexible=flexible):
+        raise IndexError
+    return skip_field(field, data, position, flexible)
+
+
+def _walk_tags(structure: Structure, data: bytes, position: int, edits: list[Edit]) -> int:
+    start = position
+    count, position = read_varint(data, position)
+    known: list[bytes] = []
+    is_changed = False
+    for _ in range(count):
+        begins = position
+        tag, position = read_varint(data, position)
+        size, position = read_varint(data, position)
+        end = position + size
+        if end > len(data):
+            raise IndexError
+        field = structure.tagged.get(tag)
+        inner: list[Edit] = []
+        if field is not None and _walk_field(field, data, position, True, inner) != end:
+            raise IndexError
+        if field is None:
+            is_changed = True
+        elif inner:
+            content = _spliced(data, position, end, inner)
+            known.append(varint(tag) + varint(len(content)) + content)
+            is_changed = True
+        else:
+            known.append(data[begins:end])
+        position = end
+    if is_changed:
+        edits.append((start, position, b"".join((varint(len(known)), *known))))
+    return position
+
+
+def _spliced(data: bytes, start: int, end: int, edits: list[Edit]) -> bytes:
+    if not edits:
+        return data[start:end]
+    parts: list[bytes] = []
+    for edit_start, edit_end, replacement in edits:
+        parts += (data[start:edit_start], replacement)
+        start = edit_end
+    return b"".join((*parts, data[start:end]))

@@ -1,0 +1,110 @@
+"""What is announced is compared with what is there, before anything is set aside for it."""
+
+import dataclasses
+import io
+import random
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_request_schema
+from kio.schema.index import api_key_map, schema_name_map
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from penstock.wire.admin import read_request
+from penstock.wire.checked import checked
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import varint
+from tests.integration.test_transparency import smallest
+from tests.raw import request_frame
+
+SCHEMAS = [
+    load_request_schema(api_key, version)
+    for api_key in sorted(api_key_map)
+    for version, entities in sorted(schema_name_map[api_key_map[api_key]].items())
+    if EntityType.request in entities
+]
+
+
+def written(entity) -> bytes:
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda one: f"{one.__name__}-{one.__version__}")
+def test_what_the_library_writes_is_what_its_schema_says(schema):
+    entity = smallest(schema)
+    data = written(entity)
+    read, end = checked(b"ab" + data + b"c", 2, schema)
+    assert (read, end) == (data, 2 + len(data))
+
+
+def test_entries_that_are_announced_and_not_there():
+    """The protocol library would set aside 32 GiB, and the process would end."""
+    schema = load_request_schema(32, 4)
+    frame = request_frame(smallest(schema), 7)
+    at = frame.index(b"\x01", 15)  # an empty array, in compact form
+    for count in (0xFFFFFFFF, 2**31, 1_000, 3):
+        body = frame[4:at] + varint(count) + frame[at + 1 :]
+        with pytest.raises(WireError):
+            read_request(struct.pack(">i", len(body)) + body)
+
+
+def test_tags_that_are_unknown_are_left_out_at_every_depth():
+    schema = load_request_schema(19, 7)
+    topic = __import__(schema.__module__, fromlist=["x"]).CreatableTopic
+    entity = dataclasses.replace(smallest(schema), topics=(smallest(topic),))
+    data = written(entity)
+    tagged = b"\x01\x63\x02hi"
+    inner = data.replace(written(smallest(topic)), written(smallest(topic))[:-1] + tagged)
+    read, end = checked(inner[:-1] + tagged, 0, schema)
+    assert end == len(inner) - 1 + len(tagged)
+    assert read == data
+    assert entity_reader(schema)(read, 0)[0] == entity
+
+
+@pytest.mark.parametrize("tags", [b"\x01\x63\x7f", b"\xff\xff\xff\xff\x0f", b"\x01\xff"])
+def test_tags_beyond_the_end(tags):
+    schema = load_request_schema(19, 7)
+    with pytest.raises(WireError):
+        checked(written(smallest(schema))[:-1] + tags, 0, schema)
+
+
+@pytest.mark.parametrize("api_key", [19, 20, 37, 33, 44, 32])
+def test_null_where_there_may_be_none(api_key):
+    """As brokers do, which close the connection."""
+    first = min(
+        version
+        for version, entities in schema_name_map[api_key_map[api_key]].items()
+        if EntityType.request in entities
+    )
+    schema = load_request_schema(api_key, first)
+    data = written(smallest(schema))
+    with pytest.raises(WireError):
+        checked(b"\xff\xff\xff\xff" + data[4:], 0, schema)
+
+
+@given(st.sampled_from(SCHEMAS), st.randoms(use_true_random=False), st.integers(1, 4))
+def test_bytes_that_lie_are_refused_or_read(schema, chance: random.Random, count):
+    data = bytearray(written(smallest(schema)))
+    for _ in range(count):
+        at = chance.randrange(len(data) + 1)
+        data[at : at + 1] = chance.choice(
+            [
+                b"",
+                b"\xff",
+                b"\x00",
+                b"\xff\xff\xff\xff\x0f",
+                b"\x7f\xff",
+                bytes([chance.randrange(256)]),
+            ]
+        )
+    try:
+        read, end = checked(bytes(data), 0, schema)
+    except WireError:
+        return
+    assert end <= len(data)
+    assert len(read) <= len(data)
