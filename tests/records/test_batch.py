@@ -257,3 +257,13 @@ def test_the_oracle_agrees():
             for t, k, v, headers in fields(read(data))
         ]
     assert struct.unpack_from(">i", encode_batch(RECORDS), 57) == (5,)
+
+
+def test_more_records_than_allowed_are_refused_before_they_are_decompressed(monkeypatch):
+    data = encode_batch(RECORDS, codec="zstd")
+    assert len(read(data, max_records=5).records) == 5
+    monkeypatch.setattr("penstock.records.batch.decompress", None)
+    with pytest.raises(UnreadableRecords, match="5 records, more than 4") as refused:
+        read(data, max_records=4)
+    assert refused.value.code == 87
+    assert "decompressed.batch.max.records" in refused.value.message

@@ -115,3 +115,12 @@ def test_a_bomb_costs_no_more_than_the_limit(codec):
     code, grown = done.stdout.split()
     assert code == "87"
     assert float(grown) < 2
+
+
+def test_very_many_blocks_are_refused():
+    block = snappy(b"x")
+    most = xerial(*[block] * 65_536)
+    assert opened(2, most, 10**6) == b"x" * 65_536
+    with pytest.raises(UnreadableRecords, match="more than 65536 snappy blocks") as refused:
+        opened(2, xerial(*[block] * 65_537), 10**6)
+    assert refused.value.code == 87

@@ -203,6 +203,13 @@ KEYS: Final[tuple[Key, ...]] = (
         meaning="A batch that grows past it while it is decompressed is refused.",
     ),
     Key(
+        name="decompressed.batch.max.records",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="500000",
+        meaning="A batch with more records is refused: a few bytes may stand for millions.",
+    ),
+    Key(
         name="connections.max.idle.ms",
         section=LIMITS,
         read=values.whole_number(1, 2**63 - 1),

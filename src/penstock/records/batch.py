@@ -25,6 +25,9 @@ from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES, TRANSACTIONA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+MAX_RECORDS: Final = 500_000
+"""The default of `decompressed.batch.max.records`."""
+_LEAST_RECORD_BYTES: Final = 7
 _MAGIC_AT: Final = 16
 _CODEC, _LOG_APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
@@ -86,11 +89,17 @@ class RecordBatch(NamedTuple):
         return bool(self.attributes & TRANSACTIONAL)
 
 
+class _Limits(NamedTuple):
+    decompressed_bytes: int
+    records: int
+
+
 def read_batch(
     data: bytes | memoryview,
     *,
     api_version: int,
     max_decompressed_bytes: int,
+    max_records: int = MAX_RECORDS,
     readable_behind: int = 0,
 ) -> RecordBatch:
     """Read and check a partition's records.
@@ -99,6 +108,7 @@ def read_batch(
         data: What the request carries for the partition; not kept.
         api_version: The version of the Produce request, 3 or later.
         max_decompressed_bytes: The most that the records may take decompressed.
+        max_records: The most records that there may be.
         readable_behind: How many bytes of the same buffer stand behind `data`; from `SLACK`
             on, uncompressed records are read where they are.
 
@@ -128,10 +138,11 @@ def read_batch(
         raise _invalid(
             f"{request} are only allowed to contain exactly one record batch per partition"
         )
-    return _read(view, api_version, max_decompressed_bytes, readable_behind >= SLACK)
+    limits = _Limits(max_decompressed_bytes, max_records)
+    return _read(view, api_version, limits, readable_behind >= SLACK)
 
 
-def _read(view: memoryview, api_version: int, limit: int, in_place: bool) -> RecordBatch:
+def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -> RecordBatch:
     (base_offset, _, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
     codec = attributes & _CODEC
@@ -168,6 +179,12 @@ def _read(view: memoryview, api_version: int, limit: int, in_place: bool) -> Rec
         raise UnreadableRecords(
             INVALID_TIMESTAMP,
             "Invalid timestamp type in the batch: a producer sets CreateTime only",
+        )
+    limit = limits.decompressed_bytes
+    if count > limits.records and (codec or count * _LEAST_RECORD_BYTES <= len(view)):
+        raise _invalid(
+            f"The batch has {count} records, more than {limits.records} "
+            "(decompressed.batch.max.records)"
         )
     if not codec and len(view) - HEADER.size > limit:
         raise _invalid(f"The records take more than {limit} bytes (decompressed.batch.max.bytes)")

@@ -33,6 +33,8 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_XERIAL_BLOCKS_MAX: Final = 65_536
+"""Blocks cost time, however little is in them; clients put 32 KiB in each."""
 _LZ4_FAST: Final = 0
 """Java's producer, too, takes the fast compressor unless it is told a level (KIP-390)."""
 
@@ -154,6 +156,10 @@ def _xerial_blocks(data: memoryview) -> list[memoryview]:
         position += 4
         if size <= 0 or position + size > len(data):
             raise _damaged(2)
+        if len(blocks) == _XERIAL_BLOCKS_MAX:
+            raise UnreadableRecords(
+                INVALID_RECORD, f"The records come in more than {_XERIAL_BLOCKS_MAX} snappy blocks"
+            )
         blocks.append(data[position : position + size])
         position += size
     return blocks

@@ -56,6 +56,7 @@ class Judge:
         self._policies = policies
         self._progress = progress
         self._limit: int = configuration["decompressed.batch.max.bytes"]
+        self._max_records: int = configuration["decompressed.batch.max.records"]
         self._most_bytes: int = configuration["socket.request.max.bytes"]
         self._chains: dict[bytes, Chain] = {}
 
@@ -81,6 +82,7 @@ class Judge:
                 data,
                 api_version=version,
                 max_decompressed_bytes=self._limit,
+                max_records=self._max_records,
                 readable_behind=SLACK,
             )
         except UnreadableRecords as error:
