@@ -149,7 +149,7 @@ def _snappy(data: memoryview, limit: int, scratch: Scratch) -> int:
 
 
 def _xerial_blocks(data: memoryview) -> list[memoryview]:
-    blocks = []
+    blocks: list[memoryview] = []
     position = _XERIAL_HEADER_BYTES
     while position < len(data):
         size = int.from_bytes(data[position : position + 4], "big", signed=True)
