@@ -332,3 +332,20 @@ def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
     talk.decide(NO)
     assert talk.refusals == []
     assert not talk.broker.data
+
+
+def test_of_a_partition_that_is_named_twice_the_last_batch_counts():
+    """As with a broker: it stores the last one, and answers once."""
+    talk = Talk(judged=frozenset({"judged", "other"}))
+    batches = [("judged", [(0, b"first")]), ("other", [(0, b"x"), (0, b"y")])]
+    twice = produce_request([*batches, ("judged", [(0, b"last")])])
+    once = produce_request([("other", [(0, b"y")]), ("judged", [(0, b"last")])])
+    talk.session.client_data(request_frame(twice, 1))
+    assert [(topic, data) for topic, _, data, _ in talk.verdicts] == [
+        ("other", b"y"),
+        ("judged", b"last"),
+    ]
+    talk.decide()
+    talk.decide()
+    assert talk.broker.take() == request_frame(once, 1)
+    assert talk.session.waiting_bytes == 0

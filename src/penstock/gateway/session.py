@@ -397,8 +397,8 @@ class Session:
         if arriving.handler is not None:
             exchange = ConversationExchange(frame, arriving, arriving.handler)
         else:
-            exchange = ProduceExchange(produce.ProduceRequest(frame), self.host, arriving)
-        self._waiting_bytes += len(frame)
+            exchange = ProduceExchange(produce.read_request(frame), self.host, arriving)
+        self._waiting_bytes += len(exchange.frame)
         after_conversation = bool(self._pending) and (
             bool(self._unbegun)
             or any(isinstance(one, ConversationExchange) for one in self._pending)

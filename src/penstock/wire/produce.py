@@ -106,6 +106,20 @@ class Answer(NamedTuple):
     log_start_offset: int = -1
 
 
+def read_request(frame: bytes) -> ProduceRequest:
+    """Read a frame, length included.
+
+    Of a partition that it names several times the last batch counts, as with a broker
+    (KafkaApis.handleProduceRequest); the others are as if they were not there.
+
+    Raises:
+        WireError: It is not a whole Produce request of a version known here.
+    """
+    request = ProduceRequest(frame)
+    repeated = request.repeated
+    return ProduceRequest(b"".join(request.changed(repeated, {}))) if repeated else request
+
+
 class ProduceRequest:
     """A request, as positions in its frame."""
 
@@ -200,6 +214,21 @@ class ProduceRequest:
         if flexible:
             position = skip_tags(frame, position)
         return Topic(key, name, topic_id, partitions, frame[tail_start:position]), position
+
+    @property
+    def repeated(self) -> Collection[tuple[int, int]]:
+        """The positions of partitions that are named again behind them."""
+        if len(self.topics) == 1 and len(self.topics[0].partitions) == 1:
+            return ()
+        last: dict[tuple[bytes, int], tuple[int, int]] = {}
+        repeated = set()
+        for t, topic in enumerate(self.topics):
+            for i, partition in enumerate(topic.partitions):
+                named = (topic.key, partition.number)
+                if named in last:
+                    repeated.add(last[named])
+                last[named] = (t, i)
+        return repeated
 
     def records(self, partition: Partition) -> memoryview:
         """Give the bytes that the request carries for a partition; empty for null."""
