@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from penstock.cli.log_limits import LogLimits
+
 if TYPE_CHECKING:
     from structlog.typing import Processor
 
@@ -26,6 +28,7 @@ def set_up_logs(level: str, *, renderer: Processor | None = None) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
+            LogLimits(),
             renderer or structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),

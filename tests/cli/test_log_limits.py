@@ -1,0 +1,36 @@
+"""What the log takes of a client that says too much."""
+
+import pytest
+import structlog
+
+from penstock.cli.log_limits import EXCEPTION_MAX, FIELD_MAX, LINES_A_SECOND, LogLimits
+
+
+@pytest.fixture
+def clock():
+    return [10.0]
+
+
+@pytest.fixture
+def limits(clock):
+    return LogLimits(lambda: clock[0])
+
+
+def test_long_texts_are_cut(limits):
+    fields = {"event": "closing", "client_id": "c" * 30_000, "exception": "e" * 30_000, "n": 1}
+    taken = limits(None, "info", fields)
+    assert taken["client_id"] == "c" * FIELD_MAX + "..."
+    assert taken["exception"] == "e" * EXCEPTION_MAX + "..."
+    assert taken["n"] == 1
+
+
+def test_an_event_has_so_many_lines_a_second_and_what_is_left_out_is_counted(limits, clock):
+    for _ in range(LINES_A_SECOND):
+        assert "left_out" not in limits(None, "info", {"event": "refused"})
+    for _ in range(7):
+        with pytest.raises(structlog.DropEvent):
+            limits(None, "info", {"event": "refused"})
+    assert "left_out" not in limits(None, "info", {"event": "another"})
+    clock[0] += 1.0
+    assert limits(None, "info", {"event": "refused"})["left_out"] == 7
+    assert "left_out" not in limits(None, "info", {"event": "refused"})
