@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _JAAS: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""")
-_DROPPED: Final = {"ssl.truststore.type", "ssl.keystore.type", "sasl.jaas.config"}
+_DROPPED: Final = {
+    "ssl.truststore.type",
+    "ssl.keystore.type",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",  # in Java's names
+    "sasl.jaas.config",
+}
 
 
 def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, str]:

@@ -33,6 +33,8 @@ _LISTENER_TLS_KEYS = frozenset(
         "ssl.truststore.type",
         "ssl.truststore.location",
         "ssl.client.auth",
+        "ssl.enabled.protocols",
+        "ssl.cipher.suites",
     }
 )
 _TOPIC_VALUES: dict[str, Callable[[str], object]] = {

@@ -81,7 +81,8 @@ KEYS: Final[tuple[Key, ...]] = (
         meaning=(
             "The bootstrap address that clients use, in Kafka's syntax. With `SSL` or "
             "`SASL_SSL` the `ssl.*` keys of a broker hold (PEM: `ssl.keystore.location`, "
-            "`ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`). Port 0 takes "
+            "`ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`, "
+            "`ssl.enabled.protocols`, `ssl.cipher.suites`). Port 0 takes "
             "a free port, which the `ready` line tells."
         ),
     ),

@@ -29,7 +29,7 @@ from penstock.gateway.producer_state.cluster import ClusterStore
 from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.producer_state.producers import EXPIRATION_S, Producers
 from penstock.gateway.refusals import RefusalLog, Refused
-from penstock.gateway.tls import client_context, server_context
+from penstock.gateway.tls import client_context, renew, server_context
 from penstock.gateway.topic_policies import TopicPolicies
 from penstock.gateway.topic_settings import SWEEP_EVERY_S, TopicSettings
 from penstock.gateway.transactions import EmptyTransactions
@@ -230,6 +230,8 @@ class Gateway:
                 be read; the old policies are in force.
         """
         async with self._reloading:
+            if self._server_tls is not None:  # or nothing is changed
+                server_context(self.configuration.properties, self.configuration.path)
             loaded = await self._loaded(configuration, Plan(configuration))
             try:
                 if self._settings is None and takes_settings(configuration):
@@ -238,6 +240,8 @@ class Gateway:
                 await loaded.close()
                 raise
             self._put_in_force(loaded)
+            if self._server_tls is not None:
+                renew(self._server_tls, self.configuration.properties, self.configuration.path)
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
         """Give the keys of another configuration whose change `reload` does not heed."""

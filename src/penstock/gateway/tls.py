@@ -6,6 +6,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.gateway.tls_versions import limit_versions
 
 if TYPE_CHECKING:
     import asyncio
@@ -31,13 +32,15 @@ def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
 
     Args:
         properties: With `ssl.keystore.location` (PEM: key and certificate chain), and
-            perhaps `ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`.
+            perhaps `ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`,
+            `ssl.enabled.protocols`, `ssl.cipher.suites`.
         file: The configuration file; relative locations start at its folder.
 
     Raises:
         ConfigurationError: A key is missing or a file is not usable.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    limit_versions(context, properties, file)
     if not _load_key(context, properties, file, ""):
         raise ConfigurationError(f"{file}: listeners with SSL need ssl.keystore.location (PEM)")
     client_auth = properties.get("ssl.client.auth", "none").lower()
@@ -54,6 +57,16 @@ def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
     return context
 
 
+def renew(context: ssl.SSLContext, properties: Mapping[str, str], file: Path) -> None:
+    """Have a listener show the certificate that is in its file now, to new connections.
+
+    Raises:
+        ConfigurationError: The file is not usable; the context is as it was.
+    """
+    server_context(properties, file)
+    _load_key(context, properties, file, "")
+
+
 def client_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
     """Make the context for connections to the cluster, from the keys after `upstream.`.
 
@@ -64,6 +77,7 @@ def client_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
     if _load_trust(context, properties, file, "upstream."):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _load_trust(context, properties, file, "upstream.")
+    limit_versions(context, properties, file, "upstream.")
     _load_key(context, properties, file, "upstream.")
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     context.check_hostname = bool(algorithm.strip())
