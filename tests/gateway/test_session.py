@@ -349,3 +349,17 @@ def test_of_a_partition_that_is_named_twice_the_last_batch_counts():
     talk.decide()
     assert talk.broker.take() == request_frame(once, 1)
     assert talk.session.waiting_bytes == 0
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "n" * 250, "ä"])
+def test_a_topic_that_cannot_be_is_answered_and_not_remembered(name):
+    asked = []
+    talk = Talk()
+    talk.for_topic = lambda topic, own=None: asked.append(topic)
+    talk.session.client_data(produce(1, "judged", name))
+    assert name not in asked
+    assert talk.broker.take() == produce(1, "judged")
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    told = produced(parse_response(talk.client.take(), 0, 9))
+    assert told[name, 0].error_code == 3
+    assert told["judged", 0].error_code == 0

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from penstock.topics import settings
+from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.compacted_topic import LogRecord
 
 _VERSION: Final = 1
-_TOPIC_NAME: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 _NOBODY: Final = ""
 """The name of the topic in a value that does not tell one."""
 _TOPIC, _CREATION = "topic", "creation"
@@ -135,7 +134,7 @@ class Entry:
             topic, changes = str(fields["topic"]), fields.get("changes")
             if fields["version"] != _VERSION:
                 raise ValueError("written by a later version")
-            if not _TOPIC_NAME.fullmatch(topic):
+            if not is_topic_name(topic):
                 raise ValueError("the name of no topic")
             return cls(
                 topic,
@@ -287,7 +286,7 @@ def _name_in(value: bytes) -> str:
         name = str(_loads(value)["topic"])
     except (ValueError, KeyError, TypeError):
         return _NOBODY
-    return name if _TOPIC_NAME.fullmatch(name) else _NOBODY
+    return name if is_topic_name(name) else _NOBODY
 
 
 def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from penstock.wire.names import is_topic_name
 from penstock.wire.produce import Answer, ProduceResponse
 from penstock.wire.producers import LastSequence
 from penstock.wire.topics import NO_ID
@@ -158,7 +159,7 @@ class ProduceExchange:
     """One Produce request from its arrival to its answer."""
 
     __slots__ = ("_host", "_ids", "_interceptions", "_policies", "_progress", "_readdress",
-                 "_reading", "_session", "_undecided", "_unread", "_unwritten", "answer",
+                 "_reading", "_session", "_topics", "_undecided", "_unread", "_unwritten", "answer",
                  "answers", "api_key", "complete", "correlation_id", "is_local", "ready",
                  "request", "transform", "version")  # fmt: skip
 
@@ -182,6 +183,7 @@ class ProduceExchange:
         self._reading: asyncio.Task[object] | None = None
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
+        self._topics: list[tuple[int, Topic]] = []
         self._interceptions = Interceptions(host.producers, self._policies.idempotence)
 
     @property
@@ -202,10 +204,11 @@ class ProduceExchange:
     def begin(self, session: Session) -> None:
         """Have the request judged; then the session is to go on with `decide`."""
         self._session = session
+        self._look_at_names()
         self._arrive()
         names: set[str] = set()
         ids: set[UUID] = set()
-        for topic in self.request.topics:
+        for _, topic in self._topics:
             if topic.topic_id is not None:
                 if session.topics.name(topic.topic_id) is None:
                     ids.add(topic.topic_id)
@@ -222,11 +225,19 @@ class ProduceExchange:
         else:
             self._resolved({})
 
+    def _look_at_names(self) -> None:
+        """Answer for topics that cannot be, as a broker does; nothing is kept of their names."""
+        for t, topic in enumerate(self.request.topics):
+            if topic.name is not None and not is_topic_name(topic.name):
+                self._unknown(t, topic, UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._topics.append((t, topic))
+
     def _arrive(self) -> None:
         """Take note of what may be intercepted, before anything else may take its time."""
         if not self._policies.plan.has_interceptors and not self._host.producers:
             return
-        for t, topic in enumerate(self.request.topics):
+        for t, topic in self._topics:
             # Where a topic has an id only, it is not known yet whether it has interceptors.
             if topic.name is None or self._is_intercepted(topic.name):
                 for i in range(len(topic.partitions)):
@@ -259,7 +270,7 @@ class ProduceExchange:
 
     def _resolved(self, errors: dict[str | UUID, int]) -> None:
         """Go on when it is known which topics the request is about."""
-        for topic in self.request.topics:
+        for _, topic in self._topics:
             if topic.name is not None and self._needs_id(topic.name):
                 known = self._known_id(topic.name)
                 if known is not None:
@@ -267,7 +278,7 @@ class ProduceExchange:
         settings = self._host.settings
         new: Sequence[UUID] = ()
         if settings is not None:
-            by_id = (topic.topic_id for topic in self.request.topics)
+            by_id = (topic.topic_id for _, topic in self._topics)
             new = settings.knows_not(filter(None, (*self._ids.values(), *by_id)))
         unknown = self._host.shared_producers is not None and any(self._unknown_producers())
         if new or unknown:
@@ -277,7 +288,7 @@ class ProduceExchange:
 
     def _unknown_producers(self) -> Iterator[Place]:
         """Give the batches of whose producers other gateways may know more."""
-        for t, topic in enumerate(self.request.topics):
+        for t, topic in self._topics:
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._session.topics.name(topic.topic_id)
@@ -317,7 +328,7 @@ class ProduceExchange:
     def _judge(self, errors: dict[str | UUID, int]) -> None:
         self._policies = self._host.policies  # those in force now, for all of the request
         self._undecided = 1  # until all have been submitted: verdicts may come at once
-        for t, topic in enumerate(self.request.topics):
+        for t, topic in self._topics:
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._session.topics.name(topic.topic_id)

@@ -1,0 +1,13 @@
+"""Names of topics, as brokers allow them (org.apache.kafka.common.internals.Topic)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TOPIC: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether there can be a topic of this name."""
+    return _TOPIC.fullmatch(name) is not None
