@@ -9,11 +9,14 @@ import re
 import shutil
 import subprocess
 import time
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 _JAVA_LEAST: Final = 17
 _ATTEMPTS: Final = 4
+_SUMS: Final = Path(__file__).with_suffix(".sha256")
+"""What `sha256sum` says of every artifact, by its path in a Maven repository."""
 
 
 class ArtifactError(Exception):
@@ -35,7 +38,7 @@ def class_path(coordinates: str) -> str:
         coordinates: `group:artifact:version`, several joined by `+`.
 
     Raises:
-        ArtifactError: They cannot be fetched.
+        ArtifactError: They cannot be fetched, or one is not what it was when its sum was taken.
     """
     folder = cache_folder() / "maven"
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,10 +50,35 @@ def class_path(coordinates: str) -> str:
             if all(Path(jar).is_file() for jar in jars):
                 return os.pathsep.join(jars)
         jars = _resolve(coordinates, folder)
+        for jar in jars:
+            _check(Path(jar), folder)
         fresh = listing.with_suffix(".new")
         fresh.write_text("\n".join(jars))
         fresh.replace(listing)
     return os.pathsep.join(jars)
+
+
+def _check(jar: Path, folder: Path) -> None:
+    """Compare a file with its sum; one that is something else does not stay."""
+    name = jar.relative_to(folder).as_posix()
+    expected = _sums().get(name)
+    with jar.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found == expected:
+        return
+    jar.unlink()
+    if expected is None:
+        raise ArtifactError(f"{name}: there is no sum of it in {_SUMS.name}, so it is not used")
+    raise ArtifactError(
+        f"{name}: the registry gave a file with the SHA-256 sum {found}, not {expected} "
+        f"({_SUMS.name}); it is not used"
+    )
+
+
+@cache
+def _sums() -> dict[str, str]:
+    lines = _SUMS.read_text().splitlines()
+    return {name: found for found, name in (line.split() for line in lines)}
 
 
 def _resolve(coordinates: str, folder: Path) -> list[str]:

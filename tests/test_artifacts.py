@@ -1,0 +1,50 @@
+"""What is fetched is what it was when its sum was taken."""
+
+import hashlib
+
+import pytest
+
+from penstock import artifacts
+from penstock.artifacts import ArtifactError
+
+NAME = "org/example/one/1.0/one-1.0.jar"
+
+
+@pytest.fixture
+def fetched(tmp_path, monkeypatch):
+    """The path of a file that the registry gives, and a list of sums."""
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    jar = tmp_path / "maven" / NAME
+
+    def resolve(coordinates, folder):
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        jar.write_bytes(b"content")
+        return [str(jar)]
+
+    monkeypatch.setattr(artifacts, "_resolve", resolve)
+    monkeypatch.setattr(artifacts, "_sums", lambda: {NAME: hashlib.sha256(b"content").hexdigest()})
+    return jar
+
+
+def test_what_has_its_sum_is_used(fetched):
+    assert artifacts.class_path("org.example:one:1.0") == str(fetched)
+
+
+def test_what_has_another_sum_is_not_used_and_does_not_stay(fetched, monkeypatch):
+    monkeypatch.setattr(artifacts, "_sums", lambda: {NAME: "0" * 64})
+    for _ in range(2):
+        with pytest.raises(ArtifactError, match=f"{NAME}: .* not {'0' * 64}"):
+            artifacts.class_path("org.example:one:1.0")
+        assert not fetched.exists()
+
+
+def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
+    monkeypatch.setattr(artifacts, "_sums", dict)
+    with pytest.raises(ArtifactError, match="there is no sum of it"):
+        artifacts.class_path("org.example:one:1.0")
+
+
+def test_there_are_sums_of_all_that_is_used():
+    sums = artifacts._sums()
+    assert len(sums) > 50
+    assert all(len(one) == 64 for one in sums.values())
