@@ -21,7 +21,7 @@ setup: $(STAMP)  ## create .venv and install Penstock into it
 $(STAMP): $(REQUIREMENTS)
 	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip -r requirements/development.txt
+	$(BIN)/pip install --quiet --require-hashes --cache-dir $(CACHE)/pip -r requirements/development.txt
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
 	touch $@
 
