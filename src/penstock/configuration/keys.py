@@ -218,6 +218,28 @@ KEYS: Final[tuple[Key, ...]] = (
         meaning="A connection on which nothing moved for so long is closed (Kafka's key).",
     ),
     Key(
+        name="max.connections",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="2147483647",
+        meaning="So many clients' connections at a time; others wait until one closes "
+        "(Kafka's key).",
+    ),
+    Key(
+        name="max.connections.per.ip",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="2147483647",
+        meaning="So many from one address; one more is closed at once (Kafka's key).",
+    ),
+    Key(
+        name="max.connection.creation.rate",
+        section=LIMITS,
+        read=values.whole_number(1, 2**31 - 1),
+        default="2147483647",
+        meaning="So many new ones a second; others wait for their turn (Kafka's key).",
+    ),
+    Key(
         name="create.topic.policy.class.name",
         section=TOPICS,
         read=values.class_name,

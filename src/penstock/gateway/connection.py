@@ -16,7 +16,7 @@ from penstock.gateway.tls import peer_principal
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.gateway.server import Gateway
 
@@ -60,13 +60,15 @@ class Upstream(asyncio.Protocol):
 class Client(asyncio.Protocol):
     """The client's side, and the owner of both."""
 
-    def __init__(self, gateway: Gateway, node: int | None) -> None:
+    def __init__(self, gateway: Gateway, node: int | None, on_closed: Callable[[], None]) -> None:
         """Make one for an accepted connection.
 
         Args:
             gateway: Who accepted it.
             node: The broker it is meant for; None for the bootstrap address.
+            on_closed: Called when the client's connection is closed.
         """
+        self._on_closed = on_closed
         self._gateway = gateway
         self._node = node
         self._upstream = Upstream(self)
@@ -75,7 +77,7 @@ class Client(asyncio.Protocol):
         self._pauses: set[str] = set()
         self._closed = False
         self._closing = False
-        self.last_active = gateway.loop.time()
+        self.since = self.last_active = gateway.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected: connect to its broker, then read it."""
@@ -84,6 +86,11 @@ class Client(asyncio.Protocol):
         self._gateway.clients.add(self)
         self.pause("connecting")
         self._connecting = self._gateway.loop.create_task(self._connect())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has sent a whole request, and authenticated where it has to."""
+        return self._session is not None and self._session.has_begun
 
     async def _connect(self) -> None:
         transport = await self._gateway.connect_upstream(self._node, self._upstream)
@@ -190,6 +197,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone."""
+        self._on_closed()
         self.resume_writing()
         self._client_gone()
         if self._upstream.transport is None or self._upstream.transport.is_closing():

@@ -24,6 +24,7 @@ from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
 from penstock.gateway.conversations import handlers
 from penstock.gateway.handlers.interceptions import Idempotence
 from penstock.gateway.handlers.produce import Policies
+from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.message_sizes import MessageSizes
 from penstock.gateway.producer_state.cluster import ClusterStore
 from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
@@ -50,6 +51,9 @@ SETTINGS_TIMEOUT_S: Final = 30.0
 PRODUCERS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
+_LOOK_EVERY_S: Final = 5.0
+FIRST_REQUEST_S: Final = 30.0
+"""A client has so long to send its first request, and to authenticate where it has to."""
 _BACKLOG: Final = 1024
 _KEPT_UNTIL_RESTART: Final = (
     "upstream.",
@@ -61,6 +65,7 @@ _KEPT_UNTIL_RESTART: Final = (
     "socket.request.max.bytes",
     "sasl.server.max.receive.size",
     "connections.max.idle.ms",
+    "max.connection",
     "produce.request.interceptors.state",
 )
 """How the keys begin that are not policies'."""
@@ -97,8 +102,7 @@ class Gateway:
             self._upstream_tls = client_context(upstream, file)
         discovery.check(upstream, file)
         self._advertised_host = advertised_host(configuration)
-        self._servers: list[asyncio.Server] = []
-        self._broker_servers: dict[int, asyncio.Task[None]] = {}
+        self._listeners: list[Listener] = []
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
@@ -174,6 +178,13 @@ class Gateway:
             discovery.UnreachableError: The cluster does not answer.
         """
         self.loop = asyncio.get_running_loop()
+        of = self.configuration
+        self._connection_limits = ConnectionLimits(
+            most=of["max.connections"],
+            per_ip=of["max.connections.per.ip"],
+            creation_rate=of["max.connection.creation.rate"],
+            clock=self.clock,
+        )
         plan = Plan(self.configuration)
         self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
@@ -186,7 +197,6 @@ class Gateway:
             address = await self._listen()
             for node, where in sorted(found.brokers.items()):
                 self.addresses.learn(node, where)
-            await asyncio.gather(*self._broker_servers.values())
         except BaseException:
             await self.stop()
             raise
@@ -354,8 +364,9 @@ class Gateway:
 
     async def _listen(self) -> Address:
         where = self.configuration.listener.address
-        server = await self._serve(self._bind(where.port, "listeners"), None)
-        port: int = server.sockets[0].getsockname()[1]
+        listening = self._bind(where.port, "listeners")
+        self._serve(listening, None)
+        port: int = listening.getsockname()[1]
         ports = self.configuration["broker.ports"] or range(port + 1, min(port + 101, 65536))
         self.addresses = Addresses(
             bootstrap=self.configuration.upstream_servers,
@@ -377,16 +388,19 @@ class Gateway:
                 f"{error.strerror or error}"
             ) from None
 
-    async def _serve(self, listening: socket.socket, node: int | None) -> asyncio.Server:
+    def _serve(self, listening: socket.socket, node: int | None) -> None:
         listening.setblocking(False)
-        server = await self.loop.create_server(
-            lambda: Client(self, node), sock=listening, ssl=self._server_tls, backlog=_BACKLOG
+        self._listeners.append(
+            Listener(
+                listening,
+                self._connection_limits,
+                lambda on_closed: Client(self, node, on_closed),
+                self._server_tls,
+            )
         )
-        self._servers.append(server)
-        return server
 
     def _open_broker_port(self, node: int, port: int) -> None:
-        """Take connections for a broker: the kernel does so from here on, we very soon."""
+        """Take connections for a broker."""
         try:
             listening = self._bind(port, "broker.ports")
         except ConfigurationError as error:
@@ -395,10 +409,7 @@ class Gateway:
             log.error("broker out of reach for clients", node=node, reason=str(error))
             return
 
-        async def serve() -> None:
-            await self._serve(listening, node)
-
-        self._broker_servers[node] = self.loop.create_task(serve())
+        self._serve(listening, node)
 
     # The cluster
 
@@ -462,8 +473,8 @@ class Gateway:
     async def stop(self) -> None:
         """Stop accepting, answer what is in flight, end the workers."""
         self._ended = True
-        for server in self._servers:
-            server.close()
+        for listener in self._listeners:
+            await listener.close()
         for client in list(self.clients):
             client.end()
         limit = self.configuration["policy.timeout.ms"] / 1000 + _ENDING_EXTRA_S
@@ -488,10 +499,13 @@ class Gateway:
     async def _close_idle(self) -> None:
         most = self.configuration["connections.max.idle.ms"] / 1000
         while True:
-            await asyncio.sleep(min(most / 4, 30.0))
+            await asyncio.sleep(min(most / 4, _LOOK_EVERY_S))
             self._expire_producers()
+            now = self.loop.time()
             for client in list(self.clients):
-                if self.loop.time() - client.last_active > most:
+                if now - client.last_active > most or (
+                    now - client.since > FIRST_REQUEST_S and not client.has_begun
+                ):
                     client.close()
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:

@@ -233,6 +233,7 @@ class Session:
         self._describes_producers: bool | None = None
         self._waiting_bytes = 0
         self._unconfirmed = False
+        self._has_asked = False
         self._ending = False
         self._done = False
 
@@ -289,6 +290,11 @@ class Session:
         A certificate does not speak for a client that authenticates by SASL.
         """
         return self._authentication.principal if self._uses_sasl else self._peer
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a whole request has come, and the client has authenticated if it has to."""
+        return self._has_asked and (not self.host.requires_sasl or self._authentication.is_complete)
 
     @property
     def is_suspended(self) -> bool:
@@ -376,6 +382,7 @@ class Session:
         return judged
 
     def _request_frame(self, frame: bytes) -> None:
+        self._has_asked = True
         arriving, self._arriving = self._arriving, None
         assert arriving is not None
         arriving.complete = True
@@ -416,6 +423,7 @@ class Session:
         exchange = self._arriving
         assert exchange is not None
         exchange.complete = last
+        self._has_asked = self._has_asked or last
         if exchange.flowing:
             self._upstream.write(piece)
         elif not exchange.started:

@@ -1,0 +1,170 @@
+"""Accepts connections, within limits that have the names and meanings of a broker's."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ssl
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+log = structlog.get_logger()
+
+TLS_HANDSHAKE_S: Final = 10.0
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_REST_S: Final = 0.2
+"""How long nothing is accepted after the machine could take no more."""
+
+
+class ConnectionLimits:
+    """How many connections there are, from where, and how fast they come (KIP-402, KIP-612).
+
+    Attributes:
+        count: How many there are.
+    """
+
+    def __init__(
+        self, *, most: int, per_ip: int, creation_rate: int, clock: Callable[[], float]
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            most: `max.connections`: no more are accepted until one closes.
+            per_ip: `max.connections.per.ip`: one more from there is closed at once.
+            creation_rate: `max.connection.creation.rate`: so many a second; others wait.
+            clock: Gives the time in seconds; it never goes back.
+        """
+        self._most = most
+        self._per_ip = per_ip
+        self._creation_s = 1 / creation_rate
+        self._burst_s = 1.0
+        self._clock = clock
+        self._due = 0.0
+        self.count = 0
+        self._of_ip: Counter[str] = Counter()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def room(self) -> None:
+        """Wait until one more connection may be accepted."""
+        if not self._room.is_set():
+            log.warning("no more connections are accepted", max_connections=self._most)
+        await self._room.wait()
+        # Those of one second may come at once; then each waits for its turn.
+        early = self._due - self._burst_s - self._clock()
+        if early > 0:
+            await asyncio.sleep(early)
+
+    def opened(self, ip: str) -> bool:
+        """Count a connection; return whether it may stay."""
+        self._due = max(self._due, self._clock()) + self._creation_s
+        if self._of_ip[ip] >= self._per_ip:
+            log.warning("a connection too many from one address", ip=ip, most=self._per_ip)
+            return False
+        self.count += 1
+        self._of_ip[ip] += 1
+        if self.count >= self._most:
+            self._room.clear()
+        return True
+
+    def closed(self, ip: str) -> None:
+        """Stop counting a connection."""
+        self.count -= 1
+        self._of_ip[ip] -= 1
+        if not self._of_ip[ip]:
+            del self._of_ip[ip]
+        if self.count < self._most:
+            self._room.set()
+
+
+class Listener:
+    """One socket on which connections are accepted."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        limits: ConnectionLimits,
+        make: Callable[[Callable[[], None]], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        """Begin to accept.
+
+        Args:
+            listening: Is listening, and does not block.
+            limits: Of all listeners together.
+            make: Makes the protocol of a connection, from what is to be called when it is
+                closed.
+            tls: With which TLS, if any.
+        """
+        self.socket = listening
+        self._limits = limits
+        self._make = make
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._accepting = self._loop.create_task(self._accept())
+
+    async def close(self) -> None:
+        """Accept no more; connections stay."""
+        for task in (self._accepting, *self._connecting):
+            task.cancel()
+        await asyncio.gather(self._accepting, *self._connecting, return_exceptions=True)
+        self.socket.close()
+
+    async def _accept(self) -> None:
+        while True:
+            await self._limits.room()
+            try:
+                connection, peer = await self._loop.sock_accept(self.socket)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    reason = error.strerror or str(error)
+                    log.error("connections cannot be accepted", reason=reason)
+                    await asyncio.sleep(_REST_S)
+                continue
+            connection.setblocking(False)
+            ip = str(peer[0])
+            if not self._limits.opened(ip):
+                connection.close()
+                continue
+            task = self._loop.create_task(self._connect(connection, ip))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, connection: socket.socket, ip: str) -> None:
+        """Give a connection its protocol, after the TLS handshake where there is one."""
+        is_open = True
+
+        def closed() -> None:
+            nonlocal is_open
+            if is_open:
+                is_open = False
+                self._limits.closed(ip)
+
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self._make(closed),
+                connection,
+                ssl=self._tls,
+                ssl_handshake_timeout=TLS_HANDSHAKE_S if self._tls is not None else None,
+            )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is one
+            log.info("closing a connection", side="client", peer=ip, reason=_told(error))
+            connection.close()
+            closed()
+        except BaseException:
+            connection.close()
+            closed()
+            raise
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {error.reason or error}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,128 @@
+"""Connections: how many, from where, how fast, and when the machine takes no more."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+
+import pytest
+
+from penstock.gateway.listener import ConnectionLimits, Listener
+
+ANY = 2**31 - 1
+
+
+class Echo(asyncio.Protocol):
+    served: list = []
+
+    def __init__(self, on_closed):
+        self.on_closed = on_closed
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.served.append(transport)
+
+    def data_received(self, data):
+        self.transport.write(data)
+
+    def connection_lost(self, _):
+        self.on_closed()
+
+
+@pytest.fixture
+async def listen():
+    """Start a listener; give its limits, and what connects to it."""
+    running, connected = [], []
+
+    def start(most=ANY, per_ip=ANY, creation_rate=ANY):
+        loop = asyncio.get_running_loop()
+        limits = ConnectionLimits(
+            most=most, per_ip=per_ip, creation_rate=creation_rate, clock=loop.time
+        )
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        running.append(Listener(listening, limits, Echo, None))
+        port = listening.getsockname()[1]
+
+        async def connect():
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            connected.append(writer)
+            return reader, writer
+
+        return limits, connect
+
+    yield start
+    for one in running:
+        await one.close()
+    for writer in connected:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    while Echo.served:
+        Echo.served.pop().abort()
+    await asyncio.sleep(0.01)
+
+
+async def is_served(reader, writer, within_s=1.0):
+    writer.write(b"x")
+    try:
+        return await asyncio.wait_for(reader.read(1), within_s) == b"x"
+    except (TimeoutError, ConnectionError):
+        return False
+
+
+async def test_no_more_than_the_most_are_accepted_until_one_closes(listen):
+    limits, connect = listen(most=2)
+    first, second, third = [await connect() for _ in range(3)]
+    assert await is_served(*first)
+    assert await is_served(*second)
+    assert not await is_served(*third, within_s=0.2)
+    assert limits.count == 2
+    first[1].close()
+    assert await third[0].read(1) == b"x"  # it waited
+
+
+async def test_one_more_from_an_address_is_closed(listen):
+    limits, connect = listen(per_ip=2)
+    first, second, third = [await connect() for _ in range(3)]
+    assert await is_served(*first)
+    assert await is_served(*second)
+    assert not await is_served(*third)
+    assert limits.count == 2
+    second[1].close()
+    await second[1].wait_closed()
+    while limits.count == 2:
+        await asyncio.sleep(0.01)
+    assert await is_served(*await connect())
+
+
+async def test_they_come_so_fast_and_no_faster(listen):
+    limits, connect = listen(creation_rate=20)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    connections = [await connect() for _ in range(30)]
+    assert all([await is_served(*one, within_s=5) for one in connections])
+    assert loop.time() - began > 0.4  # 20 at once, then one each 50 ms
+    assert limits.count == 30
+
+
+async def test_without_descriptors_it_goes_on_and_recovers(listen, monkeypatch):
+    _, connect = listen()
+    served = await connect()
+    assert await is_served(*served)
+    loop = asyncio.get_running_loop()
+    accept, left = loop.sock_accept, [3]
+
+    async def fails(listening):
+        if left[0]:
+            left[0] -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await accept(listening)
+
+    monkeypatch.setattr(loop, "sock_accept", fails, raising=False)
+    waiting = await connect()
+    assert await is_served(*served)
+    assert await is_served(*waiting, within_s=5)
+    another = await connect()
+    assert await is_served(*another, within_s=5)
+    assert left == [0]
