@@ -12,7 +12,7 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.message_sizes import MessageSizes
 from penstock.gateway.producer_state.producers import Producers
-from penstock.gateway.session import Session
+from penstock.gateway.session import PENDING_MOST, Session
 from penstock.gateway.transactions import EmptyTransactions
 from penstock.wire.errors import WireError
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -363,3 +363,30 @@ def test_a_topic_that_cannot_be_is_answered_and_not_remembered(name):
     told = produced(parse_response(talk.client.take(), 0, 9))
     assert told[name, 0].error_code == 3
     assert told["judged", 0].error_code == 0
+
+
+def test_a_client_gets_only_so_far_ahead():
+    talk = Talk()
+    requests = [produce(number, "judged") for number in range(1, 301)]
+    talk.session.client_data(b"".join(requests))
+    assert len(talk.verdicts) == PENDING_MOST
+    assert talk.session.is_suspended
+    sent = b""
+    while talk.verdicts:
+        talk.decide()
+        sent += talk.broker.take()
+        if not talk.session.is_suspended:
+            talk.session.client_data(b"")  # as the connection does
+        assert len(talk.verdicts) <= PENDING_MOST
+    assert sent == b"".join(requests)
+
+
+def test_what_streams_behind_a_verdict_is_counted_too():
+    talk = Talk()
+    requests = [produce(1, "judged"), *(other(number) for number in range(2, 200))]
+    talk.session.client_data(b"".join(requests))
+    assert talk.session.is_suspended
+    assert talk.session.waiting_bytes < sum(map(len, requests[: PENDING_MOST + 1]))
+    talk.decide()
+    talk.session.client_data(b"")
+    assert talk.broker.take() == b"".join(requests)

@@ -135,7 +135,9 @@ class Client(asyncio.Protocol):
             self.close()
             return
         if session.is_suspended:
-            self.pause("authenticating")
+            self.pause("suspended")
+        else:
+            self.resume("suspended")
         if session.waiting_bytes > WAITING_MOST_BYTES:
             self.pause("waiting")
 
@@ -153,8 +155,7 @@ class Client(asyncio.Protocol):
             self.close()
 
     def _progress(self) -> None:
-        if "authenticating" in self._pauses and self._session and not self._session.is_suspended:
-            self.resume("authenticating")
+        if "suspended" in self._pauses and self._session and not self._session.is_suspended:
             self._gateway.loop.call_soon(self.data_received, b"")  # what was put aside
         if self._session is not None and self._session.waiting_bytes <= WAITING_MOST_BYTES:
             self.resume("waiting")
@@ -181,12 +182,14 @@ class Client(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """The client takes no more for now."""
+        """The client takes no more answers for now: it is not read either."""
+        self.pause("unread")
         if self._upstream.transport is not None and not self._upstream.transport.is_closing():
             self._upstream.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """The client takes more."""
+        self.resume("unread")
         if self._upstream.transport is not None and not self._upstream.transport.is_closing():
             self._upstream.transport.resume_reading()
 

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     Buffers = Sequence[bytes | memoryview]
 
 RESPONSE_MOST_BYTES = 2**31 - 1
+PENDING_MOST = 64
+"""So many requests of one client are looked at ahead of the one that goes to the broker next:
+more would only wait in line, before those of other clients."""
 _OWN_CORRELATION_ID = 0x50454E53
 _numbers = itertools.count(1)
 _SASL = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
@@ -298,7 +301,7 @@ class Session:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether nothing more of the client is looked at until the broker has answered it."""
+        """Whether no further request of the client is looked at for now."""
         return self._requests.is_suspended
 
     @property
@@ -413,6 +416,7 @@ class Session:
         self._pending.append(exchange)
         if isinstance(exchange, ProduceExchange):
             self._undecided.append(exchange)
+        self._look_at_length()
         if after_conversation and isinstance(exchange, ProduceExchange):
             # What the conversation is about may be what judges the records.
             self._unbegun.append(exchange)
@@ -455,6 +459,7 @@ class Session:
         """Send a request on at once, or behind those that wait."""
         if self._pending:
             self._pending.append(exchange)
+            self._look_at_length()
         else:
             self._release(exchange)
 
@@ -469,9 +474,24 @@ class Session:
             self._pending[0].proceed()
         elif self._unbegun and not self._done:
             self._begin_next()
+        self._go_on()
         self._on_progress()
         if self._ending:
             self._end_when_idle()
+
+    def _look_at_length(self) -> None:
+        if len(self._pending) >= PENDING_MOST:
+            self._requests.suspend()
+
+    def _go_on(self) -> None:
+        """Look at requests again that were put aside, if nothing is against it any more."""
+        if (
+            self._requests.is_suspended
+            and len(self._pending) <= PENDING_MOST // 2
+            and not (self.host.requires_sasl and self._authentication.undecided)
+        ):
+            self._requests.resume()
+            self._on_progress()
 
     def _decide_next(self) -> bool:
         """Decide what becomes of the next produce request, if all before it are decided."""
@@ -561,9 +581,7 @@ class Session:
             assert expected.transform is not None
             expected.answer = expected.transform(frame)
             self._flush()
-            if self._requests.is_suspended and not self._authentication.undecided:
-                self._requests.resume()
-                self._on_progress()
+            self._go_on()
         if self._ending:
             self._end_when_idle()
 
