@@ -189,6 +189,15 @@ KEYS: Final[tuple[Key, ...]] = (
         meaning="The largest request accepted; a larger one closes the connection (Kafka's key).",
     ),
     Key(
+        name="queued.max.request.bytes",
+        section=LIMITS,
+        read=values.whole_number(-1, 2**63 - 1),
+        default="-1",
+        shown_default="-1: a quarter of the memory of the machine or the container, 1 GiB at most",
+        meaning="So much may be held for all clients together, requests and answers that are not "
+        "read; then those that hold much are not read until there is room (Kafka's key).",
+    ),
+    Key(
         name="sasl.server.max.receive.size",
         section=LIMITS,
         read=values.whole_number(1, 2**31 - 1),

@@ -51,6 +51,7 @@ class Upstream(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The broker takes more."""
         self._client.resume("broker")
+        self._client.account()
 
     def connection_lost(self, _: Exception | None) -> None:
         """The broker is gone."""
@@ -74,6 +75,7 @@ class Client(asyncio.Protocol):
         self._upstream = Upstream(self)
         self._session: Session | None = None
         self._early = b""
+        self.held_bytes = 0
         self._pauses: set[str] = set()
         self._closed = False
         self._closing = False
@@ -140,6 +142,17 @@ class Client(asyncio.Protocol):
             self.resume("suspended")
         if session.waiting_bytes > WAITING_MOST_BYTES:
             self.pause("waiting")
+        self.account()
+
+    def account(self) -> None:
+        """Tell the budget how much is held for this client."""
+        if self._session is None or self._closed:
+            return
+        held = self._session.held_bytes + self._transport.get_write_buffer_size()
+        upstream = self._upstream.transport
+        if upstream is not None:
+            held += upstream.get_write_buffer_size()
+        self._gateway.budget.holds(self, held)
 
     def from_broker(self, data: bytes) -> None:
         """The broker sent something."""
@@ -153,12 +166,14 @@ class Client(asyncio.Protocol):
         except Exception:
             log.exception("closing a connection after an error of the gateway")
             self.close()
+        self.account()
 
     def _progress(self) -> None:
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
             self._gateway.loop.call_soon(self.data_received, b"")  # what was put aside
         if self._session is not None and self._session.waiting_bytes <= WAITING_MOST_BYTES:
             self.resume("waiting")
+        self.account()
 
     def _protocol_error(self, side: str, error: WireError) -> None:
         log.warning("closing a connection", side=side, peer=self._peer(), reason=str(error))
@@ -190,6 +205,7 @@ class Client(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client takes more."""
         self.resume("unread")
+        self.account()
         if self._upstream.transport is not None and not self._upstream.transport.is_closing():
             self._upstream.transport.resume_reading()
 
@@ -230,6 +246,7 @@ class Client(asyncio.Protocol):
         if self._closed:
             return
         self._closed = True
+        self._gateway.budget.left(self)
         if self._session is not None:
             self._session.closed()
         self._transport.close()
@@ -241,6 +258,7 @@ class Client(asyncio.Protocol):
     def abort(self) -> None:
         """Close both connections at once."""
         self._closed = True
+        self._gateway.budget.left(self)
         if self._session is not None:
             self._session.closed()
         self._transport.abort()

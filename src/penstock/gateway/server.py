@@ -25,6 +25,7 @@ from penstock.gateway.conversations import handlers
 from penstock.gateway.handlers.interceptions import Idempotence
 from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.listener import ConnectionLimits, Listener
+from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.message_sizes import MessageSizes
 from penstock.gateway.producer_state.cluster import ClusterStore
 from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
@@ -66,6 +67,7 @@ _KEPT_UNTIL_RESTART: Final = (
     "sasl.server.max.receive.size",
     "connections.max.idle.ms",
     "max.connection",
+    "queued.max.request.bytes",
     "produce.request.interceptors.state",
 )
 """How the keys begin that are not policies'."""
@@ -92,6 +94,8 @@ class Gateway:
         self.requires_sasl = configuration["upstream.security.protocol"].startswith("SASL_")
         self.sasl_most_bytes: int = configuration["sasl.server.max.receive.size"]
         self.clock = time.monotonic
+        most = configuration["queued.max.request.bytes"]
+        self.budget = Budget(most if most > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
         listener = configuration.listener
         file = configuration.path
@@ -501,6 +505,7 @@ class Gateway:
         while True:
             await asyncio.sleep(min(most / 4, _LOOK_EVERY_S))
             self._expire_producers()
+            self.budget.tick()
             now = self.loop.time()
             for client in list(self.clients):
                 if now - client.last_active > most or (

@@ -235,6 +235,7 @@ class Session:
         self._undecided: deque[ProduceExchange] = deque()
         self._describes_producers: bool | None = None
         self._waiting_bytes = 0
+        self._unanswered_bytes = 0
         self._unconfirmed = False
         self._has_asked = False
         self._ending = False
@@ -303,6 +304,14 @@ class Session:
     def is_suspended(self) -> bool:
         """Whether no further request of the client is looked at for now."""
         return self._requests.is_suspended
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of the client are held.
+
+        Of requests that are half there, that wait, and that were looked at and have no answer.
+        """
+        return self._waiting_bytes + self._unanswered_bytes + self._requests.held_bytes
 
     @property
     def waiting_bytes(self) -> int:
@@ -541,6 +550,7 @@ class Session:
                 self._break_off()
             return
         self._replies.append(exchange)
+        self._unanswered_bytes += len(exchange.frame)
         if outgoing:
             self._expected.append(exchange)
         else:
@@ -589,7 +599,7 @@ class Session:
         self._client.write(piece)
         if last:
             self._expected.popleft()
-            self._replies.popleft()
+            self._answered(self._replies.popleft())
             self._flush()
             if self._ending:
                 self._end_when_idle()
@@ -606,7 +616,12 @@ class Session:
                 first.answer = first.local_answer()
             if first.answer is None:
                 return
+            self._answered(first)
             self._client.writelines(self._replies.popleft().answer or ())
+
+    def _answered(self, exchange: Exchange | Held) -> None:
+        if not isinstance(exchange, Exchange):
+            self._unanswered_bytes -= len(exchange.frame)
 
     # Questions of our own
 

@@ -56,6 +56,7 @@ class FrameReader:
         self._head = b""
         self._left = 0
         self._held: list[bytes | memoryview] | None = None
+        self._held_bytes = 0
         self._stopped = False
 
     @property
@@ -65,8 +66,8 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """How much of an incomplete frame is being held."""
-        return sum(map(len, self._held)) if self._held else 0
+        """How much is being held of an incomplete frame, and of what was put aside."""
+        return self._held_bytes + len(self._head)
 
     def stop(self) -> None:
         """Ignore everything from here on."""
@@ -108,9 +109,11 @@ class FrameReader:
                 self._on_piece(part, not self._left)
             elif self._left:
                 self._held.append(part)
+                self._held_bytes += len(part)
             else:
                 frame = b"".join((*self._held, part)) if self._held else bytes(part)
                 self._held = None
+                self._held_bytes = 0
                 self._on_frame(frame)
 
     def _begin(self, head: bytes) -> None:

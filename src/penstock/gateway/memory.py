@@ -1,0 +1,131 @@
+"""One budget for the memory that all clients may take (`queued.max.request.bytes`, KIP-72).
+
+What is held for a client is counted: requests that have begun to come, those that wait for a
+verdict or for the broker, and answers that the client has not read. Where all of it together
+reaches the budget, clients that hold more than a little are not read any more, and TCP makes
+them wait; nothing is dropped. Those that hold little go on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = structlog.get_logger()
+
+LOW_USE_BYTES: Final = 64 * 1024
+"""Who holds no more than this is always read."""
+READ_BYTES: Final = 256 * 1024
+"""What may come at most when a client is read once."""
+STUCK_S: Final = 30.0
+"""Where nothing has become free for so long, whoever holds most loses its connection."""
+_DEFAULT_MOST: Final = 2**30
+_CGROUP_LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+class Holder(Protocol):
+    """A connection, as the budget sees it."""
+
+    held_bytes: int
+
+    def pause(self, reason: str) -> None:
+        """Stop reading it."""
+
+    def resume(self, reason: str) -> None:
+        """Read it again."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class Budget:
+    """What is held for all clients, and who is not read because of it.
+
+    Attributes:
+        most_bytes: The budget.
+        used_bytes: What is held.
+    """
+
+    def __init__(self, most_bytes: int, clock: Callable[[], float]) -> None:
+        """Begin with nothing.
+
+        Args:
+            most_bytes: The budget.
+            clock: Gives the time in seconds; it never goes back.
+        """
+        self.most_bytes = most_bytes
+        self.used_bytes = 0
+        self._clock = clock
+        self._freed = clock()
+        self._paused: OrderedDict[Holder, None] = OrderedDict()
+
+    def holds(self, holder: Holder, held_bytes: int) -> None:
+        """Learn how much a connection holds now."""
+        change = held_bytes - holder.held_bytes
+        if not change:
+            return
+        holder.held_bytes = held_bytes
+        self.used_bytes += change
+        if change < 0:
+            self._freed = self._clock()
+            self._resume()
+        elif self.used_bytes > self.most_bytes and held_bytes > LOW_USE_BYTES:
+            if not self._paused:
+                log.warning(
+                    "clients are not read for now: they hold too much",
+                    queued_max_request_bytes=self.most_bytes,
+                )
+                self._freed = self._clock()
+            if holder not in self._paused:
+                self._paused[holder] = None
+                holder.pause("memory")
+
+    def left(self, holder: Holder) -> None:
+        """Forget a connection that is closed."""
+        self._paused.pop(holder, None)
+        self.holds(holder, 0)
+
+    def _resume(self) -> None:
+        """Read those again for whom there is room, in the order in which they were paused."""
+        room = self.most_bytes - self.used_bytes
+        for holder in list(self._paused):
+            if holder.held_bytes > LOW_USE_BYTES:
+                room -= READ_BYTES
+                if room < 0:
+                    continue
+            del self._paused[holder]
+            holder.resume("memory")
+
+    def tick(self) -> None:
+        """See that something moves. To be called now and then.
+
+        Clients that have sent a part of a request, and never send the rest, must not keep all
+        others out.
+        """
+        if self._paused and self._clock() - self._freed > STUCK_S:
+            most = max(self._paused, key=lambda holder: holder.held_bytes)
+            log.warning(
+                "closing a connection: others wait for what it holds", bytes=most.held_bytes
+            )
+            most.close()
+
+
+def default_budget() -> int:
+    """Give a quarter of the memory of the machine, or of the container; 1 GiB at most."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in _CGROUP_LIMITS:
+        try:
+            memory = min(memory, int(limit.read_text()))
+        except (OSError, ValueError):  # there is none, or it is "max"
+            continue
+    return min(memory // 4, _DEFAULT_MOST)

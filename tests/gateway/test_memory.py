@@ -1,0 +1,149 @@
+"""The budget of all clients: who is not read, and until when."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from penstock.gateway.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget, default_budget
+
+MIB = 2**20
+
+
+class Connection:
+    def __init__(self, budget):
+        self.budget = budget
+        self.held_bytes = 0
+        self.is_paused = False
+        self.is_open = True
+
+    def pause(self, reason):
+        assert reason == "memory"
+        assert not self.is_paused
+        self.is_paused = True
+
+    def resume(self, reason):
+        assert reason == "memory"
+        self.is_paused = False
+
+    def close(self):
+        self.is_open = False
+        self.budget.left(self)
+
+    def hold(self, held_bytes):
+        self.budget.holds(self, held_bytes)
+
+
+@pytest.fixture
+def clock():
+    return [0.0]
+
+
+@pytest.fixture
+def budget(clock):
+    return Budget(10 * MIB, lambda: clock[0])
+
+
+def connections(budget, count):
+    return [Connection(budget) for _ in range(count)]
+
+
+def test_nobody_is_paused_within_the_budget(budget):
+    first, second = connections(budget, 2)
+    first.hold(9 * MIB)
+    second.hold(1 * MIB)
+    assert not first.is_paused
+    assert not second.is_paused
+    assert budget.used_bytes == 10 * MIB
+
+
+def test_beyond_it_who_holds_much_is_not_read_and_who_holds_little_is(budget):
+    large, another, small = connections(budget, 3)
+    large.hold(10 * MIB)
+    another.hold(MIB)
+    small.hold(LOW_USE_BYTES)
+    assert another.is_paused
+    assert not small.is_paused
+    large.hold(11 * MIB)
+    assert large.is_paused
+
+
+def test_what_becomes_free_is_for_those_that_wait_in_turn(budget):
+    large, *waiting = connections(budget, 4)
+    large.hold(10 * MIB)
+    for one in waiting:
+        one.hold(MIB)
+    assert all(one.is_paused for one in waiting)
+    large.hold(10 * MIB - 2 * MIB - 2 * READ_BYTES)
+    assert [one.is_paused for one in waiting] == [True, True, True]
+    large.hold(10 * MIB - 3 * MIB - 2 * READ_BYTES)
+    assert [one.is_paused for one in waiting] == [False, False, True]
+    large.close()
+    assert not any(one.is_paused for one in waiting)
+    assert budget.used_bytes == 3 * MIB
+
+
+def test_where_nothing_moves_who_holds_most_loses_its_connection(budget, clock):
+    most, less, small = connections(budget, 3)
+    most.hold(8 * MIB)
+    less.hold(3 * MIB)
+    most.hold(9 * MIB)
+    clock[0] = STUCK_S - 1
+    budget.tick()
+    assert most.is_open
+    clock[0] = STUCK_S + 1
+    small.hold(10)
+    budget.tick()
+    assert not most.is_open
+    assert less.is_open
+    assert not less.is_paused
+    budget.tick()
+    assert less.is_open
+
+
+def test_the_default_is_at_most_a_gibibyte():
+    assert 2**26 < default_budget() <= 2**30
+
+
+class AnyConnections(RuleBasedStateMachine):
+    """Connections that read, answer and leave by chance."""
+
+    def __init__(self):
+        super().__init__()
+        self.budget = Budget(10 * MIB, lambda: 0.0)
+        self.open = connections(self.budget, 6)
+
+    @rule(number=st.integers(0, 5), size=st.integers(1, READ_BYTES))
+    def read(self, number, size):
+        one = self.open[number]
+        if not one.is_paused:
+            one.hold(one.held_bytes + size)
+
+    @rule(number=st.integers(0, 5), part=st.floats(0, 1))
+    def answer(self, number, part):
+        one = self.open[number]
+        one.hold(int(one.held_bytes * part))
+
+    @rule(number=st.integers(0, 5))
+    def leave(self, number):
+        self.open[number].close()
+        self.open[number] = Connection(self.budget)
+
+    @precondition(lambda self: any(one.is_paused for one in self.open))
+    @rule()
+    def all_is_answered(self):
+        for one in self.open:
+            one.hold(0)
+        assert not any(one.is_paused for one in self.open)
+
+    @invariant()
+    def it_adds_up(self):
+        assert self.budget.used_bytes == sum(one.held_bytes for one in self.open)
+
+    @invariant()
+    def it_is_bounded(self):
+        assert self.budget.used_bytes <= 10 * MIB + 6 * (READ_BYTES + LOW_USE_BYTES)
+
+
+TestAnyConnections = AnyConnections.TestCase
+TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
