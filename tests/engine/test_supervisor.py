@@ -494,3 +494,40 @@ async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still
         await asyncio.sleep(0.1)
         time.sleep(3)
         assert await asked is ACCEPTED
+
+
+LEAVES_PROCESSES = """
+import os, subprocess, time
+from penstock.policy import *
+
+class Misbehaves(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        left = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        forked = os.fork()
+        if not forked:
+            os.setsid()
+            time.sleep(60)
+        if value == b"loop":
+            open("pids", "w").write(f"{left.pid} {forked}")
+            while True: pass
+        return InvalidRecordException(f"{left.pid} {forked}")
+"""
+
+
+@pytest.mark.parametrize("does", ["loop", "return"])
+async def test_what_a_policy_leaves_running_ends_with_its_worker(tmp_path, monkeypatch, does):
+    monkeypatch.chdir(tmp_path)
+    async with Judging(tmp_path, LEAVES_PROCESSES, **{"policy.workers": 1}) as judging:
+        verdict = await judging.ask(does.encode())
+        returned = does == "return"
+        told = verdict.record_errors[0].message if returned else Path("pids").read_text()
+        pids = [int(pid) for pid in told.split()]
+        if does == "return":
+            assert all(is_running(pid) for pid in pids)
+    await asyncio.to_thread(wait_until, lambda: not any(is_running(pid) for pid in pids))
+
+
+async def test_a_worker_gains_no_privileges(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        pid = judging.supervisor.pids[0]
+        assert "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from penstock.engine.workers import messages
+from penstock.engine.workers.offspring import VARIABLE, end_offspring, new_mark
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Child(asyncio.Protocol):
         self._buffer = b""
         self._garbled = False
         self._hung_up = asyncio.Event()
+        self._mark = new_mark()
         self._process: asyncio.subprocess.Process | None = None
         self._output: asyncio.Task[None] | None = None
 
@@ -96,7 +98,7 @@ class Child(asyncio.Protocol):
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.STDOUT,
                     pass_fds=(theirs.fileno(), shared.fileno()),
-                    env={**_MEMORY, **os.environ},
+                    env={**_MEMORY, **os.environ, VARIABLE: self._mark},
                     start_new_session=True,
                 )
             ours.setblocking(False)
@@ -141,6 +143,10 @@ class Child(asyncio.Protocol):
         self.kill()
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_LOOK_S)
+        # Only now: a process that is killed may have been about to start another one.
+        left = await asyncio.to_thread(end_offspring, self._mark)
+        if left:
+            log.warning("a policy had left processes running", worker=self.pid, processes=left)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hung_up, _REST_S)
         waiting.cancel()

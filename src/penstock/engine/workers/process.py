@@ -44,7 +44,7 @@ _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_KEPT = 10_000
 _GATHERED_S = 0.002
 """A verdict is sent at the latest when so long has passed and the next batch is done."""
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
 class Judge:
@@ -267,10 +267,15 @@ def _limit_memory(most: int) -> None:
 
 
 def _die_with_parent() -> None:
-    """End with the parent even inside an endless policy. Linux; elsewhere at the next read."""
+    """End with the parent even inside an endless policy, and gain no privileges.
+
+    On Linux; elsewhere it ends at the next read.
+    """
     if sys.platform == "linux":
         parent = os.getppid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if os.getppid() != parent:
             sys.exit()
 

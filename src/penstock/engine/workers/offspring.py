@@ -1,0 +1,42 @@
+"""Processes that a worker has started, also those that have left its process group.
+
+They are known by a variable of their environment, which a process hands on to what it starts.
+On Linux; elsewhere only the process group ends with a worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import uuid
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "PENSTOCK_WORKER"
+_PROCESSES: Final = Path("/proc")
+
+
+def new_mark() -> str:
+    """Give a value of the variable that no other worker has."""
+    return uuid.uuid4().hex
+
+
+def end_offspring(mark: str) -> int:
+    """End what a worker has left running; return how many processes that were.
+
+    Args:
+        mark: The worker's value of the variable.
+    """
+    wanted = f"{VARIABLE}={mark}".encode()
+    ended = 0
+    for process in _PROCESSES.glob("[0-9]*"):
+        try:
+            is_one = wanted in (process / "environ").read_bytes().split(b"\0")
+        except OSError:  # it has just ended, or is somebody else's
+            continue
+        if is_one:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(int(process.name), signal.SIGKILL)
+                ended += 1
+    return ended
