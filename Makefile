@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop chaos model kills lint format bench bench-topics bench-state bench-spark docs clean
+.PHONY: help setup demo test interop chaos model fuzz kills lint format bench bench-topics bench-state bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -39,6 +39,9 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
+
+fuzz: setup  ## 500,000 requests that lie; INPUTS= for another number, SEED= to begin with
+	$(BIN)/python -m pytest tests/hostile/test_fuzz.py --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200

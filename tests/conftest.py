@@ -30,6 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="chaos_rounds",
         help="rounds with all that can happen; the default is three milder ones",
     )
+    parser.addoption("--fuzz-inputs", type=int, default=20_000, dest="fuzz_inputs")
+    parser.addoption("--fuzz-seed", type=int, default=None, dest="fuzz_seed")
     parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
     parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
 

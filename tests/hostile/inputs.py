@@ -1,0 +1,134 @@
+"""Requests that lie: of every API and version, with counts, lengths, nulls and tags that are wrong."""
+
+import random
+import struct
+import uuid
+from functools import cache
+from typing import NamedTuple
+
+from kio.index import load_request_schema
+
+from penstock.wire.primitives import read_length, read_long_length, read_varint, varint
+from penstock.wire.structures import Field, Structure, skip_field, structure_of
+from tests.integration.test_transparency import sample
+from tests.raw import request_frame
+
+LOOKED_AT = (0, 3, 10, 17, 18, 19, 20, 21, 26, 32, 33, 36, 37, 44, 55, 60, 88)
+"""APIs of which the gateway reads more than the head."""
+ONLY_SHAPES = frozenset({19, 37, 44, 33, 45, 46, 57, 58, 64})
+"""APIs in which a number at random might move the cluster: only counts and lengths are changed."""
+HEAD_BYTES = 14
+_LIES = (-2, -1, 0, 1, 2, 127, 128, 1_000, 2**16, 2**20, 2**31 - 1)
+
+
+class Spot(NamedTuple):
+    """Where a count or a length stands, and how."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class Base(NamedTuple):
+    """A request that is right, and where it announces something."""
+
+    api_key: int
+    version: int
+    frame: bytes
+    spots: tuple[Spot, ...]
+
+
+@cache
+def base(api_key: int, version: int, topic_id: uuid.UUID) -> Base:
+    """Write a small request; topics in it are those of `sample`."""
+    request = sample(api_key, version, topic_id)
+    frame = request_frame(request, 77)
+    schema = load_request_schema(api_key, version)
+    size = read_length(frame, 12, flexible=False)[0]
+    position = HEAD_BYTES + max(0, size)
+    spots = [Spot(12, 14, "int16")]
+    if schema.__flexible__:
+        spots.append(Spot(position, position + 1, "varint"))
+        position += 1
+    _walk(structure_of(schema), frame, position, spots)
+    return Base(api_key, version, frame, tuple(spots))
+
+
+def _walk(structure: Structure, data: bytes, position: int, spots: list[Spot]) -> int:
+    for field in structure.fields:
+        position = _walk_field(field, data, position, structure.flexible, spots)
+    if structure.flexible:
+        spots.append(Spot(position, position + 1, "varint"))
+        count, position = read_varint(data, position)
+        for _ in range(count):
+            _, position = read_varint(data, position)
+            start = position
+            size, position = read_varint(data, position)
+            spots.append(Spot(start, position, "varint"))
+            position += size
+    return position
+
+
+def _walk_field(field: Field, data: bytes, position: int, flexible: bool, spots: list[Spot]) -> int:
+    start = position
+    if field.array or field.kafka_type in {"string", "bytes", "records"}:
+        is_short = field.kafka_type == "string" and not field.array
+        read = read_length if is_short else read_long_length
+        count, after = read(data, position, flexible=flexible)
+        kind = "varint" if flexible else ("int16" if is_short else "int32")
+        spots.append(Spot(start, after, kind))
+    if field.structure is None:
+        return skip_field(field, data, position, flexible)
+    if field.array:
+        for _ in range(count):
+            after = _walk(field.structure, data, after, spots)
+        return after
+    if field.nullable:
+        spots.append(Spot(position, position + 1, "int8"))
+        position += 1
+        if data[position - 1] == 0xFF:
+            return position
+    return _walk(field.structure, data, position, spots)
+
+
+def mutated(chance: random.Random, bases: list[Base]) -> tuple[Base, bytes]:
+    """Take one of the requests, and let it lie in one to three places."""
+    looked_at = chance.random() < 0.8
+    chosen = chance.choice([one for one in bases if (one.api_key in LOOKED_AT) == looked_at])
+    data = bytearray(chosen.frame)
+    for _ in range(chance.randint(1, 3)):
+        if chance.random() < 0.7 or chosen.api_key in ONLY_SHAPES:
+            _lie(chance, data, chance.choice(chosen.spots))
+        else:
+            _scribble(chance, data)
+    if chance.random() < 0.95:
+        data[:4] = struct.pack(">i", len(data) - 4)
+    else:
+        data[:4] = struct.pack(">i", chance.choice([0, 7, 8, 9, 2**31 - 1, -1, len(data), 2**20]))
+    return chosen, bytes(data)
+
+
+def _lie(chance: random.Random, data: bytearray, spot: Spot) -> None:
+    value = chance.choice(_LIES)
+    if spot.kind == "varint":
+        written = varint((value + 1) & 0xFFFFFFFF) if chance.random() < 0.9 else b"\xff" * 6
+    elif spot.kind == "int8":
+        written = bytes([chance.choice([0, 1, 2, 0xFE, 0xFF])])
+    elif spot.kind == "int16":
+        written = struct.pack(">h", max(-(2**15), min(2**15 - 1, value)))
+    else:
+        written = struct.pack(">i", value)
+    data[spot.start : spot.end] = written
+
+
+def _scribble(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(HEAD_BYTES, len(data) + 1)
+    kind = chance.randrange(4)
+    if kind == 0:
+        data[at : at + 1] = bytes([chance.randrange(256)])
+    elif kind == 1:
+        del data[at : at + chance.randint(1, 8)]
+    elif kind == 2:
+        data[at:at] = chance.randbytes(chance.randint(1, 8))
+    else:
+        data[at : at + 4] = chance.choice([b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff"])
