@@ -494,3 +494,18 @@ async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still
         await asyncio.sleep(0.1)
         time.sleep(3)
         assert await asked is ACCEPTED
+
+
+async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
+    class Unwatched(Child):
+        failing = True
+
+        async def ended(self) -> str:
+            if Unwatched.failing:
+                Unwatched.failing = False
+                raise OSError(errno.EBADF, "pidfd")
+            return await super().ended()
+
+    async with Judging(tmp_path, child=Unwatched, **{"policy.workers": 1}) as judging:
+        assert await judging.ask(b"fine") is ACCEPTED
+        assert not Unwatched.failing

@@ -92,6 +92,8 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.PRESUME: State.PRESUMED,
         Event.RETRY: State.REFUSED,
         Event.REFUSE: State.REFUSED,
+        # A record of it may have been on its way, or be taken for settled with what is behind it.
+        Event.DROP: State.REFUSED,
     },
     State.DROPPED: {
         Event.DROP: State.DROPPED,

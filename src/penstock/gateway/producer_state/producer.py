@@ -74,11 +74,12 @@ class Producer:
             which the client sends them again.
         topic_id: The topic's id, where it is known.
         used: When it was last of use, in seconds since the epoch.
+        decided: When a batch of it was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 where there is none.
     """
 
-    __slots__ = ("_release", "batches", "beginning", "epoch", "history", "next", "removed",
-                 "topic_id", "undecided", "used", "written")  # fmt: skip
+    __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
+                 "removed", "topic_id", "undecided", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class Producer:
         self.undecided: list[Range] = []
         self.topic_id = topic_id
         self.used = used
+        self.decided = used
         self.written = written
 
     # What is known
@@ -453,6 +455,7 @@ class Producer:
         loses: bool,
         is_shared: bool,
         is_begun: bool,
+        is_recent: bool,
         overtakes: bool,
     ) -> None:
         """Learn from the broker how far the producer has come, before a batch is decided.
@@ -464,6 +467,7 @@ class Producer:
             is_shared: Whether batches may go through other gateways.
             overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
+            is_recent: Whether the broker cannot have forgotten what it has stored.
         """
         if self.batches.find(numbers) is None:
             self._cut(numbers)
@@ -471,7 +475,7 @@ class Producer:
             if last_sequence is not None and not one.follows_stored(last_sequence):
                 one.presume()
             elif one.state is State.PRESUMED and (
-                last_sequence is not None or distance(numbers.first, one.first) > 0
+                last_sequence is not None or is_recent or distance(numbers.first, one.first) > 0
             ):
                 one.apply(Event.RETRY)
         if last_sequence is None:
