@@ -497,15 +497,19 @@ async def test_a_policy_is_not_charged_for_time_in_which_the_gateway_stood_still
 
 
 async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
-    class Unwatched(Child):
-        failing = True
+    trouble, pids = asyncio.Event(), []
 
+    class Unwatched(Child):
         async def ended(self) -> str:
-            if Unwatched.failing:
-                Unwatched.failing = False
+            if not pids:
+                pids.append(self.pid)
+                await trouble.wait()
                 raise OSError(errno.EBADF, "pidfd")
             return await super().ended()
 
     async with Judging(tmp_path, child=Unwatched, **{"policy.workers": 1}) as judging:
         assert await judging.ask(b"fine") is ACCEPTED
-        assert not Unwatched.failing
+        trouble.set()
+        await asyncio.to_thread(wait_until, lambda: not is_running(pids[0]))
+        assert await judging.ask(b"fine") is ACCEPTED
+        assert judging.supervisor.pids != pids
