@@ -148,7 +148,7 @@ class World:
         self.expired = False
         # As the gateway does: it reads what others write at once, asked or not.
         self.follows = self.shared and random.Random(f"follows {seed}").random() < 0.5
-        self.now = 0.0
+        self.now = 1_000_000.0
         self.broker = BrokerModel()
         self.log = KeptLog()
         count = 2 if self.shared else 1

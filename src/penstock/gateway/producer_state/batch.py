@@ -162,8 +162,11 @@ class Batch:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing goes to the broker any more: the client is told success when due."""
-        return self.loses_all or self.state is State.STORED
+        """Whether nothing goes to the broker any more: the client is told success when due.
+
+        One that another gateway knows to be stored goes there again, to learn where it is.
+        """
+        return self.loses_all or (self.state is State.STORED and self.stored is not NOT_STORED)
 
     @property
     def may_be_stored(self) -> bool:

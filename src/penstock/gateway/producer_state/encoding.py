@@ -153,14 +153,23 @@ def _fields(batch: Batch) -> list[Any]:
         batch.broker_first,
         batch.dropped_count,
         _encode_positions(batch.dropped),
+        batch.state is State.STORED,
     ]
 
 
 def _batch(
-    first: int, count: int, broker_first: int, dropped_count: int, dropped: str | None
+    first: int,
+    count: int,
+    broker_first: int,
+    dropped_count: int,
+    dropped: str | None,
+    is_stored: bool = False,
 ) -> Batch:
-    # What the client was told is not in the record, nor whether it is stored.
-    state = State.DROPPED if dropped_count == count else State.PRESUMED
+    # What the client was told is not in the record.
+    if dropped_count == count:
+        state = State.DROPPED
+    else:
+        state = State.STORED if is_stored else State.PRESUMED
     return Batch(first, count, broker_first, _decode_positions(dropped), dropped_count, state)
 
 

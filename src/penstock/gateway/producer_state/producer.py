@@ -512,7 +512,8 @@ class Producer:
             and -missing >= numbers.count
         ):
             # It was stored as it came, before this gateway had interceptors for the topic.
-            self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
+            stored = Batch(*numbers, numbers.first, (), 0, State.STORED, stored=Stored())
+            self.batches.append(stored)
             # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
 
@@ -572,11 +573,19 @@ class Producer:
         return self.next == following
 
     def confirm(self, batches: Sequence[Batch]) -> None:
-        """Learn that decisions about batches are kept, though it was said that they were not."""
+        """Learn that decisions about batches are kept, or that they are stored."""
         for one in batches:
             known = self.batches.find(Range(one.first, one.count))
-            if known is not None and known.loses_all and one.loses_all:
+            if known is None:
+                continue
+            if known.loses_all and one.loses_all:
                 known.apply(Event.DROP)
+            elif (
+                one.state is State.STORED
+                and known.broker_first == one.broker_first
+                and known.state in {State.PRESUMED, State.SENT, State.AWAITED}
+            ):
+                known.apply(Event.STORE)
 
     # Memory
 

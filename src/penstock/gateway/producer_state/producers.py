@@ -389,8 +389,10 @@ class Producers:
             self._replace(key, producer)
         elif key not in self._kept:
             self._topics[key.topic] += 1
-        elif self._is_behind(read, encoding.read_progress(self._kept[key].record)):
-            return
+        elif read.writer == self._writer or self._is_behind(
+            read, encoding.read_progress(self._kept[key].record)
+        ):
+            return  # what is set aside here is at least as new
         self._kept[key] = _Kept(record, used)
         self._kept.move_to_end(key)
         self._bound()
@@ -425,7 +427,7 @@ class Producers:
         """
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
-            self._forget(next(iter(self._producers)))
+            self._set_aside(next(iter(self._producers)))
         rewritten_before = self._now() - self._expiration_s / 2
         for key, producer in self._producers.items():
             if 0 < producer.written < rewritten_before and producer.removed:
@@ -538,6 +540,19 @@ class Producers:
         self._kept.pop(key, None)
         self._uncount(key)
 
+    def _set_aside(self, key: ProducerKey) -> None:
+        """Forget a producer; where gateways share records, keep the record.
+
+        Another gateway has it, too, and both have to give the producer's batches the same numbers.
+        """
+        producer = self._producers[key]
+        is_kept = self._is_shared and producer.written
+        record = encoding.encode(producer, self._writer) if is_kept else None
+        self._forget(key)
+        if record is not None:
+            self._kept[key] = _Kept(record, producer.written)
+            self._topics[key.topic] += 1
+
     def _uncount(self, key: ProducerKey) -> None:
         self._topics[key.topic] -= 1
         if self._topics[key.topic] <= 0:
@@ -545,7 +560,7 @@ class Producers:
 
     def _bound(self) -> None:
         while len(self._producers) > self._producers_max:
-            self._forget(next(iter(self._producers)))
+            self._set_aside(next(iter(self._producers)))
         while len(self._kept) > self._producers_max:
             self._forget(next(iter(self._kept)))
 
