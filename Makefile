@@ -29,7 +29,8 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
 test: lint  ## linters, types, import contracts, and the tests against a real Kafka
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest tests/chaos
+	$(BIN)/python -m pytest --ignore=tests/chaos --numprocesses=2 --dist=loadfile
 
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
 	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000

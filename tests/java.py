@@ -1,5 +1,6 @@
 """Compiles a Java program of the tests against Kafka's classes, and gives its command line."""
 
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,15 +12,18 @@ from penstock.local import class_path
 def program(source: Path, *, log_level: str = "off") -> list[str]:
     """Compile a program when it is newer than what there is; give its command line."""
     classes = cache_folder() / "interop-classes"
+    classes.mkdir(parents=True, exist_ok=True)
     compiled = classes / f"{source.stem}.class"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
-        classes.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            [compiler, "-encoding", "UTF-8", "-cp", class_path(), "-d", str(classes), str(source)],
-            check=True,
-            timeout=120,
-        )
+    with (classes / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests in another process may want the same
+        if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
+            compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
+            subprocess.run(
+                [compiler, "-encoding", "UTF-8", "-cp", class_path(), "-d", str(classes),
+                 str(source)],
+                check=True,
+                timeout=120,
+            )  # fmt: skip
     return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
             "-cp", f"{class_path()}:{classes}", source.stem]  # fmt: skip

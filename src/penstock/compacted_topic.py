@@ -11,6 +11,7 @@ import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import structlog
 from confluent_kafka import (
     Consumer,
     KafkaError,
@@ -33,6 +34,8 @@ from penstock.configuration.clients import client_properties
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+log = structlog.get_logger()
 
 _TOPIC_CONFIGS: Final = {
     "cleanup.policy": "compact",
@@ -111,6 +114,7 @@ class CompactedTopic:
         self._stopped = threading.Event()
         self._consumer: Consumer | None = None
         self._threads: list[threading.Thread] = []
+        self._retired: list[Producer] = []
 
     def open(self, timeout_s: float) -> list[LogRecord]:
         """Create the topic if there is none, and read all of it. Blocks.
@@ -125,17 +129,20 @@ class CompactedTopic:
         deadline = time.monotonic() + timeout_s
         try:
             self._ensure(deadline)
-            self._producer = Producer(
-                {
-                    **self._settings,
-                    "enable.idempotence": True,
-                    "linger.ms": 0,
-                    "message.timeout.ms": 10_000,
-                }
-            )
+            self._producer = self._new_producer()
             return self._read_all(deadline)
         except KafkaException as error:
             raise self._error(error.args[0]) from None
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                **self._settings,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "message.timeout.ms": 10_000,
+            }
+        )
 
     def read(self, timeout_s: float) -> list[LogRecord]:
         """Read all of the topic, and nothing where there is none; create nothing. Blocks.
@@ -177,12 +184,14 @@ class CompactedTopic:
         """
         left = len(records)
         last, failure = 0, None
+        producer = self._producer
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             nonlocal left, last, failure
             left -= 1
             if error is not None:
                 failure = error.str()
+                self._look_if_fatal(producer, error)
             else:
                 last = max(last, message.offset() + 1)
             if not left:
@@ -190,12 +199,22 @@ class CompactedTopic:
 
         for key, value in records:
             try:
-                self._producer.produce(self.topic, value, key, 0, on_delivery=delivered)
+                producer.produce(self.topic, value, key, 0, on_delivery=delivered)
             except (KafkaException, BufferError) as error:
                 left -= 1
                 failure = str(error)
+                if isinstance(error, KafkaException):
+                    self._look_if_fatal(producer, error.args[0])
         if not left and failure is not None:
             done(last, failure)
+
+    def _look_if_fatal(self, producer: Producer, error: KafkaError) -> None:
+        """Make the producer anew after an error after which it never writes again."""
+        is_fatal = error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
+        if is_fatal and producer is self._producer:
+            log.warning("a producer is made anew", topic=self.topic, reason=error.str())
+            self._retired.append(producer)
+            self._producer = self._new_producer()
 
     def end(self, timeout_s: float) -> int:
         """Ask for the offset after the last record. Blocks.
@@ -346,6 +365,10 @@ class CompactedTopic:
     def _deliver(self) -> None:
         while not self._stopped.is_set():
             self._producer.poll(_POLL_S)
+            for producer in list(self._retired):  # tells what has become of what it had
+                producer.poll(0)
+                if not len(producer):
+                    self._retired.remove(producer)
 
     def _error(self, error: KafkaError) -> Exception:
         if error.code() in _DENIED:

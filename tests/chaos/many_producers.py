@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 KEYS = 10
 BURST = 30  # so that several batches are in flight
+WINDOW = 300  # records without an answer: what waits longer in a client's queue times out there
 TRANSACTION = 30
 ENDED = threading.Event()
 SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
@@ -51,7 +52,11 @@ class Numbers:
 
 
 def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
+    unanswered = 0
+
     def report(error, message) -> None:
+        nonlocal unanswered
+        unanswered -= 1
         value = message.value().decode()
         if error is None:
             numbers.note("acknowledged", value)
@@ -64,7 +69,10 @@ def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
     while not ENDED.is_set():
         numbers.pace()
         producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS), on_delivery=report)
+        unanswered += 1
         producer.poll(0)
+        while unanswered >= WINDOW:
+            producer.poll(0.1)
         number += 1
     producer.flush(100)
 

@@ -515,6 +515,24 @@ def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
 # Any world
 
 
+def test_a_batch_sent_to_a_worker_that_stands_still_is_answered_at_its_deadline():
+    world = World(Limits(1)).open()
+    job = world.submit(timeout_s=1.0)
+    for _ in range(100):  # 2 s: the worker (stopped, swapped out) never begins it
+        world.tick()
+    assert job in world.answers
+
+
+def test_a_partition_behind_a_slow_one_meets_its_deadline():
+    world = World(Limits(2)).open()
+    world.submit(("t", 0))
+    second = world.submit(("t", 0), timeout_s=1.0)
+    assert any(map(world.begin, world.ready))
+    for _ in range(100):
+        world.tick()
+    assert not_judged(world.answers[second])
+
+
 class AnyWorld(RuleBasedStateMachine):
     """Things happen in any order; then the world turns kind."""
 

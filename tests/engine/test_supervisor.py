@@ -531,3 +531,22 @@ async def test_a_worker_gains_no_privileges(tmp_path):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         pid = judging.supervisor.pids[0]
         assert "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()
+
+
+async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
+    trouble, pids = asyncio.Event(), []
+
+    class Unwatched(Child):
+        async def ended(self) -> str:
+            if not pids:
+                pids.append(self.pid)
+                await trouble.wait()
+                raise OSError(errno.EBADF, "pidfd")
+            return await super().ended()
+
+    async with Judging(tmp_path, child=Unwatched, **{"policy.workers": 1}) as judging:
+        assert await judging.ask(b"fine") is ACCEPTED
+        trouble.set()
+        await asyncio.to_thread(wait_until, lambda: not is_running(pids[0]))
+        assert await judging.ask(b"fine") is ACCEPTED
+        assert judging.supervisor.pids != pids

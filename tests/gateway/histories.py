@@ -26,6 +26,7 @@ from tests.gateway.producer_model import (
 
 FINAL_VERDICT = 87
 STARTS = (0, 0, NUMBERS - 7, NUMBERS - 1, 12)
+FOLLOWED_MOST = 60
 SHARED_STARTS = (0, 0, 12)
 """A batch at 0 that moves to another gateway is taken for the first one, also if it is the one
 after 2**31 records: to ask the broker about every new producer would cost more."""
@@ -113,9 +114,9 @@ class Gateway:
                 self._log.records.append((key, record, self._now()))
                 done(None)
 
-    def read(self):
-        """Read the log to its end."""
-        while self._read < len(self._log.records):
+    def read(self, to: int | None = None):
+        """Read the log to its end, or to what was its end."""
+        while self._read < (len(self._log.records) if to is None else to):
             key, record, used = self._log.records[self._read]
             self._read += 1
             self.producers.restore(key, record, used)
@@ -145,7 +146,9 @@ class World:
         self.kept_of: dict[tuple[int, ...], list[set[int]]] = {}
         self.refusals = False
         self.expired = False
-        self.now = 0.0
+        # As the gateway does: it reads what others write at once, asked or not.
+        self.follows = self.shared and random.Random(f"follows {seed}").random() < 0.5
+        self.now = 1_000_000.0
         self.broker = BrokerModel()
         self.log = KeptLog()
         count = 2 if self.shared else 1
@@ -438,6 +441,8 @@ class World:
         if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
         self.clients[who].answered(attempt, code)
+        if self.follows and attempt.first % 2:
+            self.follow()
         if code == 6 and self.leaders[who] != self.broker.leader:
             self.learn(who)
         if (
@@ -538,6 +543,17 @@ class World:
         for gateway in self.gateways:
             gateway.producers.expire()
 
+    def follow(self) -> None:
+        """Let every gateway read what there is, until nobody has anything to write about it."""
+        for _ in range(FOLLOWED_MOST):
+            before = len(self.log.records)
+            for gateway in self.gateways:
+                gateway.read(to=len(self.log.records))
+                gateway.write()
+            if len(self.log.records) == before and not any(g.unwritten for g in self.gateways):
+                return
+        raise AssertionError("gateways write to each other without end")
+
     # A whole history
 
     def walk(self, steps: int = 60) -> "World":
@@ -596,6 +612,8 @@ class World:
 
     def check(self) -> None:
         """What is stored, and what the applications were told."""
+        if self.shared:
+            self.follow()
         log = self.broker.log
         stored = set(log)
         for client in self.clients:

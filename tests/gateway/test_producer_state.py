@@ -152,8 +152,13 @@ class TestNumbers:
         gateway.store(0, 4, (0,))
         assert gateway.decide(3, 2, epoch=1) == OUT_OF_ORDER
         assert gateway.decide(0, 3, (0,), epoch=1).broker_first == 0
-        assert gateway.decide(3, 2, epoch=1).broker_first == 2
-        assert gateway.decide(4, 1, epoch=0) == 47
+        behind = gateway.decide(3, 2, epoch=1)
+        assert behind.broker_first == 2
+        # Whoever began it may not be allowed to write: only the broker tells.
+        assert gateway.decide(4, 1, epoch=0).broker_first == 3
+        gateway.send(behind, epoch=1)
+        assert gateway.answered(behind, 0, epoch=1) == 0
+        assert gateway.decide(5, 1, epoch=0) == 47
 
 
 class TestAnswers:
@@ -366,6 +371,88 @@ class TestRestored:
             decode(b'{"version":2,"epoch":0,"next":0,"writer":""}', History.RESTORED, 0.0, print)
 
 
+class TestTrouble:
+    """What is not kept, forgotten, or decided elsewhere."""
+
+    def test_refused_after_its_loss_could_not_be_kept(self):
+        gateway = Gateway(is_shared=True)
+        gateway.is_kept = False
+        gateway.decide(0, 1, (0,))
+        gateway.is_kept = True
+        gateway.producers.refuse(KEY, ARRIVAL, 0, Range(0, 1))  # with another of its request
+        behind = gateway.decide(1, 1)
+        assert gateway.send(behind) == 0
+        assert gateway.answered(behind, 0) == 0
+
+    def test_kept_after_it_was_refused(self):
+        gateway, late, told = Gateway(is_shared=True), [], []
+        gateway.producers._keep = lambda key, record, done: late.append(done)
+        gateway.producers.decide(
+            KEY, ARRIVAL, 0, Range(0, 1), (0,), b"", connection=1, done=told.append
+        )
+        gateway.producers.defer(KEY, ARRIVAL, 0, Range(0, 1))  # its connection is gone
+        gateway.producers.refuse(KEY, ARRIVAL, 0, Range(0, 1))
+        late[0](None)
+        assert told == [None]
+
+    def test_what_is_forgotten_before_its_answer_is_due_comes_again(self):
+        gateway = Gateway(producers_max=1)
+        batch = gateway.decide(0, 1, (0,))
+        other = ProducerKey("t", 1, 7)
+        gateway.producers.decide(
+            other, OTHER_ARRIVAL, 0, Range(0, 1), (), b"x", connection=2, done=lambda _: None
+        )
+        assert gateway.acknowledge(batch) == TIMED_OUT
+
+    def test_what_is_forgotten_by_59_of_an_earlier_batch_comes_again(self, gateway):
+        first, lost = gateway.decide(0, 1), gateway.decide(1, 1, (0,))
+        gateway.send(first)
+        assert gateway.answered(first, UNKNOWN_PRODUCER) == UNKNOWN_PRODUCER
+        assert gateway.acknowledge(lost) == TIMED_OUT
+
+    def test_a_newer_epoch_counts_when_the_broker_has_stored_something_of_it(self, gateway):
+        gateway.store(0, 4, (0,))
+        begun = gateway.decide(0, 1, epoch=30_000)
+        assert gateway.send(begun, epoch=30_000) == 0
+        assert gateway.answered(begun, 29, epoch=30_000) == 29  # it may not write
+        assert gateway.store(4, 2).broker_first == 3
+
+    def test_two_gateways_come_to_rest(self):
+        """A refused batch is in no record: neither of them is ahead of the other by it."""
+        first, second = Gateway(is_shared=True), Gateway(is_shared=True)
+        second.store(0, 4, (1,))
+        first.reads(second)
+        large = second.decide(4, 4, (0, 2))
+        second.send(large)
+        first.reads(second)
+        assert second.answered(large, TOO_LARGE) == TOO_LARGE
+        part = first.decide(4, 2, (0,))  # Java has divided it, and goes through the other gateway
+        first.send(part)
+        first.answered(part, 0)
+        written = [[*first.records], [*second.records]]
+        for _ in range(10):
+            for one, other in ((first, second), (second, first)):
+                one.records.clear()
+                for key, record in written[other is second]:
+                    one.producers.restore(key, record, 0.0)
+                written[one is second] = [*one.records]
+        assert written == [[], []]
+
+    def test_decided_elsewhere_is_not_stored_where_the_broker_has_nothing(self):
+        first, second = Gateway(is_shared=True), Gateway(is_shared=True)
+        first.now = second.now = 1_000_000.0
+        batch = second.decide(0, 4, (1,))
+        second.send(batch)
+        first.reads(second)
+        assert first.asks(4, 1, (0,))
+        first.hears(4, 1, None, (0,))
+        lost = first.decide(4, 1, (0,))
+        assert first.acknowledge(lost) == TIMED_OUT
+        assert second.answered(batch, TOO_LARGE) == TOO_LARGE
+        first.hears(0, 2, None, (1,))
+        assert first.decide(0, 2, (1,)).broker_first == 0
+
+
 class TestMemory:
     """What is held, and for how long."""
 
@@ -505,7 +592,7 @@ def test_histories(part):
 ONCE_FAILED = (
     102459, 130355, 153536, 154266, 177052, 181338, 197731, 211781, 224314, 232159, 233778, 244474,
     246044, 254747, 262003, 270559, 274973, 276004, 299609, 308714, 319253, 369749, 425859, 438316,
-    451876, 467442, 475224,
+    451876, 467442, 475224, 73239, 76526, 94742, 233268, 292742, 880012,
 )  # fmt: skip
 
 

@@ -128,7 +128,10 @@ class LogFollower:
             if record.position <= self.position:
                 self._complain(_CUT.format(self.topic))
                 return
-            self._hand_on(record)
+            try:
+                self._hand_on(record)
+            except Exception:  # what is behind it is waited for all the same
+                log.exception("a record cannot be taken", topic=self.topic)
         self.position = max(self.position, record.position)
         if self._waiting:
             self._wake()

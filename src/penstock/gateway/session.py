@@ -565,13 +565,17 @@ class Session:
         self.end()
 
     def _abandon_pending(self) -> None:
+        asked = {}
         for exchange in self._pending:
             if not isinstance(exchange, Exchange):
                 exchange.abandon()
+            if isinstance(exchange, ProduceExchange):
+                asked[id(exchange.policies)] = exchange.policies
         self._pending.clear()
         self._unbegun.clear()
         self._undecided.clear()
-        self.host.policies.withdraw(self)
+        for policies in asked.values():  # after SIGHUP there may be two
+            policies.withdraw(self)
 
     # Responses
 

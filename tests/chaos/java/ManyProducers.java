@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import java.util.concurrent.Semaphore;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
@@ -13,6 +14,7 @@ public final class ManyProducers {
     private static final int KEYS = 10;
     private static final int BURST = 30; // so that several batches are in flight
     private static final int TRANSACTION = 30;
+    private static final int WINDOW = 300; // records without an answer: see many_producers.py
     private static volatile boolean ended = false;
 
     private final String name;
@@ -63,10 +65,13 @@ public final class ManyProducers {
     }
 
     private void idempotent(KafkaProducer<String, String> producer) throws InterruptedException {
+        Semaphore window = new Semaphore(WINDOW);
         for (int number = 0; !ended; number++) {
             pace();
+            window.acquire();
             String value = Integer.toString(number);
             producer.send(record(number), (metadata, error) -> {
+                window.release();
                 if (error == null) {
                     note("acknowledged", value, "");
                 } else {

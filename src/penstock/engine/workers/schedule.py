@@ -48,6 +48,8 @@ STALE_S: Final = 0.05
 """What was sent ahead and not begun for so long is taken back, but for the next batch."""
 SILENT_S: Final = 30.0
 """A worker that has batches and begins none for so long is replaced."""
+STANDS_STILL_S: Final = 1.0
+"""A worker that has batches and begins none for so long is looked at more closely."""
 LOST_MAX: Final = 2
 """A batch may be begun so often without a verdict, through nobody's fault that is known."""
 _LOAD_MIN_S: Final = 30.0
@@ -550,9 +552,12 @@ class Schedule:
             if worker.state is WorkerState.HELD_UP:
                 worker.become(WorkerState.READY)
                 self._arrange(now)
-            if worker.sent and now - max(worker.since, worker.heard) > self._silent_s:
+            quiet = now - max(worker.since, worker.heard)
+            if worker.sent and quiet > self._silent_s:
                 self._kill(worker, Reason.GARBLED, "did not answer", now)
                 return
+            if worker.sent and quiet > STANDS_STILL_S:
+                self._answer_overdue(worker, now)
         elif self._is_overdue(worker, job, took, now):
             return
         elif took > HELD_UP_S and worker.state is WorkerState.READY:
@@ -564,6 +569,15 @@ class Schedule:
             if first is not None and now - first.sent_at > STALE_S:
                 self._take_back(worker, now)
                 self._feed(worker, now)
+
+    def _answer_overdue(self, worker: Worker, now: float) -> None:
+        """Answer what a worker that stands still was sent and whose client waits no longer."""
+        overdue = [job for job in worker.sent.values() if now > job.deadline]
+        for job in overdue:
+            line = self._take_off(worker, job)
+            self._give_up(job, now)
+            if not line.outstanding:
+                self._settle(line, now)
 
     def _is_overdue(self, worker: Worker, job: Job | None, took: float, now: float) -> bool:
         intercepting = worker.hand.phase == INTERCEPTING

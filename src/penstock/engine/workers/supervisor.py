@@ -325,7 +325,12 @@ class Supervisor:
         else:
             self._schedule.started(worker, self._clock.now())
             self._carry_out()
-        why = await child.ended()
+        try:
+            why = await child.ended()
+        except Exception as error:
+            log.exception("an error of the gateway", action="wait for a process")
+            child.kill()
+            why = f"{type(error).__name__}: {error}"
         self._schedule.died(worker, child.progress.hand, why, self._clock.now())
         self._carry_out()
         del self._children[worker]

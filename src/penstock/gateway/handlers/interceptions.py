@@ -198,7 +198,10 @@ class Interceptions:
         )
         if arrival is None:
             return None
-        return self._producers.find(one.producer, one.epoch, one.numbers)
+        known = self._producers.find(one.producer, one.epoch, one.numbers)
+        if known is not None and not is_intact(one.data):
+            return None  # it only looks like one that came before: it is judged
+        return known
 
     def judged(
         self, place: Place, topic: str, request: ProduceRequest, verdict: Verdict
@@ -241,6 +244,8 @@ class Interceptions:
         asked: dict[str, dict[int, int]] = {}
         for place, one in self._batches.items():
             if place in answers or not one.is_translated:
+                continue
+            if one.judging is Judging.NONE and not is_intact(one.data):
                 continue
             if self._producers.has_to_ask(one.producer, one.epoch, one.numbers, one.dropped):
                 asked.setdefault(one.topic, {})[one.number] = one.producer.producer_id
@@ -374,8 +379,13 @@ class Interceptions:
             answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_KEPT)
 
     def _answered_here(self, one: _Intercepted, code: int) -> None:
-        """Take note that a batch goes nowhere, and what its client is told."""
+        """Take note that a batch goes nowhere, and what its client is told.
+
+        Of one that was damaged on its way nothing is believed, its numbers neither.
+        """
         assert one.arrival is not None
+        if not is_intact(one.data):
+            return
         tell = self._producers.defer if code in RETRIABLE else self._producers.refuse
         tell(one.producer, one.arrival, one.epoch, one.numbers)
 
@@ -384,13 +394,44 @@ class Interceptions:
         if not answers:
             return
         for place, one in self._batches.items():
-            if place not in answers:
+            if place not in answers and not self.is_stored(place):
                 answers[place] = _answer(REQUEST_TIMED_OUT)
                 self._take_back(one)
+
+    def is_stored(self, place: Place) -> bool:
+        """Whether a batch comes again that the client was, or should have been, told success of."""
+        one = self._batches.get(place)
+        if one is None or one.arrival is None:
+            return False
+        known = one.batch or self._producers.find(one.producer, one.epoch, one.numbers)
+        return known is not None and known.state in {State.STORED, State.ACKNOWLEDGED}
 
     def _take_back(self, one: _Intercepted) -> None:
         if one.arrival is not None and one.batch is not None and one.batch.state is State.DECIDED:
             self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
+
+    def answered_early(
+        self,
+        answers: Mapping[Place, Answer],
+        request: ProduceRequest,
+        intercepted: Callable[[str | UUID], str | None],
+    ) -> None:
+        """Take note of batches that were answered before it was known what is to become of them.
+
+        What stands behind one that comes again must not go before it.
+
+        Args:
+            answers: Those that the client has an answer for.
+            request: The request.
+            intercepted: Gives a topic's name, by name or id, where it has interceptors.
+        """
+        for place, (arrival, by) in self._arrived.items():
+            if place in self._batches or place not in answers or arrival is None:
+                continue
+            topic = intercepted(arrival.topic)
+            if topic is not None:
+                one = _Intercepted(topic, request, place, by, Judging.NONE, arrival, None)
+                self._answered_here(one, answers[place].code)
 
     def depart(self) -> None:
         """Let the batches that follow these no longer wait for them."""
@@ -421,6 +462,8 @@ class Interceptions:
         Returns:
             The records to send in place of the client's.
         """
+        if whole_request and answers:
+            self._hold_back_all(answers)
         if whole_request and any(
             self._producers.obstacle(one.producer, one.epoch, one.batch)
             for place, one in self._batches.items()
@@ -436,7 +479,8 @@ class Interceptions:
             made = self._send(place, one)
             if isinstance(made, Answer):
                 answers[place] = made
-            elif made is not None:
+                continue
+            if made is not None:
                 replaced[place] = made
             if acks == 0 and one.batch is not None and not one.batch.is_done:
                 self._producers.answered(one.producer, one.epoch, one.batch, NONE, Stored())
@@ -461,6 +505,8 @@ class Interceptions:
 
     def _plain(self, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
         """Without sequence numbers: what is left is sent."""
+        if one.judging is Judging.NONE:
+            return None  # nobody looked at it: the broker takes or refuses it as it is
         data = one.data if one.replacement is None else one.replacement.data
         if not data:
             return Answer(NONE)

@@ -187,6 +187,11 @@ class ProduceExchange:
         self._interceptions = Interceptions(host.producers, self._policies.idempotence)
 
     @property
+    def policies(self) -> Policies:
+        """Those that judge it."""
+        return self._policies
+
+    @property
     def frame(self) -> bytes:
         """The request as it came."""
         return self.request.frame
@@ -246,6 +251,11 @@ class ProduceExchange:
     def _is_intercepted(self, name: str) -> bool:
         return self._policies.plan.intercepts(name) or self._host.producers.has_topic(name)
 
+    def _intercepted_name(self, identity: str | UUID) -> str | None:
+        """Give a topic's name, by name or id, where it has interceptors."""
+        name = identity if isinstance(identity, str) else self._session.topics.name(identity)
+        return name if name is not None and self._is_intercepted(name) else None
+
     def _needs_id(self, name: str) -> bool:
         return self._needs_id_for(self._policies.plan.for_topic(name))
 
@@ -260,6 +270,8 @@ class ProduceExchange:
 
     def _found(self, frame: bytes) -> None:
         """Take the broker's answer about topics."""
+        if self._progress is Progress.ABANDONED:
+            return
         errors: dict[str | UUID, int] = {}
         for found in topics.response(frame):
             if found.code or found.name is None:
@@ -270,6 +282,8 @@ class ProduceExchange:
 
     def _resolved(self, errors: dict[str | UUID, int]) -> None:
         """Go on when it is known which topics the request is about."""
+        if self._progress is Progress.ABANDONED:
+            return
         for _, topic in self._topics:
             if topic.name is not None and self._needs_id(topic.name):
                 known = self._known_id(topic.name)
@@ -292,14 +306,23 @@ class ProduceExchange:
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._session.topics.name(topic.topic_id)
-            for i in range(len(topic.partitions) if name is not None else 0):
-                if self._interceptions.unknown_producers((t, i), name or ""):
+            if name is None or not self._is_intercepted(name):
+                continue
+            for i in range(len(topic.partitions)):
+                if self._interceptions.unknown_producers((t, i), name):
                     yield t, i
 
     async def _read_on(
         self, new: Sequence[UUID], errors: dict[str | UUID, int], *, producers: bool
     ) -> None:
         """Read what is kept of topics and producers that are new here, before they are judged."""
+        try:
+            await self._read_logs(new, producers=producers)
+            self._judge(errors)
+        except Exception as error:
+            self._give_up(error)
+
+    async def _read_logs(self, new: Sequence[UUID], *, producers: bool) -> None:
         settings, shared = self._host.settings, self._host.shared_producers
         if new and settings is not None:
             try:
@@ -319,11 +342,6 @@ class ProduceExchange:
                           reason=str(error))  # fmt: skip
                 for place in self._unknown_producers():
                     self.answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_READ)
-        try:
-            self._judge(errors)
-        except Exception:
-            log.exception("closing a connection after an error of the gateway")
-            self._session.fail()
 
     def _judge(self, errors: dict[str | UUID, int]) -> None:
         self._policies = self._host.policies  # those in force now, for all of the request
@@ -420,6 +438,17 @@ class ProduceExchange:
     def _decided(self, place: Place, topic: str, verdict: Verdict) -> None:
         if self._progress is Progress.ABANDONED:
             return
+        try:
+            self._take_verdict(place, topic, verdict)
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Close the connection after an error of ours: its client tries again."""
+        log.error("closing a connection after an error of the gateway", exc_info=error)
+        self._session.fail()
+
+    def _take_verdict(self, place: Place, topic: str, verdict: Verdict) -> None:
         verdict = self._interceptions.judged(place, topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(place, topic, verdict)
@@ -467,6 +496,8 @@ class ProduceExchange:
         self._finish()
 
     def _sizes_found(self, asked: set[str], frame: bytes) -> None:
+        if self._progress is Progress.ABANDONED:
+            return
         told = topics.size_response(frame)
         for topic in asked:
             self._host.sizes.learn(topic, told.get(topic))
@@ -489,9 +520,14 @@ class ProduceExchange:
             if final
             else Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY)
         )
+        self._answer_others(innocent)
+
+    def _answer_others(self, answer: Answer) -> None:
+        """Give all partitions that have no answer the same one, but for what is stored already."""
         for t, topic in enumerate(self.request.topics):
             for i in range(len(topic.partitions)):
-                self.answers.setdefault((t, i), innocent)
+                if not self._interceptions.is_stored((t, i)):
+                    self.answers.setdefault((t, i), answer)
 
     def decide(self, *, is_next: bool) -> bool:
         """Decide what becomes of the batches; to be called in the order of the requests.
@@ -505,6 +541,8 @@ class ProduceExchange:
         """
         if self._progress in {Progress.JUDGING, Progress.ASKING}:
             return False
+        if self.answers:
+            self._interceptions.answered_early(self.answers, self.request, self._intercepted_name)
         if self._interceptions:
             if self._progress is Progress.JUDGED:
                 asked = self._interceptions.to_ask(self.answers)
@@ -520,15 +558,21 @@ class ProduceExchange:
             )
         else:
             self._interceptions.depart()
+        if self.answers and self._policies.whole_request:
+            self._answer_others(Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY))
         self._progress = Progress.DECIDED
         self.ready = not self._unwritten
         return True
 
     def _kept(self) -> None:
         self._unwritten -= 1
-        if not self._unwritten:
+        if self._unwritten or self._progress is Progress.ABANDONED:
+            return
+        try:
             self.ready = True
             self._session.advance()
+        except Exception as error:
+            self._give_up(error)
 
     def _ask_broker(self, asked: dict[str, dict[int, int]]) -> None:
         """Ask how far producers have come of whom it is not known here."""
@@ -537,6 +581,8 @@ class ProduceExchange:
         errors: dict[tuple[str, int], int] = {}
 
         def told(frame: bytes | None) -> None:
+            if self._progress is Progress.ABANDONED:
+                return
             found = {} if frame is None else producers.response(frame, partitions=asked)
             found |= {place: LastSequence(code) for place, code in errors.items()}
             shared = self._host.shared_producers
@@ -572,20 +618,28 @@ class ProduceExchange:
     ) -> None:
         """Read what other gateways have decided about what the broker has; it is there by now."""
         try:
+            found = await self._found_with_log(shared, asked, found)
+            self._told(asked, found)
+        except Exception as error:
+            self._give_up(error)
+
+    async def _found_with_log(
+        self,
+        shared: ClusterStore,
+        asked: dict[str, dict[int, int]],
+        found: dict[tuple[str, int], LastSequence],
+    ) -> dict[tuple[str, int], LastSequence]:
+        try:
             await shared.read_on()
         except CompactedTopicError as error:
             log.error("batches are held back: the state of their producers is not known",
                       reason=str(error))  # fmt: skip
-            found = {
+            return {
                 (topic, number): LastSequence(REQUEST_TIMED_OUT)
                 for topic, numbers in asked.items()
                 for number in numbers
             }
-        try:
-            self._told(asked, found)
-        except Exception:
-            log.exception("closing a connection after an error of the gateway")
-            self._session.fail()
+        return found
 
     def outgoing(self) -> Sequence[bytes | memoryview]:
         """Give what goes to the broker: the original, what is left of it, or nothing."""
@@ -598,6 +652,8 @@ class ProduceExchange:
         replaced = self._interceptions.send(
             self.answers, acks=request.acks, whole_request=self._policies.whole_request
         )
+        if self.answers and self._policies.whole_request:
+            self._answer_others(Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY))
         left_out = self.answers.keys() | self._interceptions.due
         if left_out or self._interceptions.heed_response:
             self.transform = self._merge

@@ -92,6 +92,8 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.PRESUME: State.PRESUMED,
         Event.RETRY: State.REFUSED,
         Event.REFUSE: State.REFUSED,
+        # A record of it may have been on its way, or be taken for settled with what is behind it.
+        Event.DROP: State.REFUSED,
     },
     State.DROPPED: {
         Event.DROP: State.DROPPED,
@@ -160,8 +162,11 @@ class Batch:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing goes to the broker any more: the client is told success when due."""
-        return self.loses_all or self.state is State.STORED
+        """Whether nothing goes to the broker any more: the client is told success when due.
+
+        One that another gateway knows to be stored goes there again, to learn where it is.
+        """
+        return self.loses_all or (self.state is State.STORED and self.stored is not NOT_STORED)
 
     @property
     def may_be_stored(self) -> bool:

@@ -94,7 +94,7 @@ class ClusterStore:
             return
         try:
             self._take(ProducerKey.decode(record.key), record.value, record.timestamp_ms / 1000)
-        except ValueError as error:
+        except (ValueError, TypeError, KeyError) as error:
             log.error(
                 "the state of a producer cannot be understood",
                 topic=self.topic,

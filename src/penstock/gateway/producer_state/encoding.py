@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.gateway.producer_state.batch import Batch, State
+from penstock.gateway.producer_state.numbers import distance
 from penstock.gateway.producer_state.producer import Beginning, History, Producer
 
 if TYPE_CHECKING:
@@ -59,14 +60,8 @@ class Progress(NamedTuple):
 def encode(producer: Producer, writer: str) -> bytes:
     """Write a producer as a record's value."""
     batches = [one for one in producer.batches if one.state is not State.REFUSED]
-    last = batches[-1] if batches else None
     first = producer.batches[0] if producer.batches else None
-    if last is not None:
-        following, removed = last.next, last.removed_with
-    elif first is not None:  # was refused: its numbers are free
-        following, removed = first.first, first.removed
-    else:
-        following, removed = producer.next, producer.removed
+    following, removed = _end(producer)
     value = {
         "version": _VERSION,
         "writer": writer,
@@ -78,6 +73,26 @@ def encode(producer: Producer, writer: str) -> bytes:
         "batches": [_fields(one) for one in batches],
     }
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def is_ahead(producer: Producer, theirs: Producer) -> bool:
+    """Whether the record of a producer would go further than what another gateway has written.
+
+    What is in no record, as refused batches, is not compared: two gateways would write for ever.
+    """
+    following, removed = _end(producer)
+    ahead = distance(theirs.next, following)
+    return ahead > 0 or (ahead == 0 and distance(theirs.removed, removed) > 0)
+
+
+def _end(producer: Producer) -> tuple[int, int]:
+    """Give the number after the last batch that is kept, and how many records were dropped."""
+    kept = [one for one in producer.batches if one.state is not State.REFUSED]
+    if kept:
+        return kept[-1].next, kept[-1].removed_with
+    if producer.batches:  # all were refused: their numbers are free
+        return producer.batches[0].first, producer.batches[0].removed
+    return producer.next, producer.removed
 
 
 def read_progress(record: bytes) -> Progress:
@@ -138,14 +153,23 @@ def _fields(batch: Batch) -> list[Any]:
         batch.broker_first,
         batch.dropped_count,
         _encode_positions(batch.dropped),
+        batch.state is State.STORED,
     ]
 
 
 def _batch(
-    first: int, count: int, broker_first: int, dropped_count: int, dropped: str | None
+    first: int,
+    count: int,
+    broker_first: int,
+    dropped_count: int,
+    dropped: str | None,
+    is_stored: bool = False,
 ) -> Batch:
-    # What the client was told is not in the record, nor whether it is stored.
-    state = State.DROPPED if dropped_count == count else State.PRESUMED
+    # What the client was told is not in the record.
+    if dropped_count == count:
+        state = State.DROPPED
+    else:
+        state = State.STORED if is_stored else State.PRESUMED
     return Batch(first, count, broker_first, _decode_positions(dropped), dropped_count, state)
 
 

@@ -74,11 +74,12 @@ class Producer:
             which the client sends them again.
         topic_id: The topic's id, where it is known.
         used: When it was last of use, in seconds since the epoch.
+        decided: When a batch of it was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 where there is none.
     """
 
-    __slots__ = ("_release", "batches", "beginning", "epoch", "history", "next", "removed",
-                 "topic_id", "undecided", "used", "written")  # fmt: skip
+    __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
+                 "removed", "topic_id", "undecided", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class Producer:
         self.undecided: list[Range] = []
         self.topic_id = topic_id
         self.used = used
+        self.decided = used
         self.written = written
 
     # What is known
@@ -453,6 +455,7 @@ class Producer:
         loses: bool,
         is_shared: bool,
         is_begun: bool,
+        is_recent: bool,
         overtakes: bool,
     ) -> None:
         """Learn from the broker how far the producer has come, before a batch is decided.
@@ -464,6 +467,7 @@ class Producer:
             is_shared: Whether batches may go through other gateways.
             overtakes: See `decide`.
             is_begun: Whether nothing was known of the producer but what came here.
+            is_recent: Whether the broker cannot have forgotten what it has stored.
         """
         if self.batches.find(numbers) is None:
             self._cut(numbers)
@@ -471,7 +475,7 @@ class Producer:
             if last_sequence is not None and not one.follows_stored(last_sequence):
                 one.presume()
             elif one.state is State.PRESUMED and (
-                last_sequence is not None or distance(numbers.first, one.first) > 0
+                last_sequence is not None or is_recent or distance(numbers.first, one.first) > 0
             ):
                 one.apply(Event.RETRY)
         if last_sequence is None:
@@ -508,7 +512,8 @@ class Producer:
             and -missing >= numbers.count
         ):
             # It was stored as it came, before this gateway had interceptors for the topic.
-            self.batches.append(Batch(*numbers, numbers.first, (), 0, State.STORED))
+            stored = Batch(*numbers, numbers.first, (), 0, State.STORED, stored=Stored())
+            self.batches.append(stored)
             # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
 
@@ -568,11 +573,19 @@ class Producer:
         return self.next == following
 
     def confirm(self, batches: Sequence[Batch]) -> None:
-        """Learn that decisions about batches are kept, though it was said that they were not."""
+        """Learn that decisions about batches are kept, or that they are stored."""
         for one in batches:
             known = self.batches.find(Range(one.first, one.count))
-            if known is not None and known.loses_all and one.loses_all:
+            if known is None:
+                continue
+            if known.loses_all and one.loses_all:
                 known.apply(Event.DROP)
+            elif (
+                one.state is State.STORED
+                and known.broker_first == one.broker_first
+                and known.state in {State.PRESUMED, State.SENT, State.AWAITED}
+            ):
+                known.apply(Event.STORE)
 
     # Memory
 

@@ -106,6 +106,7 @@ class Producers:
         self._writer = uuid.uuid4().hex
         self._producers: OrderedDict[ProducerKey, Producer] = OrderedDict()
         self._kept: OrderedDict[ProducerKey, _Kept] = OrderedDict()
+        self._before: dict[ProducerKey, Producer] = {}
         self._topics: Counter[str] = Counter()
         self._arrived: dict[Arrival, list[tuple[int, int]]] = {}
         self._held: OrderedDict[Batch, tuple[int, float]] = OrderedDict()
@@ -142,7 +143,7 @@ class Producers:
 
     def needs_reading(self, key: ProducerKey, epoch: int, numbers: Range) -> bool:
         """Whether another gateway may know more of a producer than is known here."""
-        producer = self._producers.get(key)
+        producer = self._of(key, epoch) or self._producers.get(key)
         if producer is None or producer.epoch < epoch:
             return True
         if producer.epoch > epoch:
@@ -154,7 +155,7 @@ class Producers:
 
     def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
         """Return what was made of a batch when it came before; None if it is not remembered."""
-        producer = self._find(key)
+        producer = self._find(key, epoch)
         if producer is None or producer.epoch != epoch:
             return None
         return producer.batches.find(numbers)
@@ -168,7 +169,7 @@ class Producers:
         only when that is known: the numbers of what follows would be too low otherwise, and
         the broker would take it for a retry.
         """
-        producer = self._find(key)
+        producer = self._find(key, epoch)
         if producer is None:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
@@ -213,6 +214,7 @@ class Producers:
                 loses=bool(dropped),
                 is_shared=self._is_shared,
                 is_begun=producer.history is self._begun,
+                is_recent=producer.decided > self._now() - self._expiration_s / 2,
                 overtakes=_overtakes(producer, numbers, waiting),
             )
 
@@ -274,6 +276,8 @@ class Producers:
             if decision == UNKNOWN_PRODUCER_ID:
                 self._forget(key)
             return decision
+        if decision is not known:
+            producer.decided = producer.used
         self._hold(decision)
         if decision.dropped_count and decision.state in _TO_BE_KEPT:
             self._write(key, producer, partial(_kept, decision, done))
@@ -325,7 +329,7 @@ class Producers:
     def send(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
         """Let a decided batch go to the broker; return 0, or the error code for the client."""
         producer = self._of(key, epoch)
-        return producer.send(batch) if producer is not None else INVALID_PRODUCER_EPOCH
+        return producer.send(batch) if producer is not None else self._unknown(key, epoch)
 
     def acknowledge(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
         """Return what the client is told of a batch that does not go to the broker.
@@ -333,7 +337,13 @@ class Producers:
         To be asked when the answer is due; see `Producer.acknowledge`.
         """
         producer = self._of(key, epoch)
-        return producer.acknowledge(batch) if producer is not None else INVALID_PRODUCER_EPOCH
+        return producer.acknowledge(batch) if producer is not None else self._unknown(key, epoch)
+
+    def _unknown(self, key: ProducerKey, epoch: int) -> int:
+        """Return the code for a batch whose producer has a newer epoch, or was forgotten."""
+        producer = self._producers.get(key)
+        is_old = producer is not None and producer.epoch > epoch
+        return INVALID_PRODUCER_EPOCH if is_old else REQUEST_TIMED_OUT
 
     def answered(
         self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
@@ -343,6 +353,8 @@ class Producers:
         if producer is None:
             return code
         told = producer.answered(batch, code, stored)
+        if told == NONE:
+            self._before.pop(key, None)
         if UNKNOWN_PRODUCER_ID in {told, code}:
             self._forget(key)
         return told
@@ -372,26 +384,31 @@ class Producers:
             if read.epoch < producer.epoch:
                 return
             if read.epoch == producer.epoch:
-                self._learn(producer, key, record, is_own=read.writer == self._writer)
+                self._learn(producer, key, record, used, is_own=read.writer == self._writer)
                 return
-            self._drop(key, producer)
+            self._replace(key, producer)
         elif key not in self._kept:
             self._topics[key.topic] += 1
-        elif self._is_behind(read, encoding.read_progress(self._kept[key].record)):
-            return
+        elif read.writer == self._writer or self._is_behind(
+            read, encoding.read_progress(self._kept[key].record)
+        ):
+            return  # what is set aside here is at least as new
         self._kept[key] = _Kept(record, used)
         self._kept.move_to_end(key)
         self._bound()
 
-    def _learn(self, producer: Producer, key: ProducerKey, record: bytes, *, is_own: bool) -> None:
+    def _learn(
+        self, producer: Producer, key: ProducerKey, record: bytes, used: float, *, is_own: bool
+    ) -> None:
         if is_own and not producer.batches.await_lost:
             return
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
         if is_own:  # numbers may have been given to other records since
             producer.confirm(theirs.batches)
             return
+        producer.decided = max(producer.decided, used)
         knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
-        if not knows_all and producer.removed:
+        if not knows_all and encoding.is_ahead(producer, theirs):
             # Written by a gateway that knew less: the last record is what counts.
             self._write(key, producer, _ignore)
 
@@ -410,7 +427,7 @@ class Producers:
         """
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
-            self._forget(next(iter(self._producers)))
+            self._set_aside(next(iter(self._producers)))
         rewritten_before = self._now() - self._expiration_s / 2
         for key, producer in self._producers.items():
             if 0 < producer.written < rewritten_before and producer.removed:
@@ -422,8 +439,11 @@ class Producers:
         while self._held and next(iter(self._held.values()))[1] < limit:
             self._release(next(iter(self._held)))
 
-    def _find(self, key: ProducerKey) -> Producer | None:
+    def _find(self, key: ProducerKey, epoch: int | None = None) -> Producer | None:
         """Return what is known of a producer, with what is kept of it."""
+        before = self._before.get(key)
+        if before is not None and before.epoch == epoch:
+            return before
         producer = self._producers.get(key)
         if producer is None and key in self._kept:
             kept = self._kept.pop(key)
@@ -448,8 +468,10 @@ class Producers:
             return None
 
     def _of(self, key: ProducerKey, epoch: int) -> Producer | None:
-        producer = self._producers.get(key)
-        return producer if producer is not None and producer.epoch == epoch else None
+        for producer in (self._producers.get(key), self._before.get(key)):
+            if producer is not None and producer.epoch == epoch:
+                return producer
+        return None
 
     def _current(
         self,
@@ -460,14 +482,15 @@ class Producers:
         topic_id: UUID | None = None,
     ) -> Producer:
         """Return the state of a producer in an epoch, or in a later one that it has come to."""
-        producer = self._find(key)
+        producer = self._find(key, epoch)
         if producer is None or epoch > producer.epoch or _is_other(producer.topic_id, topic_id):
             # What has come before this one, and waits on another connection, is the beginning.
             begins = min((first, *waiting), key=lambda one: distance(first, one))
             producer = self._begin(key, epoch, begins, topic_id)
         producer.used = self._now()
         producer.topic_id = topic_id or producer.topic_id
-        self._producers.move_to_end(key)
+        if key in self._producers:
+            self._producers.move_to_end(key)
         return producer
 
     def _begin(self, key: ProducerKey, epoch: int, first: int, topic_id: UUID | None) -> Producer:
@@ -478,7 +501,9 @@ class Producers:
                 if before.history is not self._begun:
                     history = History.COMPLETE if first == 0 else before.history
                 first = 0  # as brokers have it of one that they know
-            self._drop(key, before)
+                self._replace(key, before)
+            else:
+                self._drop(key, before)
         else:
             self._topics[key.topic] += 1
         producer = Producer(epoch, first, release=self._release, history=history, topic_id=topic_id)
@@ -486,16 +511,47 @@ class Producers:
         self._bound()
         return producer
 
+    def _replace(self, key: ProducerKey, producer: Producer) -> None:
+        """Let a producer in a newer epoch take the place of the one that there was.
+
+        Whoever names a newer epoch may not be allowed to write. Until the broker has stored
+        something of it the older one goes on, if anything more comes of it.
+        """
+        if key in self._before:
+            producer.clear()
+        else:
+            self._before[key] = producer
+        self._producers.pop(key, None)
+
     def _drop(self, key: ProducerKey, producer: Producer) -> None:
         producer.clear()
         del self._producers[key]
+        before = self._before.pop(key, None)
+        if before is not None:
+            before.clear()
 
     def _forget(self, key: ProducerKey) -> None:
         producer = self._producers.get(key)
         if producer is not None:
             self._drop(key, producer)
+        before = self._before.pop(key, None)
+        if before is not None:
+            before.clear()
         self._kept.pop(key, None)
         self._uncount(key)
+
+    def _set_aside(self, key: ProducerKey) -> None:
+        """Forget a producer; where gateways share records, keep the record.
+
+        Another gateway has it, too, and both have to give the producer's batches the same numbers.
+        """
+        producer = self._producers[key]
+        is_kept = self._is_shared and producer.written
+        record = encoding.encode(producer, self._writer) if is_kept else None
+        self._forget(key)
+        if record is not None:
+            self._kept[key] = _Kept(record, producer.written)
+            self._topics[key.topic] += 1
 
     def _uncount(self, key: ProducerKey) -> None:
         self._topics[key.topic] -= 1
@@ -504,7 +560,7 @@ class Producers:
 
     def _bound(self) -> None:
         while len(self._producers) > self._producers_max:
-            self._forget(next(iter(self._producers)))
+            self._set_aside(next(iter(self._producers)))
         while len(self._kept) > self._producers_max:
             self._forget(next(iter(self._kept)))
 

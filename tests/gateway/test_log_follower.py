@@ -1,0 +1,59 @@
+"""A compacted topic and its follower: records and writers that fail."""
+
+import asyncio
+import json
+
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.compacted_topic import CompactedTopic, LogRecord
+from penstock.gateway.log_follower import LogFollower
+from penstock.gateway.producer_state.cluster import ClusterStore
+from penstock.gateway.producer_state.encoding import ProducerKey
+from penstock.gateway.producer_state.producers import Producers
+
+
+class Topic:
+    topic = "t"
+
+    def __init__(self, last):
+        self.last = last
+
+    def end(self, timeout_s):
+        return self.last
+
+
+async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producers():
+    state = Producers(now=lambda: 0.0, is_shared=True)
+    store = ClusterStore.__new__(ClusterStore)
+    store.topic, store._take = "t", state.restore
+    follower = LogFollower(Topic(2), store._read)
+    follower._loop = asyncio.get_running_loop()
+    key = ProducerKey("t", 0, 7).encode()
+    good = {
+        "version": 2,
+        "writer": "a",
+        "epoch": 0,
+        "next": 5,
+        "removed": 0,
+        "topic_id": None,
+        "batches": [],
+        "first": None,
+    }
+    follower._take(LogRecord(1, key, json.dumps(good).encode()))
+    follower._take(LogRecord(2, key, json.dumps({**good, "epoch": "0"}).encode()))
+    await follower.read_on(0.3)
+
+
+def test_a_writer_that_had_a_fatal_error_is_made_anew():
+    class Fatal:
+        def produce(self, *_, **__):
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    topic = CompactedTopic.__new__(CompactedTopic)
+    topic.topic, topic._settings = "t", {}
+    topic._retired = []
+    topic._producer = fatal = Fatal()
+    told = []
+    for _ in range(3):
+        topic.append([(b"k", b"v")], lambda end, failure: told.append(failure))
+    assert topic._producer is not fatal, told

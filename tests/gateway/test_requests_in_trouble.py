@@ -1,0 +1,318 @@
+"""Requests in trouble: damaged, abandoned, not read for, refused as a whole, without permission."""
+
+import asyncio
+import time
+from uuid import UUID
+
+from penstock.compacted_topic import CompactedTopicError
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import refused, replaced
+from penstock.gateway.handlers.interceptions import Idempotence
+from penstock.gateway.producer_state.batch import Stored
+from penstock.gateway.producer_state.producers import Producers
+from tests.gateway.test_interceptions import (
+    Asked,
+    Intercepted,
+    batch,
+    codes,
+    pipelined,
+    refused_answer,
+    request,
+    two_partitions,
+)
+from tests.gateway.test_session import produce_answer
+from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch, values
+
+
+class Shared:
+    """The shared log; reads end as told."""
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+        self.reads = 0
+
+    async def read_on(self):
+        self.reads += 1
+        await asyncio.sleep(0)
+        if self.outcomes and not self.outcomes.pop(0):
+            raise CompactedTopicError("away")
+
+
+class InCluster(Asked):
+    def __init__(self, *outcomes):
+        super().__init__()
+        self.producers = Producers(now=time.time, keep=lambda k, r, d: d(None), is_shared=True)
+        self.shared_producers = Shared(*outcomes)
+
+    def run(self, coroutine):
+        return asyncio.ensure_future(coroutine)
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_batch_behind_one_that_was_not_read_for_does_not_go_first():
+    """R1 told 7 (the log could not be read); R2, read for a moment later, must not be stored."""
+    talk = InCluster(False, True)
+    talk.session.client_data(request(1, batch(b"a")) + request(2, batch(b"b", first=1)))
+    await settle()
+    while talk.verdicts:
+        talk.decide()
+    await settle()
+    if talk.broker.data:
+        talk.answer_questions()  # the broker knows nothing of the producer
+        await settle()
+    assert batch(b"b", first=1) not in talk.broker.data
+
+
+async def test_topics_without_interceptors_do_not_wait_for_the_log_with_topic_ids():
+    topic_id = UUID(int=77)
+    talk = InCluster(True, True, True, True)
+    talk.judged = frozenset({"other"})  # interceptors are for another topic
+    talk.session.topics.learn("free", topic_id)
+    for n in (1, 2, 3):
+        frame = request_frame(
+            produce_request([(topic_id, [(0, batch(b"a", first=n - 1))])], version=13), n
+        )
+        talk.session.client_data(frame)
+        await settle()
+    assert talk.shared_producers.reads == 0
+
+
+async def test_topics_without_interceptors_go_on_while_the_log_is_away():
+    topic_id = UUID(int=77)
+    talk = InCluster(False)
+    talk.judged = frozenset({"other"})
+    talk.session.topics.learn("free", topic_id)
+    frame = request_frame(produce_request([(topic_id, [(0, batch(b"a"))])], version=13), 1)
+    talk.session.client_data(frame)
+    await settle()
+    assert talk.broker.data == frame
+
+
+def test_a_damaged_header_is_not_believed():
+    """A batch whose base sequence was damaged on its way: 65 became 1. It comes again, right."""
+    talk = pipelined(None, first=64)
+    talk.session.upstream_data(produce_answer(65, "judged"))
+    codes(talk)
+    talk.broker.take()
+    data = bytearray(batch(b"v", first=65))
+    data[56] ^= 0x40
+    talk.session.client_data(request(2, bytes(data)))
+    talk.decide(refused(2, "corrupt", ""))
+    assert codes(talk) == [2]
+    told = []
+    for n in range(3, 8):
+        talk.session.client_data(request(n, batch(b"v", first=65)))
+        while talk.verdicts:
+            talk.decide()
+        if talk.broker.take():
+            talk.session.upstream_data(produce_answer(n, "judged"))
+        told += codes(talk)
+    assert told[-1] == 0, told
+
+
+def test_a_damaged_header_is_no_known_batch():
+    """3 became 1, and 1 is stored: the client is told success of what is stored nowhere."""
+    talk = pipelined(*[None] * 3)
+    for n in (1, 2, 3):
+        talk.session.upstream_data(produce_answer(n, "judged"))
+    codes(talk)
+    talk.broker.take()
+    data = bytearray(batch(b"new", first=3))
+    data[56] ^= 0x02
+    talk.session.client_data(request(4, bytes(data)))
+    while talk.verdicts:
+        talk.decide(refused(2, "corrupt", ""))
+    assert codes(talk) == [2]
+
+
+def test_a_damaged_epoch():
+    talk = pipelined(None)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    codes(talk)
+    talk.broker.take()
+    data = bytearray(batch(b"v", first=1))
+    data[51] ^= 0x01  # epoch 0 -> 256
+    talk.session.client_data(request(2, bytes(data)))
+    talk.decide(refused(2, "corrupt", ""))
+    codes(talk)
+    talk.session.client_data(request(3, batch(b"v", first=1)))
+    while talk.verdicts:
+        talk.decide()
+    if talk.broker.data:
+        talk.session.upstream_data(produce_answer(3, "judged"))
+    assert codes(talk) == [0]
+
+
+def test_one_who_may_not_write_does_not_end_the_producer_of_another():
+    talk = pipelined(None)
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    codes(talk)
+    other = Intercepted(talk.producers)
+    other.session.client_data(request(1, batch(b"x", epoch=30_000)))
+    other.decide()
+    other.session.upstream_data(refused_answer(1, 29))
+    assert codes(other) == [29]
+    talk.session.client_data(request(2, batch(b"v", first=1)))
+    while talk.verdicts:
+        talk.decide()
+    talk.broker.take()
+    if not talk.client.data:
+        talk.session.upstream_data(produce_answer(2, "judged"))
+    assert codes(talk) == [0]
+
+
+class Mixed(Intercepted):
+    """One topic has an interceptor, the other one a validator only."""
+
+    def intercepts(self, topic):
+        return topic == "judged"
+
+    def for_topic(self, topic, own=None):
+        if topic == "judged":
+            return TopicPlan(topic=topic, interceptors=("i",))
+        return TopicPlan(topic=topic, validators=("v",))
+
+
+def test_scope_request_reaches_topics_without_interceptors():
+    talk = Mixed()
+    talk.policies = talk.policies._replace(whole_request=True)
+    pipelined(None, None, talk=talk)
+    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    codes(talk)
+    talk.broker.take()
+    frame = request_frame(
+        produce_request([("judged", [(0, batch(b"c", first=2))]), ("free", [(0, batch(b"d"))])]), 3
+    )
+    talk.session.client_data(frame)
+    while talk.verdicts:
+        talk.decide()
+    assert talk.broker.take() == b"", "one is told to come again, the other is stored"
+
+
+def test_scope_request_when_a_decision_is_not_kept():
+    talk = Intercepted()
+    late = []
+    talk.producers = Producers(now=time.time, keep=lambda k, r, d: late.append(d))
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(two_partitions(1, batch(b"a", b"b"), batch(b"c")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    talk.decide()
+    late[0]("not written")
+    assert talk.broker.take() == b"", "partition 0 is told 7, partition 1 is stored"
+
+
+def test_scope_request_tells_no_failure_of_what_is_stored():
+    talk = Intercepted()
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(two_partitions(1, batch(b"a"), batch(b"b")))
+    talk.decide()
+    talk.decide()
+    producers = talk.producers
+    for key, one in producers._producers.items():
+        for stored in one.batches:
+            producers.answered(key, 0, stored, 0, Stored(1))
+    again = Intercepted(producers)
+    again.policies = again.policies._replace(whole_request=True)
+    again.session.client_data(two_partitions(1, batch(b"a"), batch(b"new", first=1)))
+    while again.verdicts:
+        again.decide(refused(87, "no", "v"))
+    answers = produced(parse_response(again.client.take(), 0, 9))
+    assert {i: a.error_code for (_, i), a in answers.items()} == {0: 0, 1: 87}
+
+
+def test_strip_does_not_make_a_damaged_batch_right():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))  # translate: the topic is remembered
+    later = Intercepted(talk.producers)
+    later.judged = frozenset()  # SIGHUP: no interceptors, strip
+    later.policies = later.policies._replace(idempotence=Idempotence.STRIP)
+    data = bytearray(batch(b"c", first=2))
+    data[-2] ^= 1
+    frame = request(1, bytes(data))
+    later.session.client_data(frame)
+    assert later.broker.take() == frame, "its checksum is not made right"
+
+
+def test_acks_0_what_was_held_back_is_not_stored():
+    talk = pipelined(None, None)
+    talk.session.upstream_data(produce_answer(1, "judged") + refused_answer(2, 6))
+    codes(talk)
+    talk.broker.take()
+    # number 1 waits to come again; number 2 decided before that, held back at its turn
+    again = Intercepted(talk.producers)
+    frame = request_frame(produce_request([("judged", [(0, batch(b"v", first=2))])], acks=0), 1)
+    again.session.client_data(frame)
+    while again.verdicts:
+        again.decide()
+    assert b"judged" not in again.broker.data
+    states = [b.state.name for p in talk.producers._producers.values() for b in p.batches]
+    assert "STORED" not in states[1:], states
+
+
+def test_an_abandoned_request_registers_nothing_anew():
+    topic_id = UUID(int=5)
+    talk = Intercepted()
+    bad = request_frame(produce_request([("judged", [(0, encode_batch(values(b"x")))])], acks=0), 1)
+    frame = request_frame(produce_request([(topic_id, [(0, batch(b"a"))])], version=13), 2)
+    talk.session.client_data(bad + frame)
+    talk.broker.take()
+    question = talk.session._expected[0]
+    talk.decide(refused(87, "no", "v"))  # acks=0: breaks off, what is pending is abandoned
+    assert not talk.producers._arrived
+    exchange = question.on_response.__self__
+    talk.session.topics.learn("judged", topic_id)
+    exchange._resolved({})  # what `_found` does with the broker's answer
+    assert not talk.producers._arrived, "for ever: later batches are told 7"
+
+
+def test_an_error_of_the_gateway_in_a_verdict_closes_the_connection():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"a")))
+    talk.producers.decide = None  # any error of the gateway
+    talk.decide()
+    assert talk.done, "its client waits until its own timeout"
+
+
+class Settings:
+    """Topics' settings, of which the first reading fails."""
+
+    topic = "__settings"
+
+    def __init__(self, *outcomes):
+        self.outcomes = list(outcomes)
+
+    def changed_at(self, name):
+        return 0.0
+
+    def knows_not(self, ids):
+        return list(ids)
+
+    async def read_on(self):
+        await asyncio.sleep(0)
+        if not self.outcomes.pop(0):
+            raise CompactedTopicError("away")
+
+    def see(self, ids):
+        pass
+
+    def of(self, name, topic_id):
+        return {}
+
+
+async def test_a_batch_behind_one_whose_settings_were_not_read_does_not_go_first():
+    talk = InCluster()
+    talk.shared_producers = None
+    talk.producers = Producers(now=time.time)
+    talk.settings = Settings(False, True)
+    talk.session.topics.learn("judged", UUID(int=3))
+    talk.session.client_data(request(1, batch(b"a")) + request(2, batch(b"b", first=1)))
+    await settle()
+    while talk.verdicts:
+        talk.decide()
+    assert batch(b"b", first=1) not in talk.broker.data
