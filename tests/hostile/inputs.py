@@ -108,17 +108,29 @@ def mutated(chance: random.Random, bases: list[Base]) -> tuple[Base, bytes]:
     return chosen, bytes(data)
 
 
+def with_lie(of: Base, spot: Spot, value: int) -> bytes:
+    """Give a request that announces a number in one place."""
+    data = bytearray(of.frame)
+    data[spot.start : spot.end] = _announced(spot, value)
+    data[:4] = struct.pack(">i", len(data) - 4)
+    return bytes(data)
+
+
 def _lie(chance: random.Random, data: bytearray, spot: Spot) -> None:
-    value = chance.choice(_LIES)
-    if spot.kind == "varint":
-        written = varint((value + 1) & 0xFFFFFFFF) if chance.random() < 0.9 else b"\xff" * 6
-    elif spot.kind == "int8":
-        written = bytes([chance.choice([0, 1, 2, 0xFE, 0xFF])])
-    elif spot.kind == "int16":
-        written = struct.pack(">h", max(-(2**15), min(2**15 - 1, value)))
-    else:
-        written = struct.pack(">i", value)
+    written = _announced(spot, chance.choice(_LIES))
+    if spot.kind == "varint" and chance.random() < 0.1:
+        written = b"\xff" * 6
     data[spot.start : spot.end] = written
+
+
+def _announced(spot: Spot, value: int) -> bytes:
+    if spot.kind == "varint":
+        return varint((value + 1) & 0xFFFFFFFF)
+    if spot.kind == "int8":
+        return bytes([value & 0xFF])
+    if spot.kind == "int16":
+        return struct.pack(">h", max(-(2**15), min(2**15 - 1, value)))
+    return struct.pack(">i", value)
 
 
 def _scribble(chance: random.Random, data: bytearray) -> None:

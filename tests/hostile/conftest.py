@@ -1,0 +1,66 @@
+"""A broker that may be harmed, a gateway before it, and requests of all kinds."""
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from penstock.local import LocalKafka, free_ports
+from tests.conftest import create_topic
+from tests.gateways import RunningGateway, write_configuration
+from tests.hostile.innocent import INNOCENT
+from tests.hostile.inputs import Base, base
+from tests.integration.reading import topic_id
+from tests.integration.test_transparency import NEVER_ANSWERED, TOPIC, offered
+
+POLICIES = """
+from penstock.policy import *
+
+class Passes(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers): pass
+
+class Creates(CreateTopicPolicy):
+    def validate(self, request): pass
+
+class Alters(AlterConfigPolicy):
+    def validate(self, request): pass
+"""
+PROPERTIES = {
+    "record.validator.classes": "policies.Passes",
+    "create.topic.policy.class.name": "policies.Creates",
+    "alter.config.policy.class.name": "policies.Alters",
+    "topic.settings.topic": "__penstock_topic_settings",
+    "policy.workers": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A broker of its own: the inputs may harm it."""
+    properties = {"auto.create.topics.enable": "false"}
+    with LocalKafka(properties=properties) as running:
+        create_topic(AdminClient({"bootstrap.servers": running.bootstrap_servers}), TOPIC)
+        create_topic(AdminClient({"bootstrap.servers": running.bootstrap_servers}), INNOCENT)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def attacked(cluster, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("attacked")
+    file = write_configuration(
+        folder, cluster.bootstrap_servers, free_ports(3)[0], PROPERTIES, POLICIES
+    )
+    running = RunningGateway(file)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def bases(cluster, attacked) -> list[Base]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    known = topic_id(admin, TOPIC)
+    direct = offered(attacked.address)
+    return [
+        base(api_key, version, known)
+        for api_key, (first, last) in sorted(direct.items())
+        for version in range(max(first, 3 if api_key == 0 else first), last + 1)
+        if (api_key, version) not in NEVER_ANSWERED
+    ]

@@ -1,0 +1,82 @@
+"""All attacks at once: memory stays within the budget, and a good producer is served."""
+
+import random
+
+from tests.gateways import wait_until
+from tests.hostile.attack import Attack, unexpected
+from tests.hostile.greedy import Connections, produce_frame, unfinished
+from tests.hostile.innocent import Innocent
+from tests.hostile.inputs import mutated
+from tests.hostile.test_bombs import bomb
+from tests.hostile.watchdog import Watchdog
+from tests.records.encoding import encode_batch, values
+
+MIB = 2**20
+BUDGET = 128 * MIB
+ROOM = 300 * MIB
+POLICIES = """
+import time
+from penstock.policy import *
+
+class Judges(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"slow":
+            time.sleep(0.02)
+        if value == b"bad":
+            print("spam " * 1000)
+            return InvalidRecordException("bad " * 100)
+
+class Creates(CreateTopicPolicy):
+    def validate(self, request): pass
+
+class Alters(AlterConfigPolicy):
+    def validate(self, request): pass
+"""
+SECONDS = 20
+
+
+def test_a_good_producer_beside_them(cluster, gateway, bases):
+    running = gateway(
+        {
+            "record.validator.classes": "policies.Judges",
+            "create.topic.policy.class.name": "policies.Creates",
+            "alter.config.policy.class.name": "policies.Alters",
+            "queued.max.request.bytes": BUDGET,
+            "policy.workers": 2,
+        },
+        POLICIES,
+        upstream=cluster.bootstrap_servers,
+    )
+    address = running.broker_address()
+    small = bomb(8_000_000, rising=False)
+    refused = produce_frame("free", encode_batch(values(*[b"bad"] * 200)))
+    slow = produce_frame("free", encode_batch(values(b"slow")))
+    tiny = produce_frame("free", encode_batch(values(b"tiny")))
+    attack, chance = Attack(address), random.Random(7)
+    with Innocent(address, "innocent") as innocent:
+        wait_until(lambda: len(innocent.seconds) > 20)
+        innocent.seconds.clear()
+        with Watchdog(running) as seen, Connections() as greedy:
+            for _ in range(10):
+                greedy.send(greedy.connect(address), unfinished(50 * MIB))
+            for _ in range(5):
+                unread = greedy.connect(address, receive_bytes=4096)
+                greedy.send(unread, refused, times=2000)
+                greedy.send(greedy.connect(address), slow * 2000)
+                greedy.send(greedy.connect(address), tiny * 20_000)
+            for _ in range(3):
+                greedy.send(greedy.connect(address), produce_frame("free", small), times=20)
+            for _ in range(200):
+                greedy.connect(address)
+            for _ in range(100 * SECONDS):
+                attack.send(mutated(chance, bases)[1])
+                if sum(innocent.seconds) > SECONDS or innocent.wrong:
+                    break
+    print(f"p99 {innocent.p99_s:.3f} s, grown {seen.grown_bytes / MIB:.0f} MiB, "
+          f"{len(innocent.seconds)} records, {seen.most_processes} processes")  # fmt: skip
+    assert not innocent.wrong
+    assert innocent.p99_s < 1
+    assert seen.grown_bytes < BUDGET + ROOM
+    assert seen.most_processes <= 1 + 2 * 2 + 1
+    assert running.process.poll() is None
+    assert not unexpected(running)

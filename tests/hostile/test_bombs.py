@@ -1,0 +1,74 @@
+"""Work out of proportion to what was sent (6)."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.gateways import wait_until
+from tests.hostile.greedy import Connections, produce_frame
+from tests.hostile.innocent import Innocent
+from tests.hostile.watchdog import Watchdog
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch, zigzag
+
+MIB = 2**20
+POLICIES = """
+from penstock.policy import *
+
+class Judges(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers): pass
+"""
+
+
+def bomb(count: int, *, rising: bool) -> bytes:
+    """Write a batch of many records in few bytes; their offset deltas rise, or are all 0."""
+    records = (b"\0\0" + zigzag(n if rising else 0) + b"\x01\x01\0" for n in range(count))
+    body = b"".join(zigzag(len(record)) + record for record in records)
+    return encode_batch([], codec="zstd", body=body, count=count, last_offset_delta=count - 1)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["rising", "the same"])
+def bombs(request):
+    return bomb(1_000_000 if request.param else 8_000_000, rising=request.param)
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def test_millions_of_records_in_a_few_kilobytes(gateway, topic, bombs):
+    name = topic(partitions=2)
+    running = gateway(
+        {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES
+    )
+    address = running.broker_address()
+    with Watchdog(running) as seen, Innocent(address, name) as innocent:
+        wait_until(lambda: len(innocent.seconds) > 10)
+        workers = running.workers()
+        before = sum(cpu_s(pid) for pid in workers)
+        with RawClient(address) as client:
+            for _ in range(12):
+                answer = produced(client.call(produce_request([(name, [(1, bombs)])])))
+                assert answer[name, 1].error_code == 87
+        assert running.workers() == workers
+        assert sum(cpu_s(pid) for pid in workers) - before < 12
+    assert not innocent.wrong
+    assert seen.grown_bytes < 150 * MIB
+
+
+def test_twelve_in_flight(gateway, topic, bombs):
+    name = topic(partitions=2)
+    running = gateway(
+        {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES
+    )
+    address = running.broker_address()
+    with Innocent(address, name) as innocent, Connections() as greedy:
+        wait_until(lambda: len(innocent.seconds) > 10)
+        for _ in range(12):
+            greedy.send(greedy.connect(address), produce_frame(name, bombs, bombs))
+        count = len(innocent.seconds)
+        wait_until(lambda: len(innocent.seconds) > count + 100, 60)
+        time.sleep(0.5)
+    assert not innocent.wrong

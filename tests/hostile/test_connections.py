@@ -1,0 +1,79 @@
+"""How many connections, from where, how fast, how long without a word; and no descriptors (4)."""
+
+import contextlib
+import resource
+import time
+
+from tests.gateways import descriptors, wait_until
+from tests.hostile.greedy import Connections, is_closed
+from tests.hostile.innocent import Innocent, is_served
+
+
+def test_so_many_and_then_they_wait(gateway, topic):
+    name = topic()
+    running = gateway({"max.connections": 10})
+    with Connections() as greedy:
+        with Innocent(running.broker_address(), name) as innocent:
+            wait_until(lambda: innocent.seconds)
+            for _ in range(30):
+                greedy.connect(running.broker_address())
+            time.sleep(1)
+            assert not is_served(running.broker_address(), name, within_s=3)
+            wait_until(lambda: len(innocent.seconds) > 100)
+            assert not innocent.wrong
+        assert len(running.events("no more connections are accepted")) >= 1
+    wait_until(lambda: is_served(running.broker_address(), name))
+
+
+def test_so_many_of_one_address(gateway, topic):
+    name = topic()
+    running = gateway({"max.connections.per.ip": 5})
+    with Connections() as greedy:
+        for _ in range(5):
+            greedy.connect(running.broker_address())
+        assert is_closed(greedy.connect(running.broker_address()), 3)
+        assert not is_served(running.broker_address(), name)
+    wait_until(lambda: is_served(running.broker_address(), name))
+
+
+def test_so_many_a_second(gateway):
+    running = gateway({"max.connection.creation.rate": 10})
+    before = descriptors(running.pid)
+    with Connections() as greedy:
+        began = time.monotonic()
+        for _ in range(40):
+            greedy.connect(running.broker_address())
+        wait_until(lambda: descriptors(running.pid) >= before + 2 * 40, 20)
+        assert time.monotonic() - began > 2
+
+
+def test_no_descriptors_are_left(gateway, topic):
+    name = topic()
+    running = gateway({})
+    with Connections() as greedy:
+        with Innocent(running.broker_address(), name) as innocent:
+            wait_until(lambda: innocent.seconds)
+            most = descriptors(running.pid) + 20
+            before = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (most, before[1]))
+            for _ in range(60):
+                with contextlib.suppress(OSError):
+                    greedy.connect(running.broker_address())
+            running.wait_for("connections cannot be accepted")
+            count = len(innocent.seconds)
+            wait_until(lambda: len(innocent.seconds) > count + 100)
+            assert not innocent.wrong
+        greedy.close()
+        wait_until(lambda: is_served(running.broker_address(), name))
+    assert not [event for event in running.log if "exception" in event]
+    assert len(running.events("connections cannot be accepted")) < 200
+
+
+def test_the_first_request_comes_in_time(gateway, topic):
+    running = gateway({})
+    with Connections() as greedy:
+        silent = greedy.connect(running.broker_address())
+        began = time.monotonic()
+        assert is_closed(silent, 45)
+        assert time.monotonic() - began > 20
+    assert is_served(running.broker_address(), topic())

@@ -1,0 +1,33 @@
+"""Turns: one client's work does not keep another's waiting (5)."""
+
+from tests.gateways import wait_until
+from tests.hostile.greedy import Connections, produce_frame
+from tests.hostile.innocent import Innocent
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+import time
+from penstock.policy import *
+
+class Judges(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"tiny":
+            time.sleep(0.0005)
+"""
+
+
+def test_20_000_small_requests_ahead(gateway, topic):
+    name = topic()
+    running = gateway(
+        {"record.validator.classes": "policies.Judges", "policy.workers": 1}, POLICIES
+    )
+    address = running.broker_address()
+    tiny = produce_frame(name, encode_batch(values(b"tiny")))
+    with Innocent(address, name) as innocent, Connections() as greedy:
+        wait_until(lambda: len(innocent.seconds) > 10)
+        for _ in range(3):
+            greedy.send(greedy.connect(address), tiny * 20_000)
+        count = len(innocent.seconds)
+        wait_until(lambda: len(innocent.seconds) > count + 200, 60)
+    assert not innocent.wrong
+    assert innocent.p99_s < 1

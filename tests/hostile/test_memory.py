@@ -1,0 +1,78 @@
+"""What is held for clients has a bound, whatever they do, and is free when they are gone (3)."""
+
+import pytest
+
+from tests.gateways import wait_until
+from tests.hostile.greedy import Connections, produce_frame, unfinished
+from tests.hostile.innocent import Innocent, is_served
+from tests.hostile.watchdog import Watchdog, tree_bytes
+from tests.records.encoding import encode_batch, values
+
+MIB = 2**20
+BUDGET = 64 * MIB
+ROOM = 100 * MIB
+POLICIES = """
+import time
+from penstock.policy import *
+
+class Judges(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"slow":
+            time.sleep(0.2)
+        if value.startswith(b"bad"):
+            return InvalidRecordException("bad " * 100)
+"""
+
+
+@pytest.fixture
+def budgeted(gateway):
+    return gateway(
+        {
+            "record.validator.classes": "policies.Judges",
+            "queued.max.request.bytes": BUDGET,
+            "policy.workers": 2,
+        },
+        POLICIES,
+    )
+
+
+def test_requests_that_are_never_finished(budgeted, topic):
+    name, address = topic(), budgeted.broker_address()
+    assert is_served(address, name)
+    before = tree_bytes(budgeted)
+    with Watchdog(budgeted) as seen, Innocent(address, name) as innocent, Connections() as greedy:
+        for _ in range(20):
+            greedy.send(greedy.connect(address), unfinished(50 * MIB))
+        budgeted.wait_for("clients are not read for now: they hold too much")
+        wait_until(lambda: len(innocent.seconds) > 200, 30, what="the innocent to go on")
+        greedy.close()
+    assert not innocent.wrong
+    assert innocent.p99_s < 1
+    assert seen.grown_bytes < BUDGET + ROOM
+    wait_until(lambda: tree_bytes(budgeted) < before + ROOM / 2, 15, what="memory to return")
+
+
+def test_answers_that_are_never_read(budgeted, topic):
+    name, address = topic(), budgeted.broker_address()
+    assert is_served(address, name)
+    refused = produce_frame(name, encode_batch(values(*[b"bad"] * 200)))
+    with Watchdog(budgeted) as seen, Innocent(address, name) as innocent, Connections() as greedy:
+        for _ in range(10):
+            connection = greedy.connect(address, receive_bytes=4096)
+            greedy.send(connection, refused, times=3000)  # answers of 240 MiB
+        wait_until(lambda: len(innocent.seconds) > 300, 40, what="the innocent to go on")
+        greedy.close()
+    assert not innocent.wrong
+    assert innocent.p99_s < 1
+    assert seen.grown_bytes < BUDGET + ROOM
+
+
+def test_what_waits_for_a_client_that_has_gone_is_withdrawn(budgeted, topic):
+    name, address = topic(), budgeted.broker_address()
+    assert is_served(address, name)
+    slow = produce_frame(name, encode_batch(values(b"slow")))
+    with Connections() as greedy:
+        for _ in range(20):
+            greedy.connect(address).sendall(slow * 200)  # 800 seconds of work
+        wait_until(lambda: not is_served(address, name, within_s=0.3), 10, what="work to queue")
+    wait_until(lambda: is_served(address, name, within_s=1), 5, what="work to be withdrawn")

@@ -1,0 +1,89 @@
+"""TLS: the versions and ciphers that are allowed, and certificates that are renewed (10)."""
+
+import contextlib
+import signal
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+
+from penstock.local import free_ports
+from tests.gateways import RunningGateway, write_configuration
+from tests.hostile.greedy import place
+from tests.integration.test_security import Files
+
+CIPHER = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+
+
+@pytest.fixture
+def tls(kafka, tmp_path):
+    """Starts gateways with TLS; ends them."""
+    files = Files(tmp_path)
+    with contextlib.ExitStack() as ends:
+
+        def start(**properties: str) -> tuple[RunningGateway, Path, Files]:
+            key = files.key("gateway.pem")
+            port = free_ports(6)[0]
+            given = {
+                "listeners": f"SSL://127.0.0.1:{port}",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": key,
+                **{name.replace("_", "."): value for name, value in properties.items()},
+            }
+            running = RunningGateway(
+                write_configuration(tmp_path, kafka.bootstrap_servers, port, given)
+            )
+            ends.callback(running.stop)
+            return running, key, files
+
+        yield start
+
+
+def shake(address: str, files: Files, **wanted: object) -> tuple[str, str, bytes]:
+    """Connect; give the version, the cipher, and the gateway's certificate."""
+    context = ssl.create_default_context(cafile=str(files.trust))
+    for name, value in wanted.items():
+        if name == "ciphers":
+            context.set_ciphers(str(value))
+        else:
+            setattr(context, name, value)
+    with (
+        socket.create_connection(place(address), 10) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        certificate = connection.getpeercert(binary_form=True)
+        assert certificate is not None
+        return connection.version() or "", (connection.cipher() or ("",))[0], certificate
+
+
+def test_only_the_versions_that_are_enabled(tls):
+    running, _, files = tls(ssl_enabled_protocols="TLSv1.2")
+    assert shake(running.address, files)[0] == "TLSv1.2"
+    with pytest.raises(ssl.SSLError):
+        shake(running.address, files, minimum_version=ssl.TLSVersion.TLSv1_3)
+
+
+def test_only_the_ciphers_that_are_enabled(tls):
+    running, _, files = tls(ssl_enabled_protocols="TLSv1.2", ssl_cipher_suites=CIPHER)
+    assert shake(running.address, files)[1] == "ECDHE-RSA-AES256-GCM-SHA384"
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        shake(running.address, files, ciphers="ECDHE-RSA-AES128-GCM-SHA256")
+
+
+def test_a_renewed_certificate_holds_for_new_connections(tls):
+    running, key, files = tls()
+    before = shake(running.address, files)[2]
+    files.key(key.name)
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded")
+    assert shake(running.address, files)[2] != before
+
+
+def test_one_that_cannot_be_read_changes_nothing(tls):
+    running, key, files = tls()
+    before = shake(running.address, files)[2]
+    key.write_text("nothing")
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("not reloaded, the old policies stay in force")
+    assert shake(running.address, files)[2] == before

@@ -1,0 +1,62 @@
+"""Looks at the processes of a gateway all the time: their memory, and how many they are."""
+
+import threading
+from pathlib import Path
+
+from tests.gateways import RunningGateway
+
+_EVERY_S = 0.1
+
+
+class Watchdog:
+    """While it is entered, keeps the most that was seen.
+
+    Attributes:
+        most_bytes: Memory of the gateway and its workers; shared pages are counted once.
+        most_processes: How many they were.
+    """
+
+    def __init__(self, gateway: RunningGateway) -> None:
+        self._gateway = gateway
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.most_bytes = 0
+        self.most_processes = 0
+
+    def __enter__(self):
+        self.begin_bytes = tree_bytes(self._gateway)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join(5)
+        self._note()
+
+    @property
+    def grown_bytes(self) -> int:
+        """How much more memory they had at most than in the beginning."""
+        return self.most_bytes - self.begin_bytes
+
+    def _look(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            self._note()
+
+    def _note(self) -> None:
+        if self._gateway.process.poll() is None:
+            self.most_bytes = max(self.most_bytes, tree_bytes(self._gateway))
+            self.most_processes = max(self.most_processes, 1 + len(self._gateway.workers()))
+
+
+def tree_bytes(gateway: RunningGateway) -> int:
+    """Give the memory of the gateway's processes now."""
+    return sum(proportional_bytes(pid) for pid in [gateway.pid, *gateway.workers()])
+
+
+def proportional_bytes(pid: int) -> int:
+    """Give the memory of a process: of what it shares, its share; 0 where it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
