@@ -26,7 +26,7 @@ class Connection:
         assert reason == "memory"
         self.is_paused = False
 
-    def close(self):
+    def abort(self):
         self.is_open = False
         self.budget.left(self)
 
@@ -78,7 +78,7 @@ def test_what_becomes_free_is_for_those_that_wait_in_turn(budget):
     assert [one.is_paused for one in waiting] == [True, True, True]
     large.hold(10 * MIB - 3 * MIB - 2 * READ_BYTES)
     assert [one.is_paused for one in waiting] == [False, False, True]
-    large.close()
+    large.abort()
     assert not any(one.is_paused for one in waiting)
     assert budget.used_bytes == 3 * MIB
 
@@ -126,7 +126,7 @@ class AnyConnections(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 5))
     def leave(self, number):
-        self.open[number].close()
+        self.open[number].abort()
         self.open[number] = Connection(self.budget)
 
     @precondition(lambda self: any(one.is_paused for one in self.open))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -122,8 +122,7 @@ class Plan:
         self._named = frozenset(d.value for d in self._defaults if d.key == _RECORDS)
         self._allowed: tuple[str, ...] = configuration["records.policy.class.names.allowed"]
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._by_topic: dict[str, TopicPlan | None] = {}
-        self._by_settings: dict[tuple[str, frozenset[tuple[str, str]]], TopicPlan | None] = {}
+        self._kept = lru_cache(_CACHE_LIMIT)(self._of_settings)
 
     def intercept(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Learn for which topics interceptors are: only their instances can tell.
@@ -135,8 +134,7 @@ class Plan:
                 order of the chain.
         """
         self._patterns = tuple(patterns)
-        self._by_topic.clear()
-        self._by_settings.clear()
+        self._kept.cache_clear()
 
     @property
     def is_empty(self) -> bool:
@@ -179,24 +177,12 @@ class Plan:
             topic: The name.
             own: The topic level keys that were set on the topic itself.
         """
-        if own:
-            return self._for_settings(topic, own)
-        try:
-            return self._by_topic[topic]
-        except KeyError:
-            pass
-        if len(self._by_topic) >= _CACHE_LIMIT:
-            self._by_topic.clear()
-        plan = self._by_topic[topic] = self.of_settings(topic, self.settings(topic))
-        return plan
+        return self._kept(topic, frozenset(own.items())) if own else self._kept(topic)
 
-    def _for_settings(self, topic: str, own: Mapping[str, str]) -> TopicPlan | None:
-        key = (topic, frozenset(own.items()))
-        if key not in self._by_settings:
-            if len(self._by_settings) >= _CACHE_LIMIT:
-                self._by_settings.clear()
-            self._by_settings[key] = self.of_settings(topic, {**self.settings(topic), **own})
-        return self._by_settings[key]
+    def _of_settings(
+        self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
+    ) -> TopicPlan | None:
+        return self.of_settings(topic, {**self.settings(topic), **dict(own)})
 
     def may_be_named(self, records_policy: str) -> bool:
         """Whether a topic's own `records.policy.class.name` may name this class."""

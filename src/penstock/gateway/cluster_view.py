@@ -7,9 +7,11 @@ judged as if they were there, also while the cluster is still creating them.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from cachetools import TTLCache
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -76,10 +78,14 @@ class ClusterView:
         }
         self._admin: AdminClient | None = None
         self._clock = clock
-        self._allowed: dict[str, tuple[tuple[int, int], float]] = {}
+        self._allowed: TTLCache[str, tuple[int, int]] = TTLCache(
+            math.inf, _ALLOWED_COUNTS_S, timer=clock
+        )
         self._defaults: tuple[dict[str, str], float] = ({}, -1.0)
         self._internal: set[str] = set()
-        self._missing_until: dict[str, float] = {}
+        self._missing: TTLCache[str, None] = TTLCache(
+            len(INTERNAL_TOPICS), _MISSING_BELIEVED_S, timer=clock
+        )
         self.deciding = asyncio.Lock()
         """Held from the question what topics there are until one more is counted."""
 
@@ -91,17 +97,13 @@ class ClusterView:
         """
         # Asked anew for each: an answer that was begun earlier may lack what was created since.
         found = await asyncio.to_thread(self._list)
-        now = self._clock()
-        self._allowed = {
-            name: (counts, until)
-            for name, (counts, until) in self._allowed.items()
-            if until > now and found.get(name) != counts
-        }
-        return {**found, **{name: counts for name, (counts, _) in self._allowed.items()}}
+        for name in [name for name, counts in self._allowed.items() if found.get(name) == counts]:
+            del self._allowed[name]
+        return {**found, **self._allowed}
 
     def allow(self, topic: str, partitions: int, replicas: int) -> None:
         """Count a topic from now on."""
-        self._allowed[topic] = ((partitions, replicas), self._clock() + _ALLOWED_COUNTS_S)
+        self._allowed[topic] = (partitions, replicas)
 
     def disallow(self, topic: str) -> None:
         """Do not count a topic: it was allowed, and did not come to be, or is gone."""
@@ -153,11 +155,11 @@ class ClusterView:
         """
         if topic in self._internal or topic not in INTERNAL_TOPICS:
             return None
-        if self._clock() >= self._missing_until.get(topic, 0.0):
+        if topic not in self._missing:
             if topic in await asyncio.to_thread(self._list):
                 self._internal.add(topic)
                 return None
-            self._missing_until[topic] = self._clock() + _MISSING_BELIEVED_S
+            self._missing[topic] = None
         partitions, replicas = INTERNAL_TOPICS[topic]
         return Creation(
             topic,

@@ -26,6 +26,8 @@ WAITING_MOST_BYTES: Final = 4 * 2**20
 """A client is not read while more of it waits behind a verdict (one request may be larger)."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
+FLUSH_TIMEOUT_S: Final = 30.0
+"""So long a client may take to read its last answers."""
 
 
 class Upstream(asyncio.Protocol):
@@ -250,6 +252,8 @@ class Client(asyncio.Protocol):
         if self._session is not None:
             self._session.closed()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
         if self._upstream.transport is not None:
             self._upstream.transport.close()
         else:

@@ -44,8 +44,8 @@ class Holder(Protocol):
     def resume(self, reason: str) -> None:
         """Read it again."""
 
-    def close(self) -> None:
-        """Close it."""
+    def abort(self) -> None:
+        """Close it at once."""
 
 
 class Budget:
@@ -117,7 +117,7 @@ class Budget:
             log.warning(
                 "closing a connection: others wait for what it holds", bytes=most.held_bytes
             )
-            most.close()
+            most.abort()
 
 
 def default_budget() -> int:

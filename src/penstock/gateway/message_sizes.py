@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from cachetools import TTLCache
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,20 +18,16 @@ class MessageSizes:
     """What was told of some topics, for a minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._told: dict[str, tuple[int | None, float]] = {}
+        self._told: TTLCache[str, int | None] = TTLCache(_KEPT_MAX, _BELIEVED_S, timer=clock)
 
     def knows_not(self, topic: str) -> bool:
         """Whether it has to be asked."""
-        _, until = self._told.get(topic, (None, 0.0))
-        return self._clock() >= until
+        return topic not in self._told
 
     def most_bytes(self, topic: str) -> int | None:
         """Give the limit; None where the broker did not tell, and will itself refuse."""
-        return self._told.get(topic, (None, 0.0))[0]
+        return self._told.get(topic)
 
     def learn(self, topic: str, most_bytes: int | None) -> None:
         """Take note."""
-        if len(self._told) >= _KEPT_MAX:
-            self._told.clear()
-        self._told[topic] = (most_bytes, self._clock() + _BELIEVED_S)
+        self._told[topic] = most_bytes

@@ -14,12 +14,15 @@ What holds is `penstock.topics.index`, kept current by `penstock.compacted_topic
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import uuid
 from collections import Counter
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import structlog
+from cachetools import LRUCache, TTLCache
 
 from penstock.gateway.log_follower import LogFollower
 from penstock.topics.index import (
@@ -53,7 +56,7 @@ MISSED_TIMES: Final = 3
 be behind."""
 SWEEP_EVERY_S: Final = 20.0
 _SEEN_MAX: Final = 100_000
-_CHANGED_MAX, _CHANGED_KEPT_S = 10_000, 60.0
+_CHANGED_KEPT_S: Final = 60.0
 """A topic's id is not believed for longer than that, whatever has changed."""
 
 
@@ -75,11 +78,11 @@ class TopicSettings:
         self._gateway = gateway
         self._changed = changed
         self.index = SettingsIndex()
-        self._seen: set[UUID] = set()
-        self._changed_at: dict[str, float] = {}
+        self._seen: LRUCache[UUID, None] = LRUCache(_SEEN_MAX)
+        self._changed_at: TTLCache[str, float] = TTLCache(math.inf, _CHANGED_KEPT_S)
         self._missed: Counter[UUID] = Counter()
         self._mine: dict[UUID, Entry] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def start(self, timeout_s: float) -> None:
         """Read all settings, and follow them from here on.
@@ -118,9 +121,7 @@ class TopicSettings:
 
     def see(self, topics: Iterable[UUID]) -> None:
         """Take note that all that was written before these topics came up has been read."""
-        if len(self._seen) > _SEEN_MAX:
-            self._seen.clear()
-        self._seen.update(topics)
+        self._seen.update(dict.fromkeys(topics))
 
     async def read_on(self) -> None:
         """Wait until everything has been read that is in the log now.
@@ -146,18 +147,12 @@ class TopicSettings:
             self._changed(topic)
 
     def _note_change(self, topic: str) -> None:
-        now = time.monotonic()
-        if len(self._changed_at) > _CHANGED_MAX:
-            recent = now - _CHANGED_KEPT_S
-            self._changed_at = {name: at for name, at in self._changed_at.items() if at > recent}
-        self._changed_at[topic] = now
+        self._changed_at[topic] = time.monotonic()
 
     # Writing
 
     def changing(self, topic: str) -> asyncio.Lock:
         """Give what one holds while one changes a topic's settings here, from reading on."""
-        if len(self._locks) > 1000:
-            self._locks = {name: lock for name, lock in self._locks.items() if lock.locked()}
         return self._locks.setdefault(topic, asyncio.Lock())
 
     def open_creations(self, topic: str) -> list[UUID]:

@@ -8,8 +8,9 @@ client's own connection to the coordinator: the one on which it sends the commit
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     from penstock.wire.transactions import Transaction
@@ -21,8 +22,8 @@ class EmptyTransactions:
     """The open transactions to which nothing was sent, and the partitions they were about."""
 
     def __init__(self) -> None:
-        self._partitions: OrderedDict[Transaction, dict[str, set[int]]] = OrderedDict()
-        self._begun: OrderedDict[Transaction, None] = OrderedDict()
+        self._partitions: LRUCache[Transaction, dict[str, set[int]]] = LRUCache(_KEPT_MAX)
+        self._begun: LRUCache[Transaction, None] = LRUCache(_KEPT_MAX)
 
     def __bool__(self) -> bool:
         return bool(self._partitions)
@@ -31,17 +32,12 @@ class EmptyTransactions:
         """Take note that a batch of a transaction goes to the broker."""
         self._partitions.pop(transaction, None)
         self._begun[transaction] = None
-        self._begun.move_to_end(transaction)
-        if len(self._begun) > _KEPT_MAX:
-            self._begun.popitem(last=False)
 
     def dropped(self, transaction: Transaction, topic: str, partition: int) -> None:
         """Take note that of a batch of a transaction nothing goes to the broker."""
         if transaction in self._begun:
             return
         self._partitions.setdefault(transaction, {}).setdefault(topic, set()).add(partition)
-        if len(self._partitions) > _KEPT_MAX:
-            self._partitions.popitem(last=False)
 
     def partitions(self, transaction: Transaction) -> dict[str, set[int]]:
         """Give the partitions, by topic, that have to be added before a commit; mostly none."""

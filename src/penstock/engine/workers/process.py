@@ -58,7 +58,7 @@ class Judge:
         self._limit: int = configuration["decompressed.batch.max.bytes"]
         self._max_records: int = configuration["decompressed.batch.max.records"]
         self._most_bytes: int = configuration["socket.request.max.bytes"]
-        self._chains: dict[bytes, Chain] = {}
+        self._chain = lru_cache(_CHAINS_KEPT)(self._new_chain)
 
     def judge(
         self,
@@ -74,7 +74,7 @@ class Judge:
         begin = self._progress.begin
         begin(attempt)
         try:
-            chain = self._chains.get(plan) or self._chain(plan)
+            chain = self._chain(plan)
         except ConfigurationError as error:
             return unusable(TopicPlan.decode(plan), error)
         try:
@@ -123,16 +123,13 @@ class Judge:
 
     def retire(self, name: str, topic: str) -> None:
         """Close a topic's instance of a class of KIP-686, which no later batch needs."""
-        self._chains.clear()
+        self._chain.cache_clear()
         complaint = self._policies.retire(name, topic)
         if complaint:
             sys.stderr.write(f"close() failed: {complaint}\n")
 
-    def _chain(self, plan: bytes) -> Chain:
-        if len(self._chains) >= _CHAINS_KEPT:
-            self._chains.clear()
-        chain = self._chains[plan] = Chain(TopicPlan.decode(plan), self._policies)
-        return chain
+    def _new_chain(self, plan: bytes) -> Chain:
+        return Chain(TopicPlan.decode(plan), self._policies)
 
 
 @lru_cache(maxsize=1024)

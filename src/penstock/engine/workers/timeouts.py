@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from cachetools import TLRUCache
+
 from penstock.records.header import checksum
 
 if TYPE_CHECKING:
@@ -31,26 +33,17 @@ class TimedOutBatches:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._until: dict[Batch, float] = {}
+        self._until: TLRUCache[Batch, float] = TLRUCache(
+            _KEPT_MAX, ttu=lambda _batch, until, _now: until, timer=clock
+        )
 
     def add(self, batch: Batch, spent_s: float) -> None:
         """Remember a batch that took so long, to no result."""
-        if len(self._until) >= _KEPT_MAX:
-            now = self._clock()
-            self._until = {b: until for b, until in self._until.items() if until > now}
-            while len(self._until) >= _KEPT_MAX:
-                del self._until[next(iter(self._until))]
         self._until[batch] = self._clock() + _REST * spent_s
 
     def rests(self, batch: Batch) -> bool:
         """Whether a batch is to be answered without another attempt."""
-        until = self._until.get(batch)
-        if until is None:
-            return False
-        if self._clock() < until:
-            return True
-        del self._until[batch]
-        return False
+        return batch in self._until
 
     def __bool__(self) -> bool:
         return bool(self._until)

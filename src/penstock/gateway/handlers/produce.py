@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
+from cachetools import LRUCache, TTLCache
 
 from penstock.compacted_topic import CompactedTopicError
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
@@ -133,8 +134,10 @@ class KnownTopics:
     """What one client's connection was told about topic names and ids."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._names: dict[UUID, str] = {}
-        self._ids: dict[str, tuple[UUID, float]] = {}
+        self._names: LRUCache[UUID, str] = LRUCache(_KNOWN_TOPICS_MAX)
+        self._ids: TTLCache[str, tuple[UUID, float]] = TTLCache(
+            _KNOWN_TOPICS_MAX, _ID_TRUSTED_S, timer=clock
+        )
         self._clock = clock
 
     def name(self, topic_id: UUID) -> str | None:
@@ -143,14 +146,11 @@ class KnownTopics:
 
     def topic_id(self, name: str, *, since: float = 0.0) -> UUID | None:
         """Give the id of a name, if it was heard of recently, and after `since`."""
-        topic_id, at = self._ids.get(name, (None, -_ID_TRUSTED_S))
-        return topic_id if at > since and self._clock() < at + _ID_TRUSTED_S else None
+        topic_id, at = self._ids.get(name, (None, since))
+        return topic_id if at > since else None
 
     def learn(self, name: str, topic_id: UUID) -> None:
         """Take note."""
-        for known in (self._names, self._ids):
-            if len(known) >= _KNOWN_TOPICS_MAX:
-                known.clear()
         self._names[topic_id] = name
         self._ids[name] = (topic_id, self._clock())
 
