@@ -45,6 +45,7 @@ _TOPIC_CONFIGS: Final = {
     # Stale creations are told from fresh ones by the brokers' clocks.
     "message.timestamp.type": "LogAppendTime",
 }
+RECORD_MAX_BYTES: Final = 16 * 2**20
 _APPEARS_WITHIN_S: Final = 15.0
 _POLL_S: Final = 0.5
 _AGAIN_AFTER_S: Final = 0.1
@@ -140,6 +141,7 @@ class CompactedTopic:
                 **self._settings,
                 "enable.idempotence": True,
                 "linger.ms": 0,
+                "message.max.bytes": RECORD_MAX_BYTES,
                 "message.timeout.ms": 10_000,
             }
         )
@@ -185,28 +187,31 @@ class CompactedTopic:
         left = len(records)
         last, failure = 0, None
         producer = self._producer
+        counting = threading.Lock()
 
         def delivered(error: KafkaError | None, message: Any) -> None:
-            nonlocal left, last, failure
-            left -= 1
             if error is not None:
-                failure = error.str()
                 self._look_if_fatal(producer, error)
+                settled(0, error.str())
             else:
-                last = max(last, message.offset() + 1)
-            if not left:
+                settled(message.offset() + 1, None)
+
+        def settled(end: int, why: str | None) -> None:
+            nonlocal left, last, failure
+            with counting:
+                left -= 1
+                last, failure = max(last, end), why or failure
+                is_last = not left
+            if is_last:
                 done(last, failure)
 
         for key, value in records:
             try:
                 producer.produce(self.topic, value, key, 0, on_delivery=delivered)
             except (KafkaException, BufferError) as error:
-                left -= 1
-                failure = str(error)
                 if isinstance(error, KafkaException):
                     self._look_if_fatal(producer, error.args[0])
-        if not left and failure is not None:
-            done(last, failure)
+                settled(0, str(error))
 
     def _look_if_fatal(self, producer: Producer, error: KafkaError) -> None:
         """Make the producer anew after an error after which it never writes again."""

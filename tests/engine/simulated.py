@@ -95,7 +95,7 @@ class World:
         staff = self.schedule.staff
         alive = [p for p in self.processes.values() if p.worker.state is not WorkerState.DEAD]
         assert len(alive) <= 2 * self.limits.workers + self.limits.spare
-        assert {p.worker for p in alive} == staff.alive
+        assert [p.worker for p in alive] == staff.alive
         judging = [p for p in alive if p.worker.furthest >= WorkerState.LOADING]
         assert sum(p.worker.state < WorkerState.CLOSING for p in judging) <= 2 * self.limits.workers
         assert self.schedule.outstanding == len(self.jobs) - len(self.answers)
@@ -105,7 +105,8 @@ class World:
             assert worker.sent_bytes == sum(job.size for job in worker.sent.values())
             for attempt, job in worker.sent.items():
                 assert job.attempt == attempt
-                assert job.state in {JobState.SENT, JobState.BEGUN}
+                assert job.state is not JobState.WAITING
+                assert job.state is not JobState.ANSWERED or self.now > job.deadline
                 assert places.setdefault(job.place, worker) is worker, "a partition at two workers"
             assert not any(j.alone for j in worker.sent.values()) or len(worker.sent) == 1
         for times in self.begun.values():

@@ -435,6 +435,55 @@ def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
     assert set(world.answers) == set(jobs)
 
 
+def test_a_killed_worker_that_does_not_die_leaves_nobody_without_an_answer():
+    """It stands in the kernel (a file system that hangs, a core dump) for as long as it likes."""
+    world = World(Limits(1, timeout_s=5.0)).open()
+    (process,) = world.ready
+    jobs = [world.submit(("t", 0), timeout_s=22.5) for _ in range(3)]
+    world.begin(process)
+    world.garbage(process)
+    for _ in range(50 * 30):
+        for other in world.living():
+            if other is not process:
+                world.settle(other)
+        world.tick()
+    assert all(not_judged(world.answers[job]) for job in jobs)
+    world.die(process)
+
+
+def test_a_batch_begun_just_before_its_client_gives_up_costs_no_worker():
+    """It waited behind others; its interceptor has all of its own time."""
+    world = World(Limits(1, interceptors_timeout_s=5.0)).open()
+    (process,) = world.ready
+    job = world.submit(interceptors="I", timeout_s=22.5)
+    world.now += 22.49
+    world.begin(process)
+    for _ in range(50):
+        world.tick()
+    assert world.answers[job].code == 7
+    assert "the client's own timeout" in world.answers[job].message
+    assert (process.killed, world.rests) == (False, [])
+    world.end(process)
+    world.send(process)
+    world.deliver(process)
+    later = world.submit(interceptors="I")
+    world.judge(process)
+    assert world.answers[later] is ACCEPTED
+
+
+def test_an_interceptor_that_hangs_past_its_client_is_ended_and_the_batch_rests():
+    world = World(Limits(1, interceptors_timeout_s=5.0)).open()
+    (process,) = world.ready
+    job = world.submit(interceptors="I", timeout_s=1.0)
+    world.begin(process)
+    for _ in range(300):
+        world.tick()
+    assert process.killed
+    world.die(process)
+    assert world.answers[job].code == 7
+    assert [(rest.job, rest.spent_s) for rest in world.rests] == [(job, 5.0)]
+
+
 def test_a_process_out_of_memory_is_not_trusted_further():
     world = World(Limits(1)).open()
     (process,) = world.ready

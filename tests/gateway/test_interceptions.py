@@ -1,6 +1,8 @@
 """What an intercepted batch may do to its producer, without sockets."""
 
 import time
+from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +20,7 @@ class Intercepted(Talk):
 
     def __init__(self, producers=None):
         super().__init__()
-        self.producers = producers or Producers(now=time.time)
+        self.producers = Producers(now=time.time) if producers is None else producers
         self.session._describes_producers = False  # an older broker
 
     has_interceptors = True
@@ -313,3 +315,122 @@ def test_where_the_broker_may_not_be_asked_the_batch_goes_and_the_broker_decides
     losing(talk)
     talk.answer_questions(error_code=29)
     assert sent(talk).base_sequence == 4
+
+
+class TestPrincipals:
+    """Nobody speaks for another one's producer, whatever its numbers say."""
+
+    @pytest.fixture
+    def evil(self):
+        talk = Intercepted()
+        talk.session._peer = "User:evil"
+        return talk
+
+    @pytest.fixture
+    def victim(self, evil):
+        talk = Intercepted(evil.producers)
+        talk.session._peer = "User:victim"
+        return talk
+
+    def test_what_another_one_had_dropped_is_judged(self, evil, victim):
+        evil.session.client_data(request(1, batch(b"drop me")))
+        evil.decide(DROPPED)
+        assert codes(evil) == [0]
+        victim.session.client_data(request(1, batch(b"important")))
+        victim.decide(ACCEPTED)
+        assert sent(victim).base_sequence == 0
+
+    def test_what_another_one_left_is_not_sent(self, evil, victim):
+        evil.session.client_data(request(1, batch(b"forged")))
+        evil.decide(ACCEPTED)
+        evil.session.closed()
+        victim.session.client_data(request(1, batch(b"important")))
+        victim.decide(ACCEPTED)
+        assert [one.value for one in sent(victim).records] == [b"important"]
+
+    def test_numbers_that_another_one_took_are_free(self, evil, victim):
+        victim.session.client_data(request(1, batch(b"v")))
+        victim.decide(ACCEPTED)
+        victim.session.upstream_data(produce_answer(1, "judged"))
+        codes(victim), victim.broker.take()
+        evil.session.client_data(request(1, batch(*[b"d"] * 9, first=1)))
+        evil.decide(replaced(b"", list(range(9))))
+        victim.session.client_data(request(2, batch(b"v", first=1)))
+        victim.decide(ACCEPTED)
+        assert sent(victim).base_sequence == 1
+
+    def test_the_same_one_goes_on_on_another_connection(self, victim):
+        losing(victim, first=0)
+        victim.session.upstream_data(produce_answer(1, "judged"))
+        again = Intercepted(victim.producers)
+        again.session._peer = "User:victim"
+        again.session.client_data(request(1, batch(b"c", first=2)))
+        again.decide(ACCEPTED)
+        assert sent(again).base_sequence == 1
+
+
+def test_other_records_under_numbers_that_are_free_again_are_judged():
+    """The application was told an error of the first ones, and takes their numbers again."""
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"given up")))
+    talk.decide(ACCEPTED)
+    talk.broker.take()
+    talk.session.upstream_data(refused_answer(1, 19))
+    talk.session.client_data(request(2, batch(b"new")))
+    talk.decide(ACCEPTED)
+    assert [one.value for one in sent(talk).records] == [b"new"]
+
+
+def test_the_same_records_under_their_numbers_are_not_judged_again():
+    talk = Intercepted()
+    talk.session.client_data(request(1, batch(b"same")))
+    talk.decide(replaced(batch(b"else"), []))
+    talk.broker.take()
+    talk.session.upstream_data(refused_answer(1, 19))
+    talk.session.client_data(request(2, batch(b"same")))
+    assert talk.verdicts == []
+    assert [one.value for one in sent(talk).records] == [b"else"]
+
+
+def test_an_attempt_that_is_told_late_to_come_again_holds_up_nothing():
+    """A slow attempt, whose client went on with the same batch on another connection."""
+    slow = Intercepted()
+    slow.session.client_data(request(1, batch(b"v")))
+    slow.session.client_gone()
+    talk = Intercepted(slow.producers)
+    for first in range(12):
+        talk.session.client_data(request(first + 1, batch(b"v", first=first)))
+        talk.decide(ACCEPTED)
+        talk.session.upstream_data(produce_answer(first + 1, "judged"))
+    slow.decide(refused(7, "did not decide within 5000 ms", "i"))
+    talk.session.client_data(request(13, batch(b"v", first=12)))
+    talk.decide(ACCEPTED)
+    talk.session.upstream_data(produce_answer(13, "judged"))
+    assert codes(talk) == [0] * 13
+
+
+def test_many_batches_that_nobody_can_be_asked_about_are_decided_one_by_one():
+    talk = Intercepted()
+    for first in range(200):
+        talk.session.client_data(request(first + 1, batch(b"v", first=first)))
+    verdicts, talk.verdicts = talk.verdicts, []
+    for *_, done in [*verdicts[1:], verdicts[0]]:
+        done(ACCEPTED)
+    assert len(frames_of(talk.broker.take())) == 32, "so many go without an answer"
+    assert not talk.done
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_nobody_writes_to_what_gateways_know_of_producers(version):
+    talk = Intercepted()
+    talk.shared_producers = SimpleNamespace(topic="judged")
+    topic = "judged"
+    if version == 13:
+        topic = UUID(int=3)
+        talk.session.topics.learn("judged", topic)
+    data = encode_batch(values(b"forged"))
+    frame = request_frame(produce_request([(topic, [(0, data)])], version=version), 1)
+    talk.session.client_data(frame)
+    [answer] = produced(parse_response(talk.client.take(), 0, version)).values()
+    assert answer.error_code == 17
+    assert talk.broker.take() == b""

@@ -250,7 +250,7 @@ class TestAnswers:
     def test_an_answer_to_a_batch_that_is_forgotten_is_the_brokers(self, gateway):
         batch = gateway.decide(0, 1)
         gateway.send(batch)
-        gateway.producers.forget_topic("t")
+        gateway.producers.forget(KEY)
         assert gateway.answered(batch, NOT_LEADER) == NOT_LEADER
         assert not gateway.producers
 

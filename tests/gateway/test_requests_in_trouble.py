@@ -28,6 +28,8 @@ from tests.records.encoding import encode_batch, values
 class Shared:
     """The shared log; reads end as told."""
 
+    topic = "__penstock_producer_state"
+
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
         self.reads = 0

@@ -1,5 +1,6 @@
 """Sequence numbers of producers whose records are dropped, against a real broker."""
 
+import asyncio
 import itertools
 import signal
 import uuid
@@ -7,6 +8,10 @@ import uuid
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.compacted_topic import RECORD_MAX_BYTES
+from penstock.configuration import read_configuration
+from penstock.gateway.producer_state.cluster import ClusterStore
+from penstock.gateway.producer_state.encoding import ProducerKey
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until
 from tests.integration.reading import values_of
@@ -185,3 +190,27 @@ def test_a_topic_of_producers_that_cannot_be_used_is_told_at_start(gateway, admi
     properties["produce.request.interceptors.state.topic"] = f"{name}-2"
     with pytest.raises(AssertionError, match="it must have one"):
         gateway(properties, POLICIES)
+
+
+async def test_the_largest_record_of_a_producer_is_kept(kafka, tmp_path, topic):
+    """It names each record that batches in flight lost, and may be larger than a batch may be."""
+    key, of = "produce.request.interceptors.state.topic", ProducerKey("t", 0, 7)
+    upstream = {"bootstrap.servers": kafka.bootstrap_servers}
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "upstream.bootstrap.servers": kafka.bootstrap_servers,
+            key: f"{topic()}-state",
+        },
+    )
+    store, kept = ClusterStore(configuration, upstream), asyncio.Queue()
+    await store.start(30, lambda key, record, _: kept.put_nowait((key, record)))
+    try:
+        told = asyncio.get_running_loop().create_future()
+        record = b"x" * (RECORD_MAX_BYTES - 2**16)
+        store.keep(of, record, told.set_result)
+        assert await asyncio.wait_for(told, 30) is None
+        assert await asyncio.wait_for(kept.get(), 30) == (of, record)
+    finally:
+        await store.close()

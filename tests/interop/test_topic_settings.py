@@ -7,6 +7,7 @@ a topic made anew has none.
 
 import os
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -327,7 +328,8 @@ class Tools:
 
     def produce(self, value: bytes) -> int:
         """Give the code that a producer is answered with."""
-        request = produce_request([(self._topic, [(0, encode_batch(values(value)))])])
+        records = values(value, timestamp=int(time.time() * 1000))  # retention.ms is changed
+        request = produce_request([(self._topic, [(0, encode_batch(records))])])
         with RawClient(self._address) as client:
             (partition,) = produced(client.call(request)).values()
         return partition.error_code

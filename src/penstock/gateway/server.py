@@ -134,7 +134,11 @@ class Gateway:
             return
         store = self._local_store = open_store(self.configuration, cluster_id)
         if store is not None:
-            self.producers = Producers(now=time.time, keep=partial(self._keep, store))
+            self.producers = Producers(
+                now=time.time,
+                keep=partial(self._keep, store),
+                look_up=partial(self._look_up, store),
+            )
             for key, record, used in store.records():
                 self.producers.restore(key, record, used)
             self._expire_producers()
@@ -162,6 +166,15 @@ class Gateway:
         except sqlite3.Error as error:
             log.error("sequence numbers are not kept over a restart", reason=str(error))
         done(None)
+
+    @staticmethod
+    def _look_up(store: LocalStore, key: ProducerKey) -> tuple[bytes, float] | None:
+        """Read a record from the disk; none where that fails."""
+        try:
+            return store.get(key)
+        except sqlite3.Error as error:
+            log.error("the state of a producer cannot be read", reason=str(error))
+            return None
 
     def _expire_producers(self) -> None:
         self.producers.expire()
@@ -361,7 +374,6 @@ class Gateway:
     def topic_deleted(self, name: str) -> None:
         """Have the instances of a topic that is gone closed."""
         self.view.disallow(name)
-        self.producers.forget_topic(name)
         self._policies.retain(name, ())
 
     # Listening

@@ -639,6 +639,11 @@ class Session:
         self._expected.append(Question(on_response))
         self._upstream.write(request(_OWN_CORRELATION_ID))
 
+    @property
+    def can_ask_of_producers(self) -> bool:
+        """Whether the broker may tell how far producers have come: it has not said that not."""
+        return self._describes_producers is not False
+
     def ask_whether_served(self, on_known: Callable[[bool], None]) -> None:
         """Find out whether this broker tells how far producers have come (KIP-664)."""
         known = self._describes_producers

@@ -67,7 +67,8 @@ class Child(asyncio.Protocol):
     def __init__(self, worker: Worker, events: Events) -> None:
         self.worker = worker
         self._events = events
-        self._buffer = b""
+        self._pieces: list[bytes] = []
+        self._missing = 0
         self._garbled = False
         self._hung_up = asyncio.Event()
         self._mark = new_mark()
@@ -163,8 +164,14 @@ class Child(asyncio.Protocol):
         """Take messages. Only a policy that writes to our socket can make them wrong."""
         if self._garbled:
             return
-        if self._buffer:
-            data = self._buffer + data
+        if self._pieces:
+            self._pieces.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return
+            data = b"".join(self._pieces)
+            self._pieces = []
+        missing = 1
         verdicts: list[tuple[int, Verdict]] = []
         start, size = 0, len(data)
         while size - start >= _PREFIX.size:
@@ -174,6 +181,7 @@ class Child(asyncio.Protocol):
                 break
             end = start + _PREFIX.size - 1 + length
             if size < end:
+                missing = end - size
                 break
             body = data[start + _PREFIX.size : end]
             start = end
@@ -189,7 +197,8 @@ class Child(asyncio.Protocol):
                 self._events.told_ready(self.worker, ready)
             else:
                 self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
-        self._buffer = data[start:]
+        if start < size:
+            self._pieces, self._missing = [data[start:]], missing
         if verdicts:
             self._events.told_verdicts(self.worker, verdicts)
         if self._garbled:

@@ -56,6 +56,7 @@ _LOAD_MIN_S: Final = 30.0
 _READY: Final = WorkerState.READY
 _SENT: Final = JobState.SENT
 _ANSWERED: Final = JobState.ANSWERED
+_LATE: Final = "did not decide within the client's own timeout"
 _PLACES_KEPT: Final = 10_000
 
 
@@ -182,7 +183,8 @@ class Schedule:
         if job is not None:
             worker.came_back(now - job.sent_at)
             line = self._take_off(worker, job)
-            self._answer(job, verdict)
+            if job.state is not _ANSWERED:
+                self._answer(job, verdict)
             if not line.outstanding and (line.server is not worker or line.place or line.heir):
                 self._settle(line, now)
         if worker.state is not _READY and self._is_released(worker, attempt):
@@ -470,6 +472,8 @@ class Schedule:
 
     def _lost(self, job: Job, hand: Hand) -> None:
         """Have a job judged again whose worker died, not of it."""
+        if job.state is _ANSWERED:
+            return
         if job.attempt <= hand.attempt:
             job.lost += 1
             job.alone = True
@@ -482,6 +486,11 @@ class Schedule:
         """Answer a job that its worker died of, unless it has another attempt."""
         killed = worker.killed
         overdue = killed is not None and killed.reason is Reason.OVERDUE
+        if job.state is _ANSWERED:
+            if overdue:
+                job.overdue += 1
+                self._rest(job)
+            return
         phase = killed.hand.phase if killed is not None and overdue else hand.phase
         if phase != INTERCEPTING:
             why = killed.text if killed is not None and overdue else "ended its process"
@@ -492,20 +501,28 @@ class Schedule:
         else:
             job.overdue += 1
             if job.overdue > self._limits.retries or now >= job.deadline:
-                self._give_up(job, now)
+                self._give_up(job)
             else:
                 self._put_back(job)
 
-    def _give_up(self, job: Job, now: float) -> None:
+    def _give_up(self, job: Job) -> None:
         """Answer a job whose client waits no longer."""
         if not job.overdue:
-            why = self.staff.trouble or "no worker was free for it in time"
-            self._answer(job, not_judged(job.policies, why))
+            if job.state is JobState.BEGUN:
+                verdict = timed_out(job.interceptors, _LATE)
+            else:
+                why = self.staff.trouble or "no worker was free for it in time"
+                verdict = not_judged(job.policies, why)
+            self._answer(job, verdict)
             return
-        self._act(Rest(job, now - job.submitted))
+        self._rest(job)
         each_ms = self._limits.interceptors_timeout_s * 1000
         why = f"did not decide in {job.overdue} attempts ({each_ms:.0f} ms each)"
         self._answer(job, timed_out(job.interceptors, why))
+
+    def _rest(self, job: Job) -> None:
+        """Have a batch that hung left alone for some time: its client sends it again."""
+        self._act(Rest(job, job.overdue * self._limits.interceptors_timeout_s))
 
     def _kill(self, worker: Worker, reason: Reason, text: str, now: float) -> None:
         self._detach(worker)
@@ -525,12 +542,14 @@ class Schedule:
             return
         for worker in self.staff.judging:
             self._look_at(worker, hands[worker], now)
+        for worker in self.staff.ending:
+            self._answer_overdue(worker, now)
         for job in self._deadlines.due(now):
             if job.state is JobState.WAITING:
                 line = job.line
                 assert line is not None
                 line.discard(job)
-                self._give_up(job, now)
+                self._give_up(job)
                 if self._dissolve(line):
                     self._arrange(now)
         self.staff.check_loading(now)
@@ -571,11 +590,13 @@ class Schedule:
                 self._feed(worker, now)
 
     def _answer_overdue(self, worker: Worker, now: float) -> None:
-        """Answer what a worker that stands still was sent and whose client waits no longer."""
-        overdue = [job for job in worker.sent.values() if now > job.deadline]
+        """Answer what a worker has that does nothing, and whose client waits no longer."""
+        overdue = [
+            job for job in worker.sent.values() if now > job.deadline and job.state is not _ANSWERED
+        ]
         for job in overdue:
             line = self._take_off(worker, job)
-            self._give_up(job, now)
+            self._give_up(job)
             if not line.outstanding:
                 self._settle(line, now)
 
@@ -585,12 +606,11 @@ class Schedule:
         limit = limits.interceptors_timeout_s if intercepting else limits.timeout_s
         if took > limit:
             text = f"did not decide within {limit * 1000:.0f} ms"
-        elif intercepting and job is not None and now > job.deadline:
-            text = "did not decide within the client's own timeout"
-        else:
-            return False
-        self._kill(worker, Reason.OVERDUE, text, now)
-        return True
+            self._kill(worker, Reason.OVERDUE, text, now)
+            return True
+        if intercepting and job is not None and now > job.deadline and job.state is not _ANSWERED:
+            self._give_up(job)  # the worker goes on, within the interceptors' own time
+        return False
 
     # The end
 
@@ -606,7 +626,8 @@ class Schedule:
         for worker in list(self.staff.alive):
             for job in list(worker.sent.values()):
                 self._take_off(worker, job)
-                self._answer(job, not_judged(job.policies, "the gateway stops"))
+                if job.state is not _ANSWERED:
+                    self._answer(job, not_judged(job.policies, "the gateway stops"))
             self._detach(worker)
             if worker.state not in {WorkerState.CLOSING, WorkerState.KILLED}:
                 self.staff.close(worker)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.engine.workers.actions import Action
 
 EXTRA_IDLE_S: Final = 60.0
+_ENDING: Final = frozenset({WorkerState.KILLED, WorkerState.CLOSING})
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.5, 30.0
 
 
@@ -50,7 +51,7 @@ class Staff:
     """The workers of a schedule.
 
     Attributes:
-        alive: All that are not known to be dead.
+        alive: All that are not known to be dead, oldest first.
         slots: The workers of each slot.
         extra: Workers beside these.
         trouble: Why there is no worker, as a client may be told; empty where all is well.
@@ -73,7 +74,7 @@ class Staff:
         self._spares = 1 if spare else 0
         self._load_s = load_s
         self._number = 0
-        self.alive: set[Worker] = set()
+        self.alive: list[Worker] = []
         self.slots: list[Worker | None] = [None] * size
         self.extra: list[Worker] = []
         self.trouble = ""
@@ -89,6 +90,11 @@ class Staff:
     def judging(self) -> list[Worker]:
         """The workers that have policies."""
         return [one for one in (*self.slots, *self.extra) if one is not None and one.judges]
+
+    @property
+    def ending(self) -> list[Worker]:
+        """The workers that judge nothing any more, and are not known to be dead."""
+        return [one for one in self.alive if one.state in _ENDING]
 
     def fill(self, now: float, wanted: int) -> None:
         """Load and start what is missing.
@@ -137,7 +143,7 @@ class Staff:
         for _ in range(min(count - starting, self.limit - len(self.alive))):
             self._number += 1
             worker = Worker(self._number)
-            self.alive.add(worker)
+            self.alive.append(worker)
             self._act(Start(worker))
 
     def started(self, worker: Worker) -> None:
@@ -192,7 +198,7 @@ class Staff:
         was_closing = worker.state is WorkerState.CLOSING
         worker.become(WorkerState.DEAD)
         self.leave(worker)
-        self.alive.discard(worker)
+        self.alive.remove(worker)
         if was_closing:
             return
         event = "policy worker died"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -44,6 +43,7 @@ _TICK_S = 0.02
 _QUESTION_TIMEOUT_S = 30.0
 """What clients wait for an answer about a topic, by default."""
 _SHARE_OF_TIMEOUT = 0.75
+_TIMEOUT_MS = 30_000
 """A batch has so much of the time after which the client itself gives up a request to be
 judged in; the rest is the broker's."""
 
@@ -149,7 +149,7 @@ class Supervisor:
             version: The version of the Produce request.
             data: What the request carries for the partition; not to be changed meanwhile.
             done: Called from the event loop, perhaps before this returns.
-            timeout_ms: The request's own timeout.
+            timeout_ms: The request's own timeout; where it has none, half a minute.
             dropped_before: Positions of records that interceptors dropped when the same
                 batch came before; they are dropped again.
             turn: Who it is for, as a connection: those who wait are served in turn. The
@@ -177,7 +177,7 @@ class Supervisor:
             done,
             len(data),
             now,
-            now + _SHARE_OF_TIMEOUT * timeout_ms / 1000 if timeout_ms > 0 else math.inf,
+            now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
         )
         self._schedule.submit(job, now)
         self._carry_out()

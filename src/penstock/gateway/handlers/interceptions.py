@@ -16,7 +16,7 @@ from penstock.gateway.producer_state.batch import State, Stored
 from penstock.gateway.producer_state.encoding import ProducerKey
 from penstock.gateway.producer_state.numbers import Range
 from penstock.gateway.producer_state.producers import Arrival
-from penstock.records.header import is_intact, read_producer, with_sequence
+from penstock.records.header import checksum, is_intact, read_producer, with_sequence
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -28,7 +28,7 @@ from penstock.wire.errors import (
 from penstock.wire.produce import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.verdict import Replacement, Verdict
@@ -80,7 +80,7 @@ class _Intercepted:
 
     __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "key", "number",
                  "numbers", "outgoing", "producer", "replacement", "topic",
-                 "topic_id")  # fmt: skip
+                 "topic_id", "unknown")  # fmt: skip
 
     def __init__(
         self,
@@ -91,6 +91,7 @@ class _Intercepted:
         judging: Judging,
         arrival: Arrival | None,
         topic_id: UUID | None,
+        principal: str = "",
     ) -> None:
         of = request.topics[place[0]]
         partition = of.partitions[place[1]]
@@ -100,9 +101,10 @@ class _Intercepted:
         self.data = request.records(partition)
         self.by = by
         if by is not None:
-            self.producer = ProducerKey(topic, partition.number, by.producer_id)
+            self.producer = ProducerKey(topic, partition.number, by.producer_id, principal)
             self.epoch = by.epoch
-            self.numbers = Range(by.base_sequence, by.record_count)
+            self.numbers = Range(by.base_sequence, by.record_count, checksum(self.data))
+        self.unknown = False
         self.judging = judging
         self.arrival = arrival
         self.topic_id = topic_id
@@ -120,16 +122,21 @@ class _Intercepted:
 
 
 class Interceptions:
-    """The intercepted batches of one request."""
+    """The intercepted batches of one request.
 
-    __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers")
+    Attributes:
+        principal: Who the client is, where that is known: nobody else speaks for its producers.
+    """
+
+    __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "principal")
 
     def __init__(self, producers: Producers, idempotence: Idempotence) -> None:
         self._producers = producers
         self._idempotence = idempotence
+        self.principal = ""
         self._arrived: dict[Place, tuple[Arrival | None, BatchProducer | None]] = {}
         self._batches: dict[Place, _Intercepted] = {}
-        self._due: list[Place] = []
+        self._due: dict[Place, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -144,7 +151,7 @@ class Interceptions:
         identity = topic.name if topic.name is not None else topic.topic_id
         arrival = None
         if by is not None and self._translates(by) and identity is not None:
-            arrival = Arrival(identity, partition.number, by.producer_id)
+            arrival = Arrival(identity, partition.number, by.producer_id, self.principal)
             self._producers.arrived(arrival, by.epoch, by.base_sequence)
         self._arrived[place] = arrival, by
 
@@ -158,7 +165,7 @@ class Interceptions:
         arrival, by = self._arrived.get(place, (None, None))
         if arrival is None or by is None:
             return False
-        key = ProducerKey(topic, arrival.partition, by.producer_id)
+        key = ProducerKey(topic, arrival.partition, by.producer_id, self.principal)
         numbers = Range(by.base_sequence, by.record_count)
         return self._producers.needs_reading(key, by.epoch, numbers)
 
@@ -195,6 +202,7 @@ class Interceptions:
             Judging.AWAITED if has_policies else Judging.NONE,
             arrival,
             topic_id,
+            self.principal,
         )
         if arrival is None:
             return None
@@ -212,7 +220,9 @@ class Interceptions:
             if verdict.replacement is None:
                 return verdict
             _, by = self._arrived.get(place, (None, None))
-            one = _Intercepted(topic, request, place, by, Judging.JUDGED, None, None)
+            one = _Intercepted(
+                topic, request, place, by, Judging.JUDGED, None, None, self.principal
+            )
             self._batches[place] = one
         one.judging = Judging.JUDGED
         one.replacement = verdict.replacement
@@ -274,7 +284,9 @@ class Interceptions:
             last = found.get((one.topic, one.number))
             if last is None or (last.code and last.code not in RETRIABLE):
                 # It is too old, or the client may not read the topic.
-                self._producers.cannot_ask(one.producer, one.arrival, one.epoch, one.numbers)
+                one.unknown = not self._producers.cannot_ask(
+                    one.producer, one.arrival, one.epoch, one.numbers, one.dropped
+                )
             elif last.code:
                 answers[place] = Answer(last.code)
             else:
@@ -332,6 +344,10 @@ class Interceptions:
     ) -> int:
         """Decide about one batch; return 1 if it has to be kept first."""
         assert one.arrival is not None
+        if one.unknown:
+            self._producers.forget(one.producer)
+            answers[place] = _answer(UNKNOWN_PRODUCER_ID)
+            return 0
         if one.judging is Judging.AWAITED:
             known = self._producers.find(one.producer, one.epoch, one.numbers)
             if known is None or (known.data is None and not known.is_done):
@@ -430,7 +446,9 @@ class Interceptions:
                 continue
             topic = intercepted(arrival.topic)
             if topic is not None:
-                one = _Intercepted(topic, request, place, by, Judging.NONE, arrival, None)
+                one = _Intercepted(
+                    topic, request, place, by, Judging.NONE, arrival, None, self.principal
+                )
                 self._answered_here(one, answers[place].code)
 
     def depart(self) -> None:
@@ -491,7 +509,7 @@ class Interceptions:
         if one.batch is None:
             return self._plain(one) if not one.is_translated else None
         if one.batch.is_done:
-            self._due.append(place)
+            self._due[place] = None
             return None
         code = self._producers.send(one.producer, one.epoch, one.batch)
         if code:
@@ -515,7 +533,7 @@ class Interceptions:
         return None if one.replacement is None else [data]
 
     @property
-    def due(self) -> Sequence[Place]:
+    def due(self) -> Collection[Place]:
         """The batches that do not go to the broker, and are answered when that is due."""
         return self._due
 

@@ -209,6 +209,7 @@ class ProduceExchange:
     def begin(self, session: Session) -> None:
         """Have the request judged; then the session is to go on with `decide`."""
         self._session = session
+        self._interceptions.principal = session.principal or ""
         self._look_at_names()
         self._arrive()
         names: set[str] = set()
@@ -381,7 +382,10 @@ class ProduceExchange:
         self, t: int, topic: Topic, name: str, topic_id: UUID
     ) -> Mapping[str, str] | None:
         """Give the keys set on a topic; None where the topic has been answered with an error."""
-        settings = self._host.settings
+        settings, shared = self._host.settings, self._host.shared_producers
+        if shared is not None and name == shared.topic:
+            self._unknown(t, topic, INVALID_TOPIC_EXCEPTION)
+            return None
         if settings is None:
             return NO_SETTINGS
         if name == settings.topic:
@@ -546,10 +550,13 @@ class ProduceExchange:
         if self._interceptions:
             if self._progress is Progress.JUDGED:
                 asked = self._interceptions.to_ask(self.answers)
-                if asked:
-                    if is_next:
-                        self._ask_broker(asked)
+                if asked and not is_next:
                     return False
+                if asked and (self._session.can_ask_of_producers or self._host.shared_producers):
+                    self._ask_broker(asked)
+                    return False
+                if asked:
+                    self._interceptions.told(asked, {}, self.answers)
             self._unwritten = self._interceptions.decide(
                 self.answers,
                 connection=self._session.number,

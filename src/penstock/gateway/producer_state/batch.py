@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.gateway.producer_state.numbers import add, distance
+from penstock.gateway.producer_state.numbers import Range, add, distance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,6 +137,7 @@ class Batch:
         connection: The connection on which it goes or went to the broker.
         unsettled_before: How many batches before it were not settled when it was sent last.
         stored: Where it is.
+        checksum: As the client sent it; 0 where that is not known.
     """
 
     first: int
@@ -149,6 +150,24 @@ class Batch:
     connection: int = 0
     unsettled_before: int = 0
     stored: Stored = NOT_STORED
+    checksum: int = 0
+
+    @property
+    def numbers(self) -> Range:
+        """The client's sequence numbers."""
+        return Range(self.first, self.count, self.checksum)
+
+    def is_other(self, checksum: int) -> bool:
+        """Whether a batch of the same numbers has other records, and takes its place.
+
+        Not where the broker is known to have this one, or its client was told success.
+        """
+        return (
+            checksum != self.checksum
+            and bool(checksum)
+            and bool(self.checksum)
+            and self.state in _REPLACEABLE
+        )
 
     @property
     def is_settled(self) -> bool:
@@ -216,4 +235,5 @@ class Batch:
 
 
 _OPEN: Final = frozenset({State.SENT, State.AWAITED, State.REFUSED})
+_REPLACEABLE: Final = frozenset({State.DECIDED, State.SENT, State.AWAITED, State.DROPPED})
 _SETTLED: Final = frozenset({State.PRESUMED, State.STORED, State.DROPPED, State.ACKNOWLEDGED})

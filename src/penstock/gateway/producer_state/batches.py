@@ -39,13 +39,14 @@ class Batches(deque[Batch]):
 
     def find(self, numbers: Range) -> Batch | None:
         """Return the batch of exactly these numbers that goes on as what it was before."""
-        first, count = numbers
+        first, count, checksum = numbers
         if self and self[-1].next == first:  # the next one in turn, as nearly always
             return None
         for batch in reversed(self):
             if batch.first == first and batch.count == count:
                 # Numbers of a refused batch may be used again, for other records.
-                return None if batch.state is State.REFUSED else batch
+                is_other = batch.state is State.REFUSED or batch.is_other(checksum)
+                return None if is_other else batch
         return None
 
     def place(self, number: int) -> int | None:

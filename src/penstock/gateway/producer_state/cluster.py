@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.compacted_topic import CompactedTopic
+from penstock.compacted_topic import RECORD_MAX_BYTES, CompactedTopic
 from penstock.gateway.log_follower import LogFollower
 from penstock.gateway.producer_state.encoding import ProducerKey
 
@@ -29,6 +29,8 @@ _CONFIGS: Final = {
     "cleanup.policy": "compact,delete",
     # Written anew while a producer is in use; brokers forget producers after a day.
     "retention.ms": str(7 * 24 * 3600 * 1000),
+    # A record names the positions of the records that were dropped of batches in flight.
+    "max.message.bytes": str(RECORD_MAX_BYTES),
     # Two gateways may write about one producer at the same time: readers compare both.
     "min.compaction.lag.ms": "60000",
 }

@@ -22,14 +22,25 @@ _COMPRESSED_FROM_BYTES: Final = 256
 
 
 class ProducerKey(NamedTuple):
-    """One producer at one partition."""
+    """One producer at one partition.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition.
+        producer_id: The producer's.
+        principal: Who sends its batches, where that is known: producer ids are easily guessed,
+            and what is dropped never meets the broker's ACLs.
+    """
 
     topic: str
     partition: int
     producer_id: int
+    principal: str = ""
 
     def encode(self) -> bytes:
         """Write it as a record's key."""
+        if self.principal:
+            return json.dumps(self, separators=(",", ":")).encode()
         return f"{self.producer_id}/{self.partition}/{self.topic}".encode()
 
     @classmethod
@@ -39,6 +50,9 @@ class ProducerKey(NamedTuple):
         Raises:
             ValueError: It is none.
         """
+        if key is not None and key.startswith(b"["):
+            topic, partition, producer_id, principal = json.loads(key)
+            return cls(topic, int(partition), int(producer_id), str(principal))
         producer_id, partition, topic = (key or b"").decode().split("/", 2)
         return cls(topic, int(partition), int(producer_id))
 
@@ -154,6 +168,7 @@ def _fields(batch: Batch) -> list[Any]:
         batch.dropped_count,
         _encode_positions(batch.dropped),
         batch.state is State.STORED,
+        batch.checksum,
     ]
 
 
@@ -164,13 +179,22 @@ def _batch(
     dropped_count: int,
     dropped: str | None,
     is_stored: bool = False,
+    checksum: int = 0,
 ) -> Batch:
     # What the client was told is not in the record.
     if dropped_count == count:
         state = State.DROPPED
     else:
         state = State.STORED if is_stored else State.PRESUMED
-    return Batch(first, count, broker_first, _decode_positions(dropped), dropped_count, state)
+    return Batch(
+        first,
+        count,
+        broker_first,
+        _decode_positions(dropped),
+        dropped_count,
+        state,
+        checksum=checksum,
+    )
 
 
 def _encode_positions(positions: Sequence[int]) -> str | None:

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _CREATE: Final = """
-CREATE TABLE IF NOT EXISTS producers (
-    topic TEXT, partition INTEGER, producer_id INTEGER, used REAL, record BLOB,
-    PRIMARY KEY (topic, partition, producer_id)
-) WITHOUT ROWID"""
-_PUT: Final = "INSERT OR REPLACE INTO producers VALUES (?, ?, ?, ?, ?)"
+CREATE TABLE IF NOT EXISTS producers (key BLOB PRIMARY KEY, used REAL, record BLOB) WITHOUT ROWID
+"""
+_PUT: Final = "INSERT OR REPLACE INTO producers VALUES (?, ?, ?)"
+_GET: Final = "SELECT record, used FROM producers WHERE key = ?"
 _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
@@ -54,9 +53,11 @@ class LocalStore:
             run("PRAGMA journal_mode = WAL")
             run("PRAGMA synchronous = OFF")
             version = run("PRAGMA user_version").fetchone()[0]
-            if version not in {0, _VERSION}:
+            if version > _VERSION:
                 raise LocalStoreError(f"{file} was written by another version")
             run("BEGIN EXCLUSIVE")
+            if version < _VERSION:  # its producers were not told apart by principal
+                run("DROP TABLE IF EXISTS producers")
             run(_CREATE)
             run(f"PRAGMA user_version = {_VERSION}")
             run("COMMIT")
@@ -72,13 +73,22 @@ class LocalStore:
         Raises:
             sqlite3.Error: The file cannot be written.
         """
-        self._connection.execute(_PUT, (*key, self._now(), record))
+        self._connection.execute(_PUT, (key.encode(), self._now(), record))
+
+    def get(self, key: ProducerKey) -> tuple[bytes, float] | None:
+        """Return a producer's record, and when it was written, in seconds since the epoch.
+
+        Raises:
+            sqlite3.Error: The file cannot be read.
+        """
+        found = self._connection.execute(_GET, (key.encode(),)).fetchone()
+        return (found[0], found[1]) if found is not None else None
 
     def records(self) -> Iterator[tuple[ProducerKey, bytes, float]]:
         """Return all records, those that were of no use for the longest time first."""
         rows = self._connection.execute("SELECT * FROM producers ORDER BY used").fetchall()
-        for topic, partition, producer_id, used, record in rows:
-            yield ProducerKey(topic, partition, producer_id), record, used
+        for key, used, record in rows:
+            yield ProducerKey.decode(key), record, used
 
     def expire(self, expiration_s: float) -> None:
         """Delete what has not been written for so long.

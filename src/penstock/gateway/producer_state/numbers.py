@@ -8,10 +8,18 @@ NUMBERS: Final = 2**31
 
 
 class Range(NamedTuple):
-    """The sequence numbers of one batch: the first, and how many."""
+    """The sequence numbers of one batch.
+
+    Attributes:
+        first: The first.
+        count: How many.
+        checksum: What the batch's sender computed over it; 0 where that is not known. Some
+            clients use numbers again for other records.
+    """
 
     first: int
     count: int  # type: ignore[assignment]  # tuples have a method of that name
+    checksum: int = 0
 
 
 def add(number: int, count: int) -> int:

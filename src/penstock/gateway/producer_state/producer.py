@@ -41,11 +41,17 @@ class History(Enum):
     """No gateway has dropped a record; some may have been stored without any gateway."""
     RESTORED = "restored"
     """What an earlier process kept: records may have been dropped since."""
+    FOLLOWED = "followed"
+    """The broker takes the batches that came here. That may be because it has them, and more
+    that was stored without this gateway."""
     COMPLETE = "complete"
     """Everything, or the broker has confirmed the numbers."""
 
 
+IN_FLIGHT_MAX: Final = 5
+"""So many batches a client may have in flight, and so many a broker knows again (KIP-98)."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
+_UNCONFIRMED: Final = frozenset({History.UNKNOWN, History.UNRECORDED, History.FOLLOWED})
 
 
 class Beginning(NamedTuple):
@@ -123,6 +129,11 @@ class Producer:
         self.written = written
 
     # What is known
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it is certain that the broker has nothing behind what is known here."""
+        return self.history not in _UNCONFIRMED
 
     @property
     def _is_restored(self) -> bool:
@@ -215,7 +226,10 @@ class Producer:
             if len(dropped) != batch.dropped_count or (
                 batch.dropped and list(batch.dropped) != list(dropped)
             ):
-                return UNKNOWN_PRODUCER_ID
+                if batch.state is not State.STORED:
+                    return UNKNOWN_PRODUCER_ID
+                batch.stored = Stored()  # it need not go again to learn where it is
+                return batch
             batch.dropped, batch.data = dropped, data
         return batch
 
@@ -235,13 +249,15 @@ class Producer:
     ) -> Batch:
         whole = len(dropped) == numbers.count
         return Batch(
-            *numbers,
+            numbers.first,
+            numbers.count,
             add(numbers.first, -removed),
             () if whole else dropped,
             len(dropped),
             State.DECIDED,
             None if whole else data,
             connection,
+            checksum=numbers.checksum,
         )
 
     def _misses(self, first: int) -> bool:
@@ -318,9 +334,24 @@ class Producer:
         if batch is not None:
             batch.apply(Event.RETRY)
             return
+        if self._is_past(numbers):
+            return
         self._cut(numbers)
         if numbers not in self.undecided:
             self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
+
+    def _is_past(self, numbers: Range) -> bool:
+        """Whether these numbers are of an attempt that the client has long gone on from."""
+        return any(
+            distance(numbers.first, one.next) > 0
+            for one in self.batches
+            if one.state in {State.STORED, State.ACKNOWLEDGED}
+        )
+
+    def _settle_before(self, batch: Batch) -> None:
+        """Await nothing that begins before the end of a batch that is stored, or acknowledged."""
+        if self.undecided:
+            self.undecided = [one for one in self.undecided if distance(one.first, batch.next) <= 0]
 
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
         """Take note that a batch is refused for good before it is decided; see `decide`."""
@@ -348,7 +379,9 @@ class Producer:
 
     @staticmethod
     def _refused(numbers: Range, removed: int) -> Batch:
-        return Batch(*numbers, add(numbers.first, -removed), (), 0, State.REFUSED)
+        first, count, checksum = numbers
+        before = add(first, -removed)
+        return Batch(first, count, before, (), 0, State.REFUSED, checksum=checksum)
 
     # Batches that go
 
@@ -359,7 +392,7 @@ class Producer:
             0 if it may go; otherwise the error code for the client.
         """
         if batch not in self.batches:
-            self.defer(Range(batch.first, batch.count))
+            self.defer(batch.numbers)
             return REQUEST_TIMED_OUT
         if batch.state is State.REFUSED:
             return REQUEST_TIMED_OUT
@@ -414,6 +447,7 @@ class Producer:
                 return REQUEST_TIMED_OUT
         if batch.state is not State.STORED:
             batch.apply(Event.ACKNOWLEDGE)
+        self._settle_before(batch)
         return NONE
 
     def answered(self, batch: Batch, code: int, stored: Stored) -> int:
@@ -445,7 +479,14 @@ class Producer:
         batch.stored = stored
         batch.dropped = ()
         self._release(batch)
-        self.history = History.COMPLETE
+        self._settle_before(batch)
+        if self.history in _UNCONFIRMED:
+            # What was in flight before this gateway followed the producer has come again by then.
+            count = sum(one.state is State.STORED for one in self.batches)
+            is_confirmed = count > IN_FLIGHT_MAX
+            self.history = History.COMPLETE if is_confirmed else History.FOLLOWED
+        else:
+            self.history = History.COMPLETE
 
     def has_stored(
         self,
@@ -500,6 +541,8 @@ class Producer:
         if missing <= 0 and distance(self.next, numbers.first) > 0:
             if not overtakes:  # and nothing of what is not known here was dropped
                 self.next = numbers.first
+        elif missing > 0 and self.history is History.FOLLOWED:
+            self.history = History.COMPLETE  # those before it are on their way
         elif missing > 0 and not self.batches and self.history is not History.COMPLETE:
             self.next = add(numbers.first, -missing)
             if self.history is History.UNRECORDED:  # those before it are on their way
@@ -512,7 +555,10 @@ class Producer:
             and -missing >= numbers.count
         ):
             # It was stored as it came, before this gateway had interceptors for the topic.
-            stored = Batch(*numbers, numbers.first, (), 0, State.STORED, stored=Stored())
+            stored = Batch(
+                numbers.first, numbers.count, numbers.first, (), 0, State.STORED,
+                stored=Stored(), checksum=numbers.checksum,
+            )  # fmt: skip
             self.batches.append(stored)
             # What follows it may have been stored in the same way: that is asked again.
             self.next = add(numbers.first, numbers.count)
@@ -558,9 +604,11 @@ class Producer:
                 for other in merged
             ):
                 merged.append(one)
-                numbers = Range(one.first, one.count)
-                if numbers in self.undecided:
-                    self.undecided = [other for other in self.undecided if other != numbers]
+                is_awaited = any(other[:2] == one.numbers[:2] for other in self.undecided)
+                if is_awaited:
+                    self.undecided = [
+                        other for other in self.undecided if other[:2] != one.numbers[:2]
+                    ]
                     if not one.loses_all:  # such a one is settled, whether it comes again or not
                         one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
@@ -575,7 +623,7 @@ class Producer:
     def confirm(self, batches: Sequence[Batch]) -> None:
         """Learn that decisions about batches are kept, or that they are stored."""
         for one in batches:
-            known = self.batches.find(Range(one.first, one.count))
+            known = self.batches.find(one.numbers)
             if known is None:
                 continue
             if known.loses_all and one.loses_all:

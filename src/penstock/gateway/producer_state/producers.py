@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter, OrderedDict
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
     Keep = Callable[["ProducerKey", bytes, Callable[[str | None], None]], None]
+    LookUp = Callable[["ProducerKey"], tuple[bytes, float] | None]
 
 log = structlog.get_logger()
 
@@ -39,6 +41,10 @@ HELD_S: Final = 600.0
 """No client tries longer to deliver a batch, unless it is told to."""
 PRODUCERS_MAX: Final = 100_000
 HELD_MAX_BYTES: Final = 256 * 2**20
+REWRITTEN_MAX: Final = 200
+"""So many records are written anew at a time: the event loop stands still meanwhile."""
+_LOOKED_AT: Final = 64
+"""Among so many of the oldest producers one is sought that lost no record, to be forgotten."""
 _TO_BE_KEPT: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that has not been at the broker since it was decided, as far as is known."""
 
@@ -49,6 +55,7 @@ class Arrival(NamedTuple):
     topic: str | UUID
     partition: int
     producer_id: int
+    principal: str = ""
 
 
 class Decided(NamedTuple):
@@ -78,6 +85,7 @@ class Producers:
         *,
         now: Callable[[], float],
         keep: Keep | None = None,
+        look_up: LookUp | None = None,
         is_shared: bool = False,
         expiration_s: float = EXPIRATION_S,
         producers_max: int = PRODUCERS_MAX,
@@ -89,6 +97,8 @@ class Producers:
             now: Seconds since the epoch.
             keep: Called with a producer's record before what it says is acted on, and with
                 what is to be called when it is kept: with None, or with what went wrong.
+            look_up: Called with a producer that is not remembered any more: gives its record
+                and when it was written, in seconds since the epoch, or None.
             is_shared: Whether the records are those of all gateways of the cluster, and have
                 been read to their end when a producer is met that is not known.
             expiration_s: What has been of no use for so long is forgotten.
@@ -97,6 +107,8 @@ class Producers:
         """
         self._now = now
         self._keep = keep
+        self._look_up = look_up
+        self._is_kept_elsewhere = False
         self._is_shared = is_shared
         self._begun = History.UNRECORDED if is_shared else History.UNKNOWN
         self._restored = History.COMPLETE if is_shared else History.RESTORED
@@ -181,9 +193,9 @@ class Producers:
             return self._is_shared and producer.is_kept_back(known)
         if producer.next != numbers.first:
             return True
-        if self._is_shared and len(dropped) == numbers.count:
-            return producer.batches.are_presumed
-        return bool(dropped) and producer.history is self._begun
+        if dropped and not producer.is_confirmed:
+            return True
+        return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
 
     def has_stored(
         self,
@@ -213,19 +225,40 @@ class Producers:
                 last_sequence,
                 loses=bool(dropped),
                 is_shared=self._is_shared,
-                is_begun=producer.history is self._begun,
+                is_begun=not producer.is_confirmed,
                 is_recent=producer.decided > self._now() - self._expiration_s / 2,
                 overtakes=_overtakes(producer, numbers, waiting),
             )
 
-    def cannot_ask(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
-        """Learn that the broker does not say how far a producer has come; see `has_to_ask`."""
-        if not self._is_shared:
-            return
+    def cannot_ask(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        dropped: Sequence[int] = (),
+    ) -> bool:
+        """Learn that the broker does not say how far a producer has come; see `has_to_ask`.
+
+        Returns:
+            Whether it can be decided all the same. Not where a batch is dropped as a whole of
+            a producer that goes on here in the middle: the broker may have it already, and more
+            behind it, and would take what follows for a retry. Where it gets a part of the
+            batch, it objects.
+        """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
-        if producer.epoch == epoch:
+        if producer.epoch != epoch:
+            return True
+        if self._is_shared:
             producer.skip(numbers, overtakes=_overtakes(producer, numbers, waiting))
+        loses_all = len(dropped) == numbers.count
+        if not loses_all or producer.is_confirmed or producer.batches.find(numbers) is not None:
+            return True
+        begins = producer.batches[0].first if producer.batches else numbers.first
+        if begins == 0:
+            producer.history = History.COMPLETE
+        return begins == 0
 
     def decide(
         self,
@@ -353,7 +386,7 @@ class Producers:
         if producer is None:
             return code
         told = producer.answered(batch, code, stored)
-        if told == NONE:
+        if told == NONE and producer is self._producers.get(key):
             self._before.pop(key, None)
         if UNKNOWN_PRODUCER_ID in {told, code}:
             self._forget(key)
@@ -363,12 +396,6 @@ class Producers:
         """Know nothing of a producer any more; it is told UNKNOWN_PRODUCER_ID."""
         if key in self._producers:
             self._forget(key)
-
-    def forget_topic(self, topic: str) -> None:
-        """Know nothing of the producers of a topic that is gone."""
-        if topic in self._topics:
-            for key in [one for one in (*self._producers, *self._kept) if one.topic == topic]:
-                self._forget(key)
 
     # What is kept elsewhere
 
@@ -408,6 +435,8 @@ class Producers:
             return
         producer.decided = max(producer.decided, used)
         knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if knows_all:
+            producer.written = max(producer.written, used)
         if not knows_all and encoding.is_ahead(producer, theirs):
             # Written by a gateway that knew less: the last record is what counts.
             self._write(key, producer, _ignore)
@@ -429,9 +458,13 @@ class Producers:
         while self._producers and next(iter(self._producers.values())).used < limit:
             self._set_aside(next(iter(self._producers)))
         rewritten_before = self._now() - self._expiration_s / 2
-        for key, producer in self._producers.items():
-            if 0 < producer.written < rewritten_before and producer.removed:
-                self._write(key, producer, _ignore)
+        old = (
+            (key, producer)
+            for key, producer in self._producers.items()
+            if 0 < producer.written < rewritten_before and producer.removed
+        )
+        for key, producer in islice(old, REWRITTEN_MAX):
+            self._write(key, producer, _ignore)
         kept_limit = self._now() - SHARED_EXPIRATION_S if self._is_shared else limit
         while self._kept and next(iter(self._kept.values())).used < kept_limit:
             self._forget(next(iter(self._kept)))
@@ -445,6 +478,8 @@ class Producers:
         if before is not None and before.epoch == epoch:
             return before
         producer = self._producers.get(key)
+        if producer is None and self._is_kept_elsewhere and key not in self._kept:
+            self._look_for(key)
         if producer is None and key in self._kept:
             kept = self._kept.pop(key)
             producer = self._decode(kept)
@@ -453,6 +488,12 @@ class Producers:
             else:
                 self._producers[key] = producer
         return producer
+
+    def _look_for(self, key: ProducerKey) -> None:
+        found = self._look_up(key) if self._look_up is not None else None
+        if found is not None:
+            self._kept[key] = _Kept(*found)
+            self._topics[key.topic] += 1
 
     def _decode(self, kept: _Kept) -> Producer | None:
         # The broker has forgotten whoever has been idle for so long; what is written by several
@@ -546,6 +587,8 @@ class Producers:
         Another gateway has it, too, and both have to give the producer's batches the same numbers.
         """
         producer = self._producers[key]
+        if producer.written and self._look_up is not None:
+            self._is_kept_elsewhere = True
         is_kept = self._is_shared and producer.written
         record = encoding.encode(producer, self._writer) if is_kept else None
         self._forget(key)
@@ -560,9 +603,16 @@ class Producers:
 
     def _bound(self) -> None:
         while len(self._producers) > self._producers_max:
-            self._set_aside(next(iter(self._producers)))
+            self._set_aside(self._least_needed())
         while len(self._kept) > self._producers_max:
+            self._is_kept_elsewhere = self._look_up is not None
             self._forget(next(iter(self._kept)))
+
+    def _least_needed(self) -> ProducerKey:
+        """Return one that was not used for long, of which nothing was dropped if there is one."""
+        oldest = islice(self._producers.items(), min(_LOOKED_AT, len(self._producers) - 1))
+        free = (key for key, producer in oldest if not producer.written)
+        return next(free, None) or next(iter(self._producers))
 
     def _hold(self, batch: Batch) -> None:
         """Hold a batch's data as long as it may go to the broker again, and count it."""

@@ -1,0 +1,54 @@
+"""What a worker's socket brings, in pieces of any size."""
+
+import pytest
+
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.engine.workers import messages
+from penstock.engine.workers.child import Child
+
+
+class Heard:
+    """Takes what a worker says."""
+
+    def __init__(self):
+        self.verdicts = []
+        self.garbage = 0
+
+    def told_verdicts(self, worker, verdicts):
+        self.verdicts += verdicts
+
+    def told_garbage(self, worker):
+        self.garbage += 1
+
+
+@pytest.fixture
+def heard():
+    return Heard()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7, 64, 10_000])
+def test_pieces_of_any_size(heard, size):
+    child = Child(None, heard)
+    data = b"".join(
+        messages.verdict(n, ACCEPTED if n % 2 else refused(44, "x" * n, "P")) for n in range(1, 40)
+    )
+    for start in range(0, len(data), size):
+        child.data_received(data[start : start + size])
+    assert [number for number, _ in heard.verdicts] == list(range(1, 40))
+    assert heard.garbage == 0
+
+
+def test_a_large_message_is_not_joined_before_its_last_piece(heard):
+    """Joined with each piece, 100 MiB in pieces of 64 KiB cost 80 GB of copies."""
+    child = Child(None, heard)
+    data = messages.PREFIX.pack(100 * 2**20 + 1, messages.VERDICT) + bytes(100 * 2**20)
+    for start in range(0, len(data) - 65_536, 65_536):
+        child.data_received(data[start : start + 65_536])
+    assert sum(map(len, child._pieces)) > 99 * 2**20
+    assert len(child._pieces) > 1_000
+
+
+def test_a_length_that_cannot_be_is_told_at_once(heard):
+    child = Child(None, heard)
+    child.data_received(messages.PREFIX.pack(2**32 - 1, messages.VERDICT))
+    assert heard.garbage == 1
