@@ -13,7 +13,7 @@ from tests.gateways import RunningGateway, write_configuration
 from tests.hostile.greedy import place
 from tests.integration.test_security import Files
 
-CIPHER = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+CIPHER = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def test_only_the_versions_that_are_enabled(tls):
 
 def test_only_the_ciphers_that_are_enabled(tls):
     running, _, files = tls(ssl_enabled_protocols="TLSv1.2", ssl_cipher_suites=CIPHER)
-    assert shake(running.address, files)[1] == "ECDHE-RSA-AES256-GCM-SHA384"
+    assert shake(running.address, files)[1] == "ECDHE-ECDSA-AES256-GCM-SHA384"
     with pytest.raises((ssl.SSLError, ConnectionError)):
-        shake(running.address, files, ciphers="ECDHE-RSA-AES128-GCM-SHA256")
+        shake(running.address, files, ciphers="ECDHE-ECDSA-AES128-GCM-SHA256")
 
 
 def test_a_renewed_certificate_holds_for_new_connections(tls):

@@ -246,8 +246,9 @@ class ProduceExchange:
         for t, topic in self._topics:
             # Where a topic has an id only, it is not known yet whether it has interceptors.
             if topic.name is None or self._is_intercepted(topic.name):
-                for i in range(len(topic.partitions)):
-                    self._interceptions.arrive((t, i), self.request)
+                for i, partition in enumerate(topic.partitions):
+                    if partition.number >= 0:
+                        self._interceptions.arrive((t, i), self.request)
 
     def _is_intercepted(self, name: str) -> bool:
         return self._policies.plan.intercepts(name) or self._host.producers.has_topic(name)
@@ -410,6 +411,9 @@ class ProduceExchange:
         known_id = topic_id if topic_id != NO_ID else None
         for i, partition in enumerate(topic.partitions):
             if (t, i) in self.answers:
+                continue
+            if partition.number < 0:
+                self.answers[t, i] = Answer(UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             dropped_before: Sequence[int] = ()
             if intercepted:
