@@ -328,7 +328,7 @@ def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
     talk = Talk()
     talk.session.client_data(produce(1, "judged"))
     talk.session.closed()
-    assert talk.withdrawn == [talk.session]
+    assert talk.withdrawn == [talk.session, (talk.session, 0)]
     talk.decide(NO)
     assert talk.refusals == []
     assert not talk.broker.data

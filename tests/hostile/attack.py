@@ -40,3 +40,13 @@ def unexpected(running: RunningGateway) -> list[dict]:
         or event.get("level") == "not JSON"
         or "error of the gateway" in str(event.get("event"))
     ]
+
+
+def codes(value: object) -> object:
+    """Give the error codes in an answer, as they stand in it."""
+    if isinstance(value, tuple):
+        return [codes(one) for one in value]
+    if hasattr(value, "__dataclass_fields__"):
+        found = {name: codes(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: one for name, one in found.items() if one not in ([], {}, None)}
+    return int(value) if type(value).__name__ == "ErrorCode" else None

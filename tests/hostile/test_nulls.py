@@ -8,7 +8,7 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, Cre
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.static.primitive import i8, i32, i32Timedelta
 
-from tests.hostile.attack import unexpected
+from tests.hostile.attack import codes, unexpected
 from tests.hostile.conftest import POLICIES, PROPERTIES
 from tests.hostile.innocent import BATCH, is_served
 from tests.raw import RawClient, parse_response, produce_request, produced, request_frame
@@ -63,16 +63,6 @@ def answered(address: str, frame: bytes, request: object) -> object:
         except (EOFError, ConnectionError):
             return "closed"
     return codes(parse_response(data, request.__api_key__, request.__version__))
-
-
-def codes(value: object) -> object:
-    """Give the error codes in an answer, as they stand in it."""
-    if isinstance(value, tuple):
-        return [codes(one) for one in value]
-    if hasattr(value, "__dataclass_fields__"):
-        found = {name: codes(getattr(value, name)) for name in value.__dataclass_fields__}
-        return {name: one for name, one in found.items() if one not in ([], {}, None)}
-    return int(value) if type(value).__name__ == "ErrorCode" else None
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -7,6 +7,7 @@ client whose requests pile up behind a verdict.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Final, cast
 
 import structlog
@@ -28,6 +29,8 @@ WRITE_BUFFER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
 """So long a client may take to read its last answers."""
+_TCP_CLOSE: Final = 7
+_TCP_CLOSE_WAIT: Final = 8
 
 
 class Upstream(asyncio.Protocol):
@@ -218,11 +221,23 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone."""
+        if self._closed:
+            self._gateway.budget.left(self)
         self._on_closed()
         self.resume_writing()
         self._client_gone()
         if self._upstream.transport is None or self._upstream.transport.is_closing():
             self._gateway.clients.discard(self)
+
+    def look_whether_gone(self) -> None:
+        """Find out whether a client is gone that is not read, and so cannot be heard to go."""
+        if not self._pauses or self._session is None or self._closed:
+            return
+        state = tcp_state(self._transport)
+        if state == _TCP_CLOSE:
+            self.abort()
+        elif state == _TCP_CLOSE_WAIT:
+            self._session.withdraw_waiting()
 
     def _client_gone(self) -> None:
         if self._closed:
@@ -252,7 +267,8 @@ class Client(asyncio.Protocol):
         if self._session is not None:
             self._session.closed()
         self._transport.close()
-        if self._transport.get_write_buffer_size():
+        if unread := self._transport.get_write_buffer_size():
+            self._gateway.budget.holds(self, unread)
             self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
         if self._upstream.transport is not None:
             self._upstream.transport.close()
@@ -269,6 +285,18 @@ class Client(asyncio.Protocol):
         if self._upstream.transport is not None:
             self._upstream.transport.abort()
         self._gateway.clients.discard(self)
+
+
+def tcp_state(transport: asyncio.Transport) -> int:
+    """Give the state of a connection as Linux numbers them; 0 where that is not told."""
+    given = transport.get_extra_info("socket")
+    if given is None or not hasattr(socket, "TCP_INFO"):
+        return 0
+    try:
+        told = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+    except OSError:
+        return 0
+    return int(told[0])
 
 
 class _Writer:

@@ -8,6 +8,7 @@ them wait; nothing is dropped. Those that hold little go on.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections import OrderedDict
 from pathlib import Path
@@ -26,6 +27,8 @@ READ_BYTES: Final = 256 * 1024
 """What may come at most when a client is read once."""
 STUCK_S: Final = 30.0
 """Where nothing has become free for so long, whoever holds most loses its connection."""
+_RETURNED_BYTES: Final = 32 * 2**20
+"""When so much has become free, the system gets it back."""
 _DEFAULT_MOST: Final = 2**30
 _CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -65,6 +68,7 @@ class Budget:
         """
         self.most_bytes = most_bytes
         self.used_bytes = 0
+        self._used_once = 0
         self._clock = clock
         self._freed = clock()
         self._paused: OrderedDict[Holder, None] = OrderedDict()
@@ -76,9 +80,12 @@ class Budget:
             return
         holder.held_bytes = held_bytes
         self.used_bytes += change
+        self._used_once = max(self._used_once, self.used_bytes)
         if change < 0:
             self._freed = self._clock()
-            self._resume()
+            if held_bytes <= LOW_USE_BYTES and holder in self._paused:
+                self._resume(holder)
+            self._resume_those_with_room()
         elif self.used_bytes > self.most_bytes and held_bytes > LOW_USE_BYTES:
             if not self._paused:
                 log.warning(
@@ -95,16 +102,16 @@ class Budget:
         self._paused.pop(holder, None)
         self.holds(holder, 0)
 
-    def _resume(self) -> None:
+    def _resume_those_with_room(self) -> None:
         """Read those again for whom there is room, in the order in which they were paused."""
         room = self.most_bytes - self.used_bytes
-        for holder in list(self._paused):
-            if holder.held_bytes > LOW_USE_BYTES:
-                room -= READ_BYTES
-                if room < 0:
-                    continue
-            del self._paused[holder]
-            holder.resume("memory")
+        while self._paused and room >= READ_BYTES:
+            room -= READ_BYTES
+            self._resume(next(iter(self._paused)))
+
+    def _resume(self, holder: Holder) -> None:
+        del self._paused[holder]
+        holder.resume("memory")
 
     def tick(self) -> None:
         """See that something moves. To be called now and then.
@@ -118,6 +125,16 @@ class Budget:
                 "closing a connection: others wait for what it holds", bytes=most.held_bytes
             )
             most.abort()
+        if self._used_once - self.used_bytes > _RETURNED_BYTES:
+            self._used_once = self.used_bytes
+            return_memory()
+
+
+def return_memory() -> None:
+    """Give memory that is free back to the system, where the C library does not by itself."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
+    if trim is not None:
+        trim(0)
 
 
 def default_budget() -> int:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.gateway.handlers.conversation import ConversationExchange
 from penstock.gateway.handlers.end_txn import end_txn
-from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange
+from penstock.gateway.handlers.produce import KnownTopics, ProduceExchange, without_answer
 from penstock.gateway.routing import (
     API_VERSIONS,
     BEFORE_LOGIN,
@@ -262,7 +262,8 @@ class Session:
         self._responses.feed(data)
 
     def client_gone(self) -> None:
-        """Nothing more comes from the client: what it sent is still judged and stored."""
+        """Nothing more comes from the client: what it sent is still stored, if it is judged."""
+        self.withdraw_waiting()
         self._requests.stop()
         if self._arriving is not None and not self._arriving.complete:
             if self._arriving.flowing:
@@ -272,6 +273,14 @@ class Session:
                 self._pending.pop()
             self._arriving = None
         self.end()
+
+    def withdraw_waiting(self) -> None:
+        """Judge no more for a client that is gone than what is begun: it takes no answers.
+
+        What it asked no answer for is judged: nobody would send that again.
+        """
+        for policies in self._policies_asked():
+            policies.withdraw(self)
 
     def end(self) -> None:
         """Answer what is in flight, take nothing new, and be done."""
@@ -286,6 +295,10 @@ class Session:
         self._abandon_pending()
         self._requests.stop()
         self._responses.stop()
+        # Large, and in circles of references that are found late.
+        self._arriving = None
+        self._expected.clear()
+        self._replies.clear()
 
     @property
     def principal(self) -> str | None:
@@ -565,17 +578,21 @@ class Session:
         self.end()
 
     def _abandon_pending(self) -> None:
-        asked = {}
+        asked = self._policies_asked()
         for exchange in self._pending:
             if not isinstance(exchange, Exchange):
                 exchange.abandon()
-            if isinstance(exchange, ProduceExchange):
-                asked[id(exchange.policies)] = exchange.policies
         self._pending.clear()
         self._unbegun.clear()
         self._undecided.clear()
-        for policies in asked.values():  # after SIGHUP there may be two
+        for policies in asked:
             policies.withdraw(self)
+            policies.withdraw(without_answer(self))
+
+    def _policies_asked(self) -> Sequence[Policies]:
+        """Give the policies that judge what waits; after SIGHUP there may be two."""
+        produced = (one for one in self._pending if isinstance(one, ProduceExchange))
+        return list({id(one.policies): one.policies for one in produced}.values())
 
     # Responses
 

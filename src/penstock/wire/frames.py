@@ -70,8 +70,10 @@ class FrameReader:
         return self._held_bytes + len(self._head)
 
     def stop(self) -> None:
-        """Ignore everything from here on."""
+        """Ignore everything from here on, and what has come of an incomplete frame."""
         self._stopped = True
+        self._held = None
+        self._held_bytes = 0
 
     def suspend(self) -> None:
         """Begin no further frame for now: what comes is put aside. To be called between frames."""

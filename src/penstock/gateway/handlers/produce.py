@@ -91,6 +91,11 @@ class Submit(Protocol):
     ) -> None: ...
 
 
+def without_answer(turn: Hashable) -> Hashable:
+    """Give the turn of what one connection asks no answer for (acks=0)."""
+    return turn, 0
+
+
 class Policies(NamedTuple):
     """What is in force together, until a configuration is read again.
 
@@ -436,7 +441,7 @@ class ProduceExchange:
                 partial(self._decided, (t, i), plan.topic),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
-                turn=self._session,
+                turn=self._session if self.request.acks else without_answer(self._session),
             )
 
     def _unknown(self, t: int, topic: Topic, code: int) -> None:
