@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import structlog
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.plan import Plan
@@ -550,3 +551,39 @@ async def test_a_process_whose_end_cannot_be_awaited_is_replaced(tmp_path):
         await asyncio.to_thread(wait_until, lambda: not is_running(pids[0]))
         assert await judging.ask(b"fine") is ACCEPTED
         assert judging.supervisor.pids != pids
+
+
+async def test_an_interceptor_that_hangs_past_its_clients_deadline(tmp_path):
+    """The client is told in time, the worker ended in its own time, and the batch rests."""
+    policies = """
+import time
+from penstock.policy import *
+class Hangs(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        while value == b"hang": time.sleep(0.01)
+        return ProduceRequestInterceptorResult(key, value)
+"""
+    properties = {
+        "record.validator.classes": "",
+        "produce.request.interceptors": "policies.Hangs",
+        "produce.request.interceptors.timeout.ms": 1500,
+        "policy.workers": 1,
+    }
+    with structlog.testing.capture_logs() as logs:
+        await _hang(Judging(tmp_path, policies, **properties))
+    assert not [line for line in logs if "error of the gateway" in line["event"]]
+
+
+async def _hang(opening: Judging) -> None:
+    async with opening as judging:
+        judging.plan.intercept(judging.supervisor.patterns)
+        began = time.monotonic()
+        first = await judging.ask(b"hang", timeout_ms=400)
+        assert (first.code, time.monotonic() - began < 1.2) == (7, True)
+        assert "the client's own timeout" in str(first.message)
+        await asyncio.sleep(2.5)
+        again = await judging.ask(b"hang")
+        assert (again.code, time.monotonic() - began < 6) == (7, True)
+        assert "spent their time on this batch before" in str(again.message)
+        assert await judging.ask(b"fine") is ACCEPTED

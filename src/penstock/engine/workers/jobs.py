@@ -56,6 +56,8 @@ class Job:
         lost: In how many attempts it was begun and its verdict lost, through nobody's fault
             that is known.
         alone: Whether a worker gets nothing beside it, so that its fault can be told.
+        late: Whether it was answered while a worker was at it, because its client waits no
+            longer.
     """
 
     place: Place
@@ -74,6 +76,7 @@ class Job:
     overdue: int = 0
     lost: int = 0
     alone: bool = False
+    late: bool = False
 
     def become(self, state: JobState) -> None:
         """Go over to another state."""

@@ -509,6 +509,7 @@ class Schedule:
         """Answer a job whose client waits no longer."""
         if not job.overdue:
             if job.state is JobState.BEGUN:
+                job.late = True
                 verdict = timed_out(job.interceptors, _LATE)
             else:
                 why = self.staff.trouble or "no worker was free for it in time"

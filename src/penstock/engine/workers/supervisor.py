@@ -286,7 +286,9 @@ class Supervisor:
     def _answer(self, action: actions.Answer) -> None:
         job, verdict = action
         done, payload = job.done, job.payload
-        job.done = job.payload = None
+        job.done = None
+        if not job.late:  # what a worker is at may have to rest
+            job.payload = None
         if not self._schedule.outstanding:
             self._idle.set()
         try:
