@@ -7,7 +7,10 @@ client whose requests pile up behind a verdict.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import sys
+import termios
 from typing import TYPE_CHECKING, Final, cast
 
 import structlog
@@ -31,6 +34,8 @@ FLUSH_TIMEOUT_S: Final = 30.0
 """So long a client may take to read its last answers."""
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
+_TLS_BYTES: Final = 2**20
+"""What may be on its way between the kernel and us."""
 
 
 class Upstream(asyncio.Protocol):
@@ -238,6 +243,9 @@ class Client(asyncio.Protocol):
             self.abort()
         elif state == _TCP_CLOSE_WAIT:
             self._session.withdraw_waiting()
+            if self._session.missing_bytes > readable_bytes(self._transport) + _TLS_BYTES:
+                self._client_gone()  # the rest of its request will never come
+            self.account()
 
     def _client_gone(self) -> None:
         if self._closed:
@@ -297,6 +305,12 @@ def tcp_state(transport: asyncio.Transport) -> int:
     except OSError:
         return 0
     return int(told[0])
+
+
+def readable_bytes(transport: asyncio.Transport) -> int:
+    """Give how much has come over a connection and is not read, as far as the kernel knows."""
+    told = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(told, sys.byteorder)
 
 
 class _Writer:

@@ -274,6 +274,11 @@ class Session:
             self._arriving = None
         self.end()
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the client's present request has not come yet."""
+        return self._requests.missing_bytes
+
     def withdraw_waiting(self) -> None:
         """Judge no more for a client that is gone than what is begun: it takes no answers.
 

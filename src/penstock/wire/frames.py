@@ -69,6 +69,11 @@ class FrameReader:
         """How much is being held of an incomplete frame, and of what was put aside."""
         return self._held_bytes + len(self._head)
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the present frame has not come yet."""
+        return self._left
+
     def stop(self) -> None:
         """Ignore everything from here on, and what has come of an incomplete frame."""
         self._stopped = True
