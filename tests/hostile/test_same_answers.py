@@ -1,0 +1,115 @@
+"""The same inputs to a broker and to a gateway: where one closes, the other one does (12).
+
+What changes the cluster is told by the broker itself: an input that it answers in two ways
+when it comes twice is not compared.
+"""
+
+import collections
+import random
+import socket
+
+from kio.index import load_request_schema
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+from penstock.wire.checked import checked
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import read_length, read_varint
+from tests.hostile.attack import codes
+from tests.hostile.greedy import place
+from tests.hostile.inputs import Base, mutated
+from tests.raw import parse_response
+
+WAIT_S = 1.0
+CLOSED, NOTHING = "closed", "nothing"
+
+
+class Asked:
+    """Sends inputs to one address, each over a connection of its own."""
+
+    def __init__(self, address: str) -> None:
+        self._place = place(address)
+
+    def send(self, of: Base, data: bytes) -> object:
+        """Send an input; give what came of it, or the error codes of the answer."""
+        with socket.create_connection(self._place, WAIT_S) as connection:
+            try:
+                connection.sendall(data)
+                answer = self._receive(connection)
+            except TimeoutError:
+                return NOTHING
+            except ConnectionError:
+                return CLOSED
+        if answer is None:
+            return CLOSED
+        try:
+            return codes(parse_response(answer, of.api_key, of.version))
+        except Exception as error:
+            return f"not readable: {type(error).__name__}"
+
+    @staticmethod
+    def _receive(connection: socket.socket) -> bytes | None:
+        data, wanted = b"", 4
+        while len(data) < wanted:
+            piece = connection.recv(65536)
+            if not piece:
+                return None
+            data += piece
+            if len(data) >= 4:
+                wanted = 4 + int.from_bytes(data[:4], "big")
+        return data[:wanted]
+
+
+def is_known(of: Base, data: bytes, broker: object, gateway: object) -> bool:
+    """Whether a difference stands in docs/failures.md, with its reason."""
+    if gateway != CLOSED:
+        return False
+    if broker == NOTHING:
+        return True
+    try:
+        return end_of_request(of, data) < len(data)
+    except (WireError, SerialError, ValueError, IndexError):
+        # Not UTF-8; or a length, or a count, that is negative for Kafka, and so null or none.
+        return True
+
+
+def end_of_request(of: Base, data: bytes) -> int:
+    """Tell where a request ends that the broker has read."""
+    schema = load_request_schema(of.api_key, of.version)
+    size, position = read_length(data, 12, flexible=False)
+    position += max(0, size)
+    data[14:position].decode()
+    if schema.__flexible__:
+        count, position = read_varint(data, position)
+        for _ in range(count):
+            _, position = read_varint(data, position)
+            size, position = read_varint(data, position)
+            position += size
+    body, end = checked(data, position, schema)
+    entity_reader(schema)(body, 0)
+    return end
+
+
+def test_what_a_broker_answers_and_when_it_closes(cluster, attacked, bases, pytestconfig):
+    count = pytestconfig.getoption("fuzz_inputs") // 20
+    given = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(10**6) if given is None else given
+    print(f"--fuzz-seed={seed}")
+    chance = random.Random(seed)
+    broker, gateway = Asked(cluster.bootstrap_servers), Asked(attacked.broker_address())
+    compared: collections.Counter[str] = collections.Counter()
+    different = []
+    for _ in range(count):
+        of, data = mutated(chance, bases)
+        told = broker.send(of, data)
+        if broker.send(of, data) != told:
+            compared["told twice in two ways"] += 1
+            continue
+        ours = gateway.send(of, data)
+        compared[told if isinstance(told, str) else "answered"] += 1
+        if ours != told and not is_known(of, data, told, ours):
+            different.append((of.api_key, of.version, told, ours, data.hex()))
+    print(dict(compared))
+    assert not different, (len(different), different[0])
+    assert compared["answered"] > count / 20
+    assert compared[CLOSED] > count / 20
