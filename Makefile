@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 STAMP := $(VENV)/.installed
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop chaos model fuzz kills lint format bench bench-topics bench-state bench-spark docs clean
+.PHONY: help setup demo test interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -68,6 +68,9 @@ bench-topics: setup  ## benchmarks/gateway: requests about topics, direct agains
 
 bench-state: setup  ## benchmarks/gateway: what it costs to keep the state of producers
 	$(BIN)/python benchmarks/gateway/producer_state.py
+
+bench-connections: setup  ## benchmarks/gateway: memory of connections that do nothing
+	$(BIN)/python benchmarks/gateway/connections.py
 
 bench-spark: setup  ## benchmarks/spark: audit and split against jobs that do nothing
 	$(BIN)/python benchmarks/spark/bench.py

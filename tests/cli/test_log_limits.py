@@ -3,7 +3,14 @@
 import pytest
 import structlog
 
-from penstock.cli.log_limits import EXCEPTION_MAX, FIELD_MAX, LINES_A_SECOND, LogLimits
+from penstock.cli.log_limits import (
+    EXCEPTION_MAX,
+    FIELD_MAX,
+    ITEM_MAX,
+    ITEMS_MAX,
+    LINES_A_SECOND,
+    LogLimits,
+)
 
 
 @pytest.fixture
@@ -22,6 +29,15 @@ def test_long_texts_are_cut(limits):
     assert taken["client_id"] == "c" * FIELD_MAX + "..."
     assert taken["exception"] == "e" * EXCEPTION_MAX + "..."
     assert taken["n"] == 1
+
+
+def test_long_lists_are_cut(limits):
+    topics = [f"{number:0300}" for number in range(3_000)]
+    taken = limits(None, "info", {"event": "refused", "topics": topics, "ids": (1, 2)})
+    assert len(taken["topics"]) == ITEMS_MAX + 1
+    assert taken["topics"][-1] == "... 3000 in all"
+    assert len(taken["topics"][0]) == ITEM_MAX + len("...")
+    assert taken["ids"] == [1, 2]
 
 
 def test_an_event_has_so_many_lines_a_second_and_what_is_left_out_is_counted(limits, clock):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -16,7 +17,20 @@ LINES_A_SECOND: Final = 50
 """Of one event."""
 FIELD_MAX: Final = 1_000
 """A text is cut here, in characters."""
+ITEMS_MAX: Final = 20
+"""Of a list so many are written."""
+ITEM_MAX: Final = 250
+"""A text in a list is cut here, in characters: a topic's name has 249 at most."""
 EXCEPTION_MAX: Final = 20_000
+
+
+def _cut(value: object, most: int) -> object:
+    if isinstance(value, str):
+        return value if len(value) <= most else f"{value[:most]}..."
+    if isinstance(value, list | tuple | set | frozenset):
+        kept = [_cut(one, ITEM_MAX) for one in islice(value, ITEMS_MAX)]
+        return kept if len(value) <= ITEMS_MAX else [*kept, f"... {len(value)} in all"]
+    return value
 
 
 class LogLimits:
@@ -48,8 +62,7 @@ class LogLimits:
             raise structlog.DropEvent
         for name, value in fields.items():
             most = EXCEPTION_MAX if name == "exception" else FIELD_MAX
-            if isinstance(value, str) and len(value) > most:
-                fields[name] = f"{value[:most]}..."
+            fields[name] = _cut(value, most)
         left_out = self._left_out.pop(event, 0)
         if left_out:
             fields["left_out"] = left_out
