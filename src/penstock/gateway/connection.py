@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 WAITING_MOST_BYTES: Final = 4 * 2**20
 """A client is not read while more of it waits behind a verdict (one request may be larger)."""
+SMALL_BYTES: Final = 16 * 1024
+"""Less than this is not counted at once, but with the next look at all clients."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 30.0
@@ -150,9 +152,11 @@ class Client(asyncio.Protocol):
             self.pause("suspended")
         else:
             self.resume("suspended")
-        if session.waiting_bytes > WAITING_MOST_BYTES:
-            self.pause("waiting")
-        self.account()
+        held = session.held_bytes
+        if held > SMALL_BYTES or self.held_bytes:
+            if session.waiting_bytes > WAITING_MOST_BYTES:
+                self.pause("waiting")
+            self.account()
 
     def account(self) -> None:
         """Tell the budget how much is held for this client."""
@@ -176,14 +180,16 @@ class Client(asyncio.Protocol):
         except Exception:
             log.exception("closing a connection after an error of the gateway")
             self.close()
-        self.account()
+        if self.held_bytes:
+            self.account()
 
     def _progress(self) -> None:
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
             self._gateway.loop.call_soon(self.data_received, b"")  # what was put aside
         if self._session is not None and self._session.waiting_bytes <= WAITING_MOST_BYTES:
             self.resume("waiting")
-        self.account()
+        if self.held_bytes:
+            self.account()
 
     def _protocol_error(self, side: str, error: WireError) -> None:
         log.warning("closing a connection", side=side, peer=self._peer(), reason=str(error))
@@ -209,6 +215,7 @@ class Client(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client takes no more answers for now: it is not read either."""
         self.pause("unread")
+        self.account()
         if self._upstream.transport is not None and not self._upstream.transport.is_closing():
             self._upstream.transport.pause_reading()
 
@@ -234,8 +241,12 @@ class Client(asyncio.Protocol):
         if self._upstream.transport is None or self._upstream.transport.is_closing():
             self._gateway.clients.discard(self)
 
-    def look_whether_gone(self) -> None:
-        """Find out whether a client is gone that is not read, and so cannot be heard to go."""
+    def look(self) -> None:
+        """Count what is held; find out whether a client is gone that is not read.
+
+        Who is not read cannot be heard to go.
+        """
+        self.account()
         if not self._pauses or self._session is None or self._closed:
             return
         state = tcp_state(self._transport)

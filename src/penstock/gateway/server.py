@@ -53,7 +53,7 @@ PRODUCERS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _LOOK_EVERY_S: Final = 5.0
-_LOOK_FOR_GONE_EVERY_S: Final = 1.0
+_LOOK_AT_CLIENTS_EVERY_S: Final = 1.0
 FIRST_REQUEST_S: Final = 30.0
 """A client has so long to send its first request, and to authenticate where it has to."""
 _BACKLOG: Final = 1024
@@ -220,7 +220,7 @@ class Gateway:
             raise
         self._started = True
         self.run(self._close_idle())
-        self.run(self._look_for_those_gone())
+        self.run(self._look_at_clients())
         return address
 
     @property
@@ -527,11 +527,11 @@ class Gateway:
                 ):
                     client.close()
 
-    async def _look_for_those_gone(self) -> None:
+    async def _look_at_clients(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_FOR_GONE_EVERY_S)
+            await asyncio.sleep(_LOOK_AT_CLIENTS_EVERY_S)
             for client in list(self.clients):
-                client.look_whether_gone()
+                client.look()
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
         """Run a coroutine for as long as the gateway lives."""
