@@ -113,3 +113,17 @@ def test_a_certificate_speaks_for_a_client_until_the_broker_authenticates_it():
     talk.session.client_data(handshake_frame() + authenticate_frame())
     talk.session.upstream_data(HANDSHAKE_ANSWER + response_frame())
     assert talk.session.principal == "User:alice"
+
+
+def test_half_an_authentication_gives_no_more_time():
+    """The first message of SCRAM is accepted from anybody who knows a name."""
+    talk = Secured()
+    talk.log_in(lifetime_ms=60_000)
+    talk.now = 61.0
+    talk.session.client_data(handshake_frame("SCRAM-SHA-256"))
+    talk.session.upstream_data(HANDSHAKE_ANSWER)
+    talk.session.client_data(authenticate_frame(b"n,,n=eve,r=abc"))
+    talk.session.upstream_data(response_frame())
+    with pytest.raises(WireError, match="after its authentication has expired"):
+        talk.session.client_data(produce(1, "judged"))
+    assert not talk.verdicts

@@ -147,3 +147,33 @@ class AnyConnections(RuleBasedStateMachine):
 
 TestAnyConnections = AnyConnections.TestCase
 TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_small_clients_that_come_and_go_do_not_hide_those_that_are_stuck(budget, clock):
+    stuck, large, small = connections(budget, 3)
+    stuck.hold(11 * MIB)
+    large.hold(1 * MIB)
+    for _ in range(60):
+        clock[0] += 1.0
+        small.hold(1_000)
+        small.hold(0)
+        budget.tick()
+    assert not stuck.is_open
+    assert large.is_open
+    assert not large.is_paused
+
+
+def test_who_waits_to_be_read_is_not_taken_for_those_who_keep_it_out(budget, clock):
+    hoarders = connections(budget, 200)
+    (large,) = connections(budget, 1)
+    for one in hoarders:
+        one.hold(60 * 1024)
+    clock[0] += 1.0
+    large.hold(100 * 1024)
+    assert large.is_paused
+    for _ in range(60):
+        clock[0] += 5.0
+        budget.tick()
+    assert large.is_open
+    assert not large.is_paused
+    assert sum(not one.is_open for one in hoarders) >= 1

@@ -1,6 +1,7 @@
 """One conversation without sockets: what is sent where, in which order."""
 
 import asyncio
+import itertools
 import time
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.message_sizes import MessageSizes
 from penstock.gateway.producer_state.producers import Producers
-from penstock.gateway.session import PENDING_MOST, Session
+from penstock.gateway.session import PENDING_MOST, REPLIES_MOST, Session
 from penstock.gateway.transactions import EmptyTransactions
 from penstock.wire.errors import WireError
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -372,13 +373,77 @@ def test_a_client_gets_only_so_far_ahead():
     assert len(talk.verdicts) == PENDING_MOST
     assert talk.session.is_suspended
     sent = b""
-    while talk.verdicts:
+    for number in itertools.count(1):
+        if not talk.verdicts:
+            break
         talk.decide()
         sent += talk.broker.take()
+        talk.session.upstream_data(produce_answer(number, "judged"))
         if not talk.session.is_suspended:
             talk.session.client_data(b"")  # as the connection does
         assert len(talk.verdicts) <= PENDING_MOST
     assert sent == b"".join(requests)
+
+
+def unknown_versions(number):
+    """An ApiVersions request of a version that no broker serves: it is answered here."""
+    frame = bytearray(request_frame(load_request_schema(18, 0)(), number))
+    frame[6:8] = (100).to_bytes(2, "big")
+    return bytes(frame)
+
+
+def test_who_has_many_requests_without_an_answer_is_not_read():
+    """Behind one that the broker answers late, answers of our own wait, too."""
+    talk = Talk()
+    later = b"".join(unknown_versions(number) for number in range(2, 2_000))
+    talk.session.client_data(other(1) + later)
+    assert talk.session.is_suspended
+    assert talk.session.held_bytes > REPLIES_MOST * 400
+    answered = 0
+    talk.session.upstream_data(answer(1))
+    for _ in range(20):
+        talk.session.client_data(b"")
+        answered += len(talk.client.take())
+    assert answered > 1_998 * 10
+    assert not talk.session.is_suspended
+    assert talk.session.held_bytes == 0
+
+
+def test_a_response_that_is_held_is_counted():
+    talk = Talk()
+    talk.addresses = Addresses()
+    talk.session.client_data(
+        request_frame(
+            load_request_schema(3, 9)(
+                topics=None,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            ),
+            1,
+        )
+    )
+    talk.session.upstream_data((2**20).to_bytes(4, "big") + (1).to_bytes(4, "big") + bytes(500_000))
+    assert talk.session.held_bytes > 500_000
+
+
+class Addresses:
+    """Those of a cluster, which nobody asks for here."""
+
+    def __getattr__(self, name):
+        return lambda *_: None
+
+
+def test_a_lost_client_awaits_answers_only_where_they_are_of_use():
+    talk = Talk()
+    talk.session.client_data(other(1))
+    talk.session.client_gone()
+    assert talk.session.awaits_nothing_of_use
+    judged = Talk()
+    judged.session.client_data(produce(1, "judged"))
+    judged.decide()
+    judged.session.client_gone()
+    assert not judged.session.awaits_nothing_of_use
 
 
 def test_what_streams_behind_a_verdict_is_counted_too():
@@ -386,7 +451,7 @@ def test_what_streams_behind_a_verdict_is_counted_too():
     requests = [produce(1, "judged"), *(other(number) for number in range(2, 200))]
     talk.session.client_data(b"".join(requests))
     assert talk.session.is_suspended
-    assert talk.session.waiting_bytes < sum(map(len, requests[: PENDING_MOST + 1]))
+    assert talk.session.waiting_bytes < sum(map(len, requests[: PENDING_MOST + 1])) + 1_000
     talk.decide()
     talk.session.client_data(b"")
     assert talk.broker.take() == b"".join(requests)

@@ -238,6 +238,8 @@ class Client(asyncio.Protocol):
         self._on_closed()
         self.resume_writing()
         self._client_gone()
+        if self._session is not None and self._session.awaits_nothing_of_use:
+            self.close()
         if self._upstream.transport is None or self._upstream.transport.is_closing():
             self._gateway.clients.discard(self)
 
@@ -254,7 +256,9 @@ class Client(asyncio.Protocol):
             self.abort()
         elif state == _TCP_CLOSE_WAIT:
             self._session.withdraw_waiting()
-            if self._session.missing_bytes > readable_bytes(self._transport) + _TLS_BYTES:
+            is_tls = self._transport.get_extra_info("sslcontext") is not None
+            on_its_way = readable_bytes(self._transport) + is_tls * _TLS_BYTES
+            if self._session.missing_bytes > on_its_way:
                 self._client_gone()  # the rest of its request will never come
             self.account()
 

@@ -25,8 +25,11 @@ LOW_USE_BYTES: Final = 64 * 1024
 """Who holds no more than this is always read."""
 READ_BYTES: Final = 256 * 1024
 """What may come at most when a client is read once."""
+_COUNTS_BYTES: Final = 16 * 1024
+"""Who holds less is not the one that others wait for."""
 STUCK_S: Final = 30.0
-"""Where nothing has become free for so long, whoever holds most loses its connection."""
+"""Where nobody could be read again for so long, one client loses its connection: the one of
+which nothing became free for longest."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When so much has become free, the system gets it back."""
 _DEFAULT_MOST: Final = 2**30
@@ -70,8 +73,9 @@ class Budget:
         self.used_bytes = 0
         self._used_once = 0
         self._clock = clock
-        self._freed = clock()
+        self._moved = clock()
         self._paused: OrderedDict[Holder, None] = OrderedDict()
+        self._freed: dict[Holder, float] = {}
 
     def holds(self, holder: Holder, held_bytes: int) -> None:
         """Learn how much a connection holds now."""
@@ -81,8 +85,11 @@ class Budget:
         holder.held_bytes = held_bytes
         self.used_bytes += change
         self._used_once = max(self._used_once, self.used_bytes)
+        if not held_bytes:
+            self._freed.pop(holder, None)
+        elif change < 0 or holder not in self._freed:
+            self._freed[holder] = self._clock()
         if change < 0:
-            self._freed = self._clock()
             if held_bytes <= LOW_USE_BYTES and holder in self._paused:
                 self._resume(holder)
             self._resume_those_with_room()
@@ -92,7 +99,7 @@ class Budget:
                     "clients are not read for now: they hold too much",
                     queued_max_request_bytes=self.most_bytes,
                 )
-                self._freed = self._clock()
+                self._moved = self._clock()
             if holder not in self._paused:
                 self._paused[holder] = None
                 holder.pause("memory")
@@ -111,6 +118,7 @@ class Budget:
 
     def _resume(self, holder: Holder) -> None:
         del self._paused[holder]
+        self._moved = self._clock()
         holder.resume("memory")
 
     def tick(self) -> None:
@@ -119,15 +127,28 @@ class Budget:
         Clients that have sent a part of a request, and never send the rest, must not keep all
         others out.
         """
-        if self._paused and self._clock() - self._freed > STUCK_S:
-            most = max(self._paused, key=lambda holder: holder.held_bytes)
+        if self._paused and self._clock() - self._moved > STUCK_S:
+            stuck = self._find_stuck()
             log.warning(
-                "closing a connection: others wait for what it holds", bytes=most.held_bytes
+                "closing a connection: others wait for what it holds", bytes=stuck.held_bytes
             )
-            most.abort()
+            stuck.abort()
         if self._used_once - self.used_bytes > _RETURNED_BYTES:
             self._used_once = self.used_bytes
             return_memory()
+
+    def _find_stuck(self) -> Holder:
+        """Tell who keeps the others out: first those who could go on, and do not."""
+        since = self._clock() - STUCK_S
+        for_long = [
+            holder
+            for holder, freed in self._freed.items()
+            if freed < since and holder.held_bytes > _COUNTS_BYTES
+        ]
+        return min(
+            for_long or self._paused,
+            key=lambda holder: (holder in self._paused, self._freed.get(holder, 0.0)),
+        )
 
 
 def return_memory() -> None:

@@ -65,6 +65,10 @@ _numbers = itertools.count(1)
 _SASL = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 _BARRIER = INT32.pack(10) + INT16.pack(API_VERSIONS) + INT16.pack(0)
 _BARRIER += INT32.pack(_OWN_CORRELATION_ID) + INT16.pack(-1)
+REPLIES_MOST = 256
+"""A client is not read while it has so many requests without an answer."""
+_REPLY_BYTES = 500
+"""What one of them takes, about, besides what it holds."""
 
 
 class Transport(Protocol):
@@ -279,6 +283,15 @@ class Session:
         """How much of the client's present request has not come yet."""
         return self._requests.missing_bytes
 
+    @property
+    def awaits_nothing_of_use(self) -> bool:
+        """Whether the broker's answers would be for the client only."""
+        return (
+            not self._pending
+            and not self._unconfirmed
+            and all(isinstance(one, Exchange) for one in self._expected)
+        )
+
     def withdraw_waiting(self) -> None:
         """Judge no more for a client that is gone than what is begun: it takes no answers.
 
@@ -329,7 +342,12 @@ class Session:
 
         Of requests that are half there, that wait, and that were looked at and have no answer.
         """
-        return self._waiting_bytes + self._unanswered_bytes + self._requests.held_bytes
+        return (
+            self._waiting_bytes
+            + self._unanswered_bytes
+            + self._requests.held_bytes
+            + self._responses.held_bytes
+        )
 
     @property
     def waiting_bytes(self) -> int:
@@ -381,9 +399,9 @@ class Session:
 
     def _authenticated(self, frame: bytes, version: int) -> Buffers:
         accepted = sasl.authenticated(frame, version)
-        self._authentication.answered(accepted)
+        has_authenticated = self._authentication.answered(accepted)
         self._uses_sasl = self._uses_sasl or accepted is not None
-        if accepted:
+        if has_authenticated:
             lifetime_ms = sasl.session_lifetime_ms(frame, version)
             self._authenticated_until = (
                 self.host.clock() + lifetime_ms / 1000 if lifetime_ms else math.inf
@@ -435,7 +453,7 @@ class Session:
             exchange = ConversationExchange(frame, arriving, arriving.handler)
         else:
             exchange = ProduceExchange(produce.read_request(frame), self.host, arriving)
-        self._waiting_bytes += len(exchange.frame)
+        self._waiting_bytes += exchange.size
         after_conversation = bool(self._pending) and (
             bool(self._unbegun)
             or any(isinstance(one, ConversationExchange) for one in self._pending)
@@ -507,7 +525,7 @@ class Session:
             self._end_when_idle()
 
     def _look_at_length(self) -> None:
-        if len(self._pending) >= PENDING_MOST:
+        if len(self._pending) >= PENDING_MOST or len(self._replies) >= REPLIES_MOST:
             self._requests.suspend()
 
     def _go_on(self) -> None:
@@ -515,6 +533,7 @@ class Session:
         if (
             self._requests.is_suspended
             and len(self._pending) <= PENDING_MOST // 2
+            and len(self._replies) <= REPLIES_MOST // 2
             and not (self.host.requires_sasl and self._authentication.undecided)
         ):
             self._requests.resume()
@@ -543,12 +562,12 @@ class Session:
             self._release_held(exchange)
             return
         if exchange.answer is not None:
-            self._replies.append(exchange)
+            self._await_answer(exchange)
             self._flush()
             return
         exchange.flowing = True
         if exchange.answered:
-            self._replies.append(exchange)
+            self._await_answer(exchange)
             self._expected.append(exchange)
         else:
             self._unconfirmed = True
@@ -558,7 +577,7 @@ class Session:
             exchange.pieces = []
 
     def _release_held(self, exchange: Held) -> None:
-        self._waiting_bytes -= len(exchange.frame)
+        self._waiting_bytes -= exchange.size
         outgoing = exchange.outgoing()
         if outgoing:
             self._upstream.writelines(outgoing)
@@ -567,13 +586,19 @@ class Session:
             if exchange.breaks_off:
                 self._break_off()
             return
-        self._replies.append(exchange)
-        self._unanswered_bytes += len(exchange.frame)
+        self._await_answer(exchange)
         if outgoing:
             self._expected.append(exchange)
         else:
             exchange.is_local = True
             self._flush()
+
+    def _await_answer(self, exchange: Exchange | Held) -> None:
+        self._replies.append(exchange)
+        self._unanswered_bytes += _REPLY_BYTES
+        if not isinstance(exchange, Exchange):
+            self._unanswered_bytes += exchange.size
+        self._look_at_length()
 
     def _break_off(self) -> None:
         """End as a broker does after an error that acks=0 leaves it no way to tell."""
@@ -627,6 +652,7 @@ class Session:
             self._expected.popleft()
             self._answered(self._replies.popleft())
             self._flush()
+            self._go_on()
             if self._ending:
                 self._end_when_idle()
 
@@ -641,13 +667,14 @@ class Session:
             if first.answer is None and not isinstance(first, Exchange) and first.is_local:
                 first.answer = first.local_answer()
             if first.answer is None:
-                return
+                break
             self._answered(first)
             self._client.writelines(self._replies.popleft().answer or ())
 
     def _answered(self, exchange: Exchange | Held) -> None:
+        self._unanswered_bytes -= _REPLY_BYTES
         if not isinstance(exchange, Exchange):
-            self._unanswered_bytes -= len(exchange.frame)
+            self._unanswered_bytes -= exchange.size
 
     # Questions of our own
 

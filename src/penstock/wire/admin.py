@@ -20,6 +20,7 @@ from kio.static.primitive import i32Timedelta
 from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT16, INT32, skip_tags
+from penstock.wire.produce import ENTRIES_MAX
 from penstock.wire.requests import read_response
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def read_request(frame: bytes) -> Request:
 
 
 def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
-    data, end = checked(frame, position, kind)
+    data, end = checked(frame, position, kind, most_entries=ENTRIES_MAX)
     if end != len(frame):
         raise WireError("a request with something behind its end")
     try:

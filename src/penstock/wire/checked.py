@@ -8,6 +8,7 @@ fields that it does not know (KIP-482); a broker ignores them, and they are left
 
 from __future__ import annotations
 
+import math
 from struct import error
 from typing import TYPE_CHECKING
 
@@ -22,22 +23,37 @@ if TYPE_CHECKING:
     """What stands from one position to another one, and what is to stand there."""
 
 
-def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]:
+class _Edits(list["Edit"]):
+    """What is to be changed, and how many entries of arrays there may still be."""
+
+    left: float = math.inf
+
+    def take(self, entries: int) -> None:
+        self.left -= max(0, entries)
+        if self.left < 0:
+            raise WireError("a request with too many entries")
+
+
+def checked(
+    data: bytes, position: int, kind: type[Entity], *, most_entries: float = math.inf
+) -> tuple[bytes, int]:
     """Look through a structure.
 
     Args:
         data: A frame.
         position: Where the structure begins in it.
         kind: The library's type.
+        most_entries: So many entries all of its arrays may have.
 
     Returns:
         The structure, as the library can read it from its first byte on; and the position in
         the frame after it.
 
     Raises:
-        WireError: It is not what its schema says.
+        WireError: It is not what its schema says, or has more entries.
     """
-    edits: list[Edit] = []
+    edits = _Edits()
+    edits.left = most_entries
     try:
         end = _walk(structure_of(kind), data, position, edits)
     except (IndexError, error):
@@ -45,7 +61,7 @@ def checked(data: bytes, position: int, kind: type[Entity]) -> tuple[bytes, int]
     return _spliced(data, position, end, edits), end
 
 
-def _walk(structure: Structure, data: bytes, position: int, edits: list[Edit]) -> int:
+def _walk(structure: Structure, data: bytes, position: int, edits: _Edits) -> int:
     for field in structure.fields:
         position = _walk_field(field, data, position, structure.flexible, edits)
     if structure.flexible:
@@ -55,8 +71,10 @@ def _walk(structure: Structure, data: bytes, position: int, edits: list[Edit]) -
     return position
 
 
-def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: list[Edit]) -> int:
+def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: _Edits) -> int:
     if field.structure is None:
+        if field.array:
+            edits.take(read_long_length(data, position, flexible=flexible)[0])
         return _skip(field, data, position, flexible)
     if not field.array:
         if field.nullable:
@@ -67,6 +85,7 @@ def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits:
     count, position = read_long_length(data, position, flexible=flexible)
     if count > len(data) - position or (count < 0 and not field.nullable):
         raise IndexError
+    edits.take(count)
     for _ in range(count):
         position = _walk(field.structure, data, position, edits)
     return position
@@ -79,7 +98,7 @@ def _skip(field: Field, data: bytes, position: int, flexible: bool) -> int:
     return skip_field(field, data, position, flexible)
 
 
-def _walk_tags(structure: Structure, data: bytes, position: int, edits: list[Edit]) -> int:
+def _walk_tags(structure: Structure, data: bytes, position: int, edits: _Edits) -> int:
     start = position
     count, position = read_varint(data, position)
     known: list[bytes] = []
@@ -92,9 +111,12 @@ def _walk_tags(structure: Structure, data: bytes, position: int, edits: list[Edi
         if end > len(data):
             raise IndexError
         field = structure.tagged.get(tag)
-        inner: list[Edit] = []
+        inner = _Edits()
+        inner.left = edits.left
         if field is not None and _walk_field(field, data, position, True, inner) != end:
             raise IndexError
+        edits.left = inner.left
+        edits.take(1)
         if field is None:
             is_changed = True
         elif inner:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LENGTH_BYTES = 4
+_SMALL_BYTES = 4096
+"""Parts of less are collected: each object costs more than it seems."""
 REQUEST_HEAD_BYTES = 12
 """Length, API key (2), API version (2), correlation id (4)."""
 RESPONSE_HEAD_BYTES = 8
@@ -55,7 +57,7 @@ class FrameReader:
         self._suspended = False
         self._head = b""
         self._left = 0
-        self._held: list[bytes | memoryview] | None = None
+        self._held: list[bytes | bytearray | memoryview] | None = None
         self._held_bytes = 0
         self._stopped = False
 
@@ -115,13 +117,24 @@ class FrameReader:
             if self._held is None:
                 self._on_piece(part, not self._left)
             elif self._left:
-                self._held.append(part)
-                self._held_bytes += len(part)
+                self._hold(part, end)
             else:
                 frame = b"".join((*self._held, part)) if self._held else bytes(part)
                 self._held = None
                 self._held_bytes = 0
                 self._on_frame(frame)
+
+    def _hold(self, part: bytes | memoryview, chunk_bytes: int) -> None:
+        """Keep a part of a frame, and no more memory than it has bytes, about."""
+        assert self._held is not None
+        self._held_bytes += len(part)
+        if len(part) < _SMALL_BYTES:
+            if self._held and isinstance(self._held[-1], bytearray):
+                self._held[-1] += part
+            else:
+                self._held.append(bytearray(part))
+        else:
+            self._held.append(bytes(part) if 2 * len(part) < chunk_bytes else part)
 
     def _begin(self, head: bytes) -> None:
         length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)

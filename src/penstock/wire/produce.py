@@ -58,6 +58,12 @@ def read_acks(start: bytes) -> int | None:
         return None
 
 
+ENTRIES_MAX: Final = 50_000
+"""So many topics and partitions a request may name: each costs time, however short it is."""
+ENTRY_BYTES: Final = 400
+"""What each of them takes in memory, about, until it is answered."""
+
+
 class Partition(NamedTuple):
     """One partition of a request: its number, and where its bytes and its records are."""
 
@@ -127,6 +133,7 @@ class ProduceRequest:
         "acks",
         "client_id",
         "correlation_id",
+        "entries",
         "frame",
         "timeout_ms",
         "topics",
@@ -170,6 +177,7 @@ class ProduceRequest:
         position += _ACKS.size
         self.topics_start = position
         count, position = read_long_length(frame, position, flexible=flexible)
+        self.entries = max(0, count)
         self.topics: list[Topic] = []
         for _ in range(count):
             topic, position = self._topic(position, flexible)
@@ -197,6 +205,9 @@ class ProduceRequest:
             name = frame[position - length : position].decode()
         key = frame[start:position]
         count, position = read_long_length(frame, position, flexible=flexible)
+        self.entries += max(0, count)
+        if self.entries > ENTRIES_MAX:
+            raise WireError(f"a Produce request of more than {ENTRIES_MAX} topics and partitions")
         partitions = []
         for _ in range(count):
             first = position

@@ -200,22 +200,27 @@ class Authentication:
         self._round = (self._round + 1) % self._mechanism.rounds
         self._unanswered.append(_Message(self._name, completes=self._round == 0))
 
-    def answered(self, ok: bool | None) -> None:
+    def answered(self, ok: bool | None) -> bool:
         """Take the broker's answer to the first message that has none yet.
 
         Args:
             ok: What `authenticated` says of it.
+
+        Returns:
+            Whether the client has authenticated with it.
         """
         if not self._unanswered:
-            return
+            return False
         message = self._unanswered.popleft()
         if ok is None:
-            return
+            return False
         if not ok:
             self._principal = None
-        elif message.completes:
+            return False
+        if message.completes:
             self._is_complete = True
             self._principal = None if message.name is None else f"User:{message.name}"
+        return message.completes
 
 
 class _Message(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -143,11 +143,15 @@ class Conversation:
         return self.request.read_answer(await self.forward(self.request.changed(body)))
 
 
+_SIZE_IN_MEMORY: Final = 8
+"""So many times its bytes a request takes about, when it is read."""
+
+
 class ConversationExchange:
     """One such request from its arrival to its answer."""
 
     __slots__ = ("_answer", "_handler", "_session", "_task", "answer", "api_key",
-                 "complete", "correlation_id", "frame", "is_local", "ready", "transform",
+                 "complete", "correlation_id", "frame", "is_local", "ready", "size", "transform",
                  "version")  # fmt: skip
 
     breaks_off = False
@@ -155,6 +159,7 @@ class ConversationExchange:
 
     def __init__(self, frame: bytes, arrived: Exchange, handler: Handler) -> None:
         self.frame = frame
+        self.size = _SIZE_IN_MEMORY * len(frame)
         self.api_key = arrived.api_key
         self.version = arrived.version
         self.correlation_id = arrived.correlation_id

@@ -43,7 +43,7 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from penstock.wire.names import is_topic_name
-from penstock.wire.produce import Answer, ProduceResponse
+from penstock.wire.produce import ENTRY_BYTES, Answer, ProduceResponse
 from penstock.wire.producers import LastSequence
 from penstock.wire.topics import NO_ID
 from penstock.wire.transactions import Transaction
@@ -166,10 +166,11 @@ class ProduceExchange:
     __slots__ = ("_host", "_ids", "_interceptions", "_policies", "_progress", "_readdress",
                  "_reading", "_session", "_topics", "_undecided", "_unread", "_unwritten", "answer",
                  "answers", "api_key", "complete", "correlation_id", "is_local", "ready",
-                 "request", "transform", "version")  # fmt: skip
+                 "request", "size", "transform", "version")  # fmt: skip
 
     def __init__(self, request: ProduceRequest, host: Host, arrived: Exchange) -> None:
         self.request = request
+        self.size = len(request.frame) + ENTRY_BYTES * request.entries
         self.api_key = arrived.api_key
         self.version = arrived.version
         self.correlation_id = arrived.correlation_id
