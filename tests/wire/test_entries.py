@@ -7,7 +7,8 @@ from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.static.primitive import i8, i32Timedelta
 
-from penstock.engine.verdict import RECORD_ERRORS_MAX, RecordError, refused_records
+from penstock.engine.verdict import RecordError, refused_records
+from penstock.engine.workers import messages
 from penstock.wire.admin import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.frames import FrameReader
@@ -59,8 +60,11 @@ def test_a_request_about_topics_has_so_many_entries(request_):
 def test_so_many_records_are_named():
     errors = [RecordError(index, "bad", "P") for index in range(500_000)]
     verdict = refused_records(errors)
-    assert len(verdict.record_errors) == RECORD_ERRORS_MAX
-    assert "due to 500000 record errors" in str(verdict.message)
+    assert len(verdict.record_errors) == 500_000
+    sent = messages.verdict(1, verdict)
+    _, told = messages.read_verdict(sent[messages.PREFIX.size :])
+    assert told.record_errors == verdict.record_errors[: messages.RECORD_ERRORS_MAX]
+    assert "due to 500000 record errors" in str(told.message)
 
 
 @pytest.mark.parametrize("size", [1, 2, 100, 5_000, 300_000])

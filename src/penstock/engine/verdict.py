@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ OUT_OF_MEMORY: Final = "MemoryError"
 
 TEXT_MAX_BYTES: Final = 1024
 """A policy's text is cut here: Kafka's strings end at 32 KiB, and an error holds three texts."""
-RECORD_ERRORS_MAX: Final = 10_000
-"""So many records of a partition are named; the partition's text tells how many there are."""
 TEXTS_MAX_BYTES: Final = 256 * 1024
 """All texts of one partition together; the records after it are named without a text."""
 
@@ -185,7 +182,7 @@ def bounded(message: str | None, limit: int = TEXT_MAX_BYTES) -> str | None:
 def _bounded_errors(errors: Sequence[RecordError]) -> Sequence[RecordError]:
     remaining = TEXTS_MAX_BYTES
     result = []
-    for error in islice(errors, RECORD_ERRORS_MAX):
+    for error in errors:
         message = bounded(error.message)
         size = len(message.encode()) if message else 0
         if size > remaining:

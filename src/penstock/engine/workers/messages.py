@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,6 +32,8 @@ READY, LOAD_FAILED, VERDICT = 11, 12, 13
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sII")
 """Attempt, Produce version, partition, topic id, lengths of the plan and of the positions."""
+RECORD_ERRORS_MAX: Final = 10_000
+"""So many records of a batch a client is told of; the text tells how many there are."""
 _JUDGE_PREFIX: Final = Struct(">IBQhI16sII")
 _VERDICT: Final = Struct(">IBQB")  # length, kind, attempt, what follows
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
@@ -177,6 +179,8 @@ def verdict(attempt: int, decided: Verdict) -> bytes:
         length = 10 + _DROPPED.size + len(dropped) + len(data)
         head = _VERDICT.pack(length, VERDICT, attempt, _REPLACED)
         return b"".join((head, _DROPPED.pack(len(dropped)), dropped, data))
+    if len(decided.record_errors) > RECORD_ERRORS_MAX:
+        decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
     fields = asdict(decided)
     del fields["replacement"]
     fields["outcome"] = decided.outcome.value
