@@ -91,7 +91,7 @@ def end_of_request(of: Base, data: bytes) -> int:
 
 
 def test_what_a_broker_answers_and_when_it_closes(cluster, attacked, bases, pytestconfig):
-    count = pytestconfig.getoption("fuzz_inputs") // 20
+    count = pytestconfig.getoption("fuzz_inputs") // 40
     given = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(10**6) if given is None else given
     print(f"--fuzz-seed={seed}")
