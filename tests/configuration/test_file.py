@@ -113,6 +113,24 @@ def test_unknown_keys_are_kept_and_warned_about(tmp_path):
     assert "shop.currency is unknown" in configuration.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("protocol", "keystore", "warned"),
+    [
+        ("SSL", True, True),
+        ("ssl", True, True),
+        ("SSL", False, False),
+        ("SASL_SSL", True, False),
+        ("PLAINTEXT", True, False),
+    ],
+)
+def test_one_principal_for_all_clients_is_warned_about(tmp_path, protocol, keystore, warned):
+    text = LEAST + f"upstream.security.protocol={protocol}\n"
+    if keystore:
+        text += "upstream.ssl.keystore.type=PEM\nupstream.ssl.keystore.location=gateway.pem\n"
+    told = " ".join(load(tmp_path, text).warnings)
+    assert ("every client acts in the cluster as the principal" in told) is warned
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
 def test_a_file_that_cannot_be_read(tmp_path, content):
     file = tmp_path / "x.properties"

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
     from penstock.configuration.values import Address, Listener
 
+_UPSTREAM_KEYSTORE = "upstream.ssl.keystore."
+_ONE_PRINCIPAL = (
+    "upstream.ssl.keystore.*: with upstream.security.protocol=SSL there is no login, and every "
+    "client acts in the cluster as the principal of this certificate; let only those connect who "
+    "may (listeners=SSL://..., ssl.client.auth=required)"
+)
 _VARIABLE = re.compile(r"\$\{(env|file):([^}]*)\}")
 _BUILT_IN_POLICIES = "topic.rules."
 """Keys of the ready-made policies of topics, which check them themselves."""
@@ -156,14 +162,14 @@ def read_configuration(file: Path, properties: Mapping[str, str]) -> Configurati
             values[key.name] = None if given is None else key.read(given)
         except ValueError as error:
             raise ConfigurationError(f"{file}: {key.name} must be {error}") from None
-    warnings = tuple(
-        sentence for key in properties if (sentence := _unknown(file, key)) is not None
-    )
+    warnings = [sentence for key in properties if (sentence := _unknown(file, key)) is not None]
+    if _has_one_principal(properties):
+        warnings.append(_ONE_PRINCIPAL)
     return Configuration(
         path=file,
         properties=MappingProxyType(dict(properties)),
         topic_defaults=_topic_defaults(file, properties),
-        warnings=warnings,
+        warnings=tuple(warnings),
         values=MappingProxyType(values),
     )
 
@@ -216,6 +222,12 @@ def _topic_defaults(file: Path, properties: Mapping[str, str]) -> tuple[TopicDef
                 + ", ".join(TOPIC_LEVEL_KEYS)
             )
     return tuple(found)
+
+
+def _has_one_principal(properties: Mapping[str, str]) -> bool:
+    """Whether brokers know a client by nothing but the gateway's certificate."""
+    protocol = properties.get("upstream.security.protocol", "").strip().upper()
+    return protocol == "SSL" and any(key.startswith(_UPSTREAM_KEYSTORE) for key in properties)
 
 
 def _unknown(file: Path, key: str) -> str | None:
