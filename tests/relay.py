@@ -1,4 +1,4 @@
-"""Stands between clients and gateways: keeps what the clients are sent, drops connections."""
+"""Stands between clients and gateways: keeps what they say, drops connections."""
 
 import asyncio
 import random
@@ -26,6 +26,7 @@ class Relay:
         self._record = record
         self._writers: set[asyncio.StreamWriter] = set()
         self.told = bytearray()
+        self.asked: list[bytearray] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
@@ -69,10 +70,12 @@ class Relay:
             return
         there_reader, there_writer = there
         self._writers |= {writer, there_writer}
+        asked = bytearray()
+        self.asked.append(asked)
         try:
             await asyncio.gather(
-                self._pump(reader, there_writer, record=False),
-                self._pump(there_reader, writer, record=self._record),
+                self._pump(reader, there_writer, asked),
+                self._pump(there_reader, writer, self.told),
             )
         finally:
             self._writers -= {writer, there_writer}
@@ -87,11 +90,11 @@ class Relay:
                 continue
         return None
 
-    async def _pump(self, reader, writer, *, record: bool) -> None:
+    async def _pump(self, reader, writer, kept: bytearray) -> None:
         try:
             while data := await reader.read(65536):
-                if record:
-                    self.told += data
+                if self._record:
+                    kept += data
                 writer.write(data)
                 await writer.drain()
         except OSError:

@@ -8,6 +8,7 @@ from tests.conftest import create_topic
 from tests.gateways import RunningGateway, write_configuration
 from tests.hostile.innocent import INNOCENT
 from tests.hostile.inputs import Base, base
+from tests.hostile.recorded import HOST, recorded
 from tests.integration.reading import topic_id
 from tests.integration.test_transparency import NEVER_ANSWERED, TOPIC, offered
 
@@ -42,13 +43,17 @@ def cluster():
         yield running
 
 
+def started(cluster, folder, **more) -> RunningGateway:
+    properties = {**PROPERTIES, **more}
+    port = free_ports(3)[0]
+    return RunningGateway(
+        write_configuration(folder, cluster.bootstrap_servers, port, properties, POLICIES)
+    )
+
+
 @pytest.fixture(scope="module")
 def attacked(cluster, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("attacked")
-    file = write_configuration(
-        folder, cluster.bootstrap_servers, free_ports(3)[0], PROPERTIES, POLICIES
-    )
-    running = RunningGateway(file)
+    running = started(cluster, tmp_path_factory.mktemp("attacked"))
     yield running
     running.stop()
 
@@ -64,3 +69,14 @@ def bases(cluster, attacked) -> list[Base]:
         for version in range(max(first, 3 if api_key == 0 else first), last + 1)
         if (api_key, version) not in NEVER_ANSWERED
     ]
+
+
+@pytest.fixture(scope="module")
+def inputs(cluster, bases, tmp_path_factory) -> list[Base]:
+    """Requests of every kind, and those that real clients sent."""
+    folder = tmp_path_factory.mktemp("recorded")
+    running = started(cluster, folder, **{"advertised.host": HOST})
+    try:
+        return bases + recorded(running)
+    finally:
+        running.stop()

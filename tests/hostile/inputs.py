@@ -41,14 +41,19 @@ class Base(NamedTuple):
 @cache
 def base(api_key: int, version: int, topic_id: uuid.UUID) -> Base:
     """Write a small request; topics in it are those of `sample`."""
-    request = sample(api_key, version, topic_id)
-    frame = request_frame(request, 77)
+    return base_of(request_frame(sample(api_key, version, topic_id), 77))
+
+
+def base_of(frame: bytes) -> Base:
+    """Find where a request announces something."""
+    api_key, version = struct.unpack_from(">hh", frame, 4)
     schema = load_request_schema(api_key, version)
     size = read_length(frame, 12, flexible=False)[0]
     position = HEAD_BYTES + max(0, size)
     spots = [Spot(12, 14, "int16")]
     if schema.__flexible__:
         spots.append(Spot(position, position + 1, "varint"))
+        assert frame[position] == 0, "a tag in the head"
         position += 1
     _walk(structure_of(schema), frame, position, spots)
     return Base(api_key, version, frame, tuple(spots))

@@ -11,7 +11,7 @@ from tests.hostile.innocent import INNOCENT, is_served
 from tests.hostile.inputs import mutated
 
 
-def test_inputs_by_chance(attacked, bases, pytestconfig):
+def test_inputs_by_chance(attacked, inputs, pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs")
     given = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(10**6) if given is None else given
@@ -19,10 +19,10 @@ def test_inputs_by_chance(attacked, bases, pytestconfig):
     print(f"--fuzz-seed={seed}")
     attack = Attack(attacked.broker_address())
     for _ in range(200):
-        attack.send(mutated(chance, bases)[1])
+        attack.send(mutated(chance, inputs)[1])
     memory, open_files = resident_bytes(attacked.pid), descriptors(attacked.pid)
     for number in range(count):
-        chosen, data = mutated(chance, bases)
+        chosen, data = mutated(chance, inputs)
         attack.send(data)
         place = (
             f"--fuzz-seed={seed}, input {number}: {chosen.api_key} {chosen.version} {data.hex()}"
@@ -33,7 +33,8 @@ def test_inputs_by_chance(attacked, bases, pytestconfig):
             assert not unexpected(attacked), (place, unexpected(attacked)[:1])
     assert is_served(attacked.broker_address(), INNOCENT)
     assert not unexpected(attacked)
-    wait_until(lambda: descriptors(attacked.pid) <= open_files + 4, 15)
+    # The gateway's own clients of the cluster may have come to be meanwhile.
+    wait_until(lambda: descriptors(attacked.pid) <= open_files + 20, 30)
     assert resident_bytes(attacked.pid) < memory + 100 * 2**20
     assert attack.told["answered"] > count / 50
     assert attack.told["closed"] > count / 50

@@ -90,7 +90,7 @@ def end_of_request(of: Base, data: bytes) -> int:
     return end
 
 
-def test_what_a_broker_answers_and_when_it_closes(cluster, attacked, bases, pytestconfig):
+def test_what_a_broker_answers_and_when_it_closes(cluster, attacked, inputs, pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs") // 40
     given = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(10**6) if given is None else given
@@ -100,7 +100,7 @@ def test_what_a_broker_answers_and_when_it_closes(cluster, attacked, bases, pyte
     compared: collections.Counter[str] = collections.Counter()
     different = []
     for _ in range(count):
-        of, data = mutated(chance, bases)
+        of, data = mutated(chance, inputs)
         told = broker.send(of, data)
         if broker.send(of, data) != told:
             compared["told twice in two ways"] += 1

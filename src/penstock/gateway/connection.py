@@ -32,6 +32,8 @@ SMALL_BYTES: Final = 16 * 1024
 """Less than this is not counted at once, but with the next look at all clients."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
+HALF_CLOSED_S: Final = 10.0
+"""So long answers are awaited for a client that says nothing more; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
 """So long a client may take to read its last answers."""
 _TCP_CLOSE: Final = 7
@@ -229,7 +231,17 @@ class Client(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Nothing more comes from the client, but it may still read answers."""
         self._client_gone()
+        self._gateway.loop.call_later(HALF_CLOSED_S, self._close_half_closed)
         return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
+
+    def _close_half_closed(self) -> None:
+        """Wait no longer for answers that are of no use but to the client, which may be gone."""
+        if self._closed or self._session is None:
+            return
+        if self._session.awaits_nothing_of_use:
+            self.close()
+        else:
+            self._gateway.loop.call_later(HALF_CLOSED_S, self._close_half_closed)
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone."""

@@ -1,0 +1,83 @@
+"""Requests of clients that nobody here wrote: librdkafka, kafka-python, and Java."""
+
+import contextlib
+import uuid
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaProducer
+
+from penstock.local import run_tool
+from tests.gateways import RunningGateway
+from tests.hostile.inputs import Base, base_of
+from tests.relay import Relay
+
+HOST = "127.0.0.2"
+PORTS = 3
+
+
+def recorded(gateway: RunningGateway) -> list[Base]:
+    """Have clients use a gateway that advertises `HOST`; give one request of each kind."""
+    port = int(gateway.address.rpartition(":")[2])
+    with Relay(range(port, port + PORTS)) as relay:
+        address, name = f"{HOST}:{port}", f"recorded-{uuid.uuid4().hex[:8]}"
+        _librdkafka(address, name)
+        _kafka_python(address, name)
+        _java(address, name)
+        frames = [frame for asked in relay.asked for frame in _frames(bytes(asked))]
+    found = {(frame[4:8], len(frame)): frame for frame in frames}
+    return [base_of(frame) for frame in found.values()]
+
+
+def _frames(data: bytes) -> list[bytes]:
+    frames, position = [], 0
+    while position + 4 <= len(data):
+        end = position + 4 + int.from_bytes(data[position : position + 4], "big")
+        if end <= len(data):
+            frames.append(data[position:end])
+        position = end
+    return frames
+
+
+def _librdkafka(address: str, name: str) -> None:
+    common = {"bootstrap.servers": address, "log_level": 0}
+    admin = AdminClient(common)
+    admin.create_topics([NewTopic(name, 2, 1)])[name].result(20)
+    entry = ConfigEntry("retention.ms", "99999999", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])
+    admin.describe_configs([resource])[resource].result(20)
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    for more in ({}, {"enable.idempotence": True, "compression.type": "zstd"}):
+        producer = Producer({**common, **more})
+        for number in range(20):
+            producer.produce(name, b"value %d" % number, b"key", headers={"h": b"1"})
+        producer.flush(20)
+    producer = Producer({**common, "transactional.id": name})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(name, b"value")
+    producer.commit_transaction(20)
+    consumer = Consumer({**common, "group.id": name, "auto.offset.reset": "earliest"})
+    consumer.subscribe([name])
+    for _ in range(10):
+        if consumer.poll(1) is not None:
+            break
+    with contextlib.suppress(KafkaException):
+        consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+def _kafka_python(address: str, name: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=address)
+    producer.send(name, b"value").get(20)
+    producer.close()
+
+
+def _java(address: str, name: str) -> None:
+    at = ("--bootstrap-server", address)
+    run_tool("kafka-topics", *at, "--topic", name, "--describe")
+    run_tool(
+        "kafka-configs", *at, "--topic", name, "--alter", "--add-config", "retention.ms=99999999"
+    )
+    run_tool("org.apache.kafka.tools.ConsoleProducer", *at, "--topic", name, text_in="one\ntwo\n")
