@@ -1,5 +1,6 @@
 """A real Kafka for the session, gateways in front of it, fresh topics."""
 
+import contextlib
 import itertools
 import signal
 import time
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.local import LocalKafka, free_ports
@@ -73,14 +75,18 @@ def topic(admin: AdminClient) -> Callable[..., str]:
 def create_topic(
     admin: AdminClient, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
-    """Make a topic and wait until it is there."""
+    """Make a topic and wait until its leaders answer: a broker tells of them a little before."""
     new = NewTopic(name, partitions, config=dict(config or {}))
     admin.create_topics([new])[name].result(30)
+    latest = {TopicPartition(name, one): OffsetSpec.latest() for one in range(partitions)}
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         found = admin.list_topics(name, timeout=10).topics[name]
         if found.error is None and len(found.partitions) == partitions:
-            return
+            with contextlib.suppress(KafkaException):
+                for told in admin.list_offsets(latest).values():
+                    told.result(10)
+                return
         time.sleep(0.02)
     raise AssertionError(f"topic {name} does not appear")
 

@@ -1,11 +1,16 @@
 """The program as scripts see it: output, messages, exit codes."""
 
+import asyncio
+import contextlib
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from penstock.configuration import Address, load_configuration
+from penstock.gateway.server import Gateway
 from penstock.local import free_ports
 from tests.gateways import PENSTOCK, is_running, wait_until, write_configuration
 
@@ -148,6 +153,46 @@ def test_signals_end_the_gateway_with_0(gateway, number):
 def test_port_0_takes_a_free_port_and_tells_it(gateway):
     running = gateway({"listeners": "PLAINTEXT://127.0.0.1:0"})
     assert int(running.address.rpartition(":")[2]) > 0
+
+
+def test_port_0_with_a_taken_port_behind_it(kafka, tmp_path, monkeypatch):
+    """Ports of brokers follow the listener's; another that has room behind it is found."""
+    behind, tried = [], []
+
+    def listen(address, **options):
+        taken = create_server(address, **options)
+        if not address[1]:
+            port = taken.getsockname()[1]
+            tried.append(port)
+            if len(tried) <= 3:
+                with contextlib.suppress(OSError):  # taken already
+                    behind.append(socket.create_server(("127.0.0.1", port + 1)))
+        return taken
+
+    async def start() -> Address:
+        gateway = Gateway(load_configuration(file))
+        try:
+            return await gateway.start()
+        finally:
+            await gateway.stop()
+
+    create_server = socket.create_server
+    monkeypatch.setattr("penstock.gateway.server.socket.create_server", listen)
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, {})
+    try:
+        assert asyncio.run(start()).port == tried[-1]
+    finally:
+        for one in behind:
+            one.close()
+    assert len(tried) > 3
+
+
+def test_no_port_is_left_for_brokers(kafka, tmp_path):
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 65535, {})
+    done = run("gateway", str(file))
+    assert done.returncode == 2
+    assert "listeners: no port after 65535 is left for brokers" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 class Dev:

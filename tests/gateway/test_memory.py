@@ -14,6 +14,7 @@ class Connection:
     def __init__(self, budget):
         self.budget = budget
         self.held_bytes = 0
+        self.missing_bytes = 0
         self.is_paused = False
         self.is_open = True
 
@@ -101,6 +102,66 @@ def test_where_nothing_moves_who_holds_most_loses_its_connection(budget, clock):
     assert less.is_open
 
 
+def test_requests_that_fill_it_together_are_read_to_their_ends_in_turn(budget):
+    """Each paused in the midst of its request would wait for the others for ever."""
+    size = 5 * MIB
+    reading = connections(budget, 20)
+    for one in reading:
+        one.missing_bytes = size
+    used = []
+    while reading:
+        able = [one for one in reading if not one.is_paused]
+        assert able
+        for one in able:
+            read = min(READ_BYTES, one.missing_bytes)
+            one.missing_bytes -= read
+            one.hold(one.held_bytes + read)
+            used.append(budget.used_bytes)
+            if not one.missing_bytes:
+                one.hold(0)
+                reading.remove(one)
+    assert max(used) < 10 * MIB + size + 20 * READ_BYTES
+
+
+def test_only_one_request_is_read_beyond_it_until_that_is_answered(budget):
+    first, second, third = connections(budget, 3)
+    third.hold(10 * MIB)
+    for one in (first, second):
+        one.missing_bytes = 5 * MIB
+        one.hold(MIB)
+    assert second.is_paused
+    first.missing_bytes = 0
+    first.hold(6 * MIB)
+    assert first.is_paused  # it waits for its verdict
+    assert second.is_paused
+    first.hold(MIB)
+    assert second.is_paused
+    first.hold(0)
+    assert not second.is_paused
+    assert budget.used_bytes == 11 * MIB
+
+
+def test_a_request_that_all_wait_for_has_a_time_to_come_in(budget, clock):
+    trickling, waiting, moving = connections(budget, 3)
+    for one in (trickling, waiting):
+        one.missing_bytes = 50 * MIB
+        one.hold(11 * MIB)
+    assert waiting.is_paused
+    while clock[0] < STUCK_S:
+        clock[0] += 5
+        trickling.missing_bytes -= 1
+        trickling.hold(trickling.held_bytes + 1)
+        moving.hold(2 * MIB)
+        moving.hold(0)
+        budget.tick()
+        assert trickling.is_open
+    clock[0] += 1
+    budget.tick()
+    assert not trickling.is_open
+    assert waiting.is_open
+    assert not waiting.is_paused
+
+
 def test_the_default_is_at_most_a_gibibyte():
     assert 2**26 < default_budget() <= 2**30
 
@@ -117,7 +178,14 @@ class AnyConnections(RuleBasedStateMachine):
     def read(self, number, size):
         one = self.open[number]
         if not one.is_paused:
+            one.missing_bytes = max(0, one.missing_bytes - size)
             one.hold(one.held_bytes + size)
+
+    @rule(number=st.integers(0, 5), size=st.integers(1, 5 * MIB))
+    def begin(self, number, size):
+        one = self.open[number]
+        if not one.is_paused and not one.missing_bytes:
+            one.missing_bytes = size
 
     @rule(number=st.integers(0, 5), part=st.floats(0, 1))
     def answer(self, number, part):
@@ -133,6 +201,7 @@ class AnyConnections(RuleBasedStateMachine):
     @rule()
     def all_is_answered(self):
         for one in self.open:
+            one.missing_bytes = 0
             one.hold(0)
         assert not any(one.is_paused for one in self.open)
 
@@ -142,7 +211,16 @@ class AnyConnections(RuleBasedStateMachine):
 
     @invariant()
     def it_is_bounded(self):
-        assert self.budget.used_bytes <= 10 * MIB + 6 * (READ_BYTES + LOW_USE_BYTES)
+        assert self.budget.used_bytes <= 15 * MIB + 6 * (READ_BYTES + LOW_USE_BYTES)
+
+    @invariant()
+    def somebody_can_go_on(self):
+        unfinished = [one for one in self.open if one.missing_bytes]
+        if all(one.is_paused for one in unfinished) and unfinished:
+            # Only because what is whole waits for its answer.
+            assert any(
+                one.held_bytes > LOW_USE_BYTES and not one.missing_bytes for one in self.open
+            )
 
 
 TestAnyConnections = AnyConnections.TestCase

@@ -35,6 +35,6 @@ def test_inputs_by_chance(attacked, inputs, pytestconfig):
     assert not unexpected(attacked)
     # The gateway's own clients of the cluster may have come to be meanwhile.
     wait_until(lambda: descriptors(attacked.pid) <= open_files + 20, 30)
-    assert resident_bytes(attacked.pid) < memory + 100 * 2**20
+    assert resident_bytes(attacked.pid) < memory + 50 * 2**20
     assert attack.told["answered"] > count / 50
     assert attack.told["closed"] > count / 50

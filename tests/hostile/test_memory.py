@@ -1,11 +1,14 @@
 """What is held for clients has a bound, whatever they do, and is free when they are gone (3)."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.gateways import wait_until
 from tests.hostile.greedy import Connections, produce_frame, unfinished
 from tests.hostile.innocent import Innocent, is_served
 from tests.hostile.watchdog import Watchdog, tree_bytes
+from tests.raw import RawClient
 from tests.records.encoding import encode_batch, values
 
 MIB = 2**20
@@ -51,6 +54,21 @@ def test_requests_that_are_never_finished(budgeted, topic):
     assert innocent.p99_s < 1
     assert seen.grown_bytes < BUDGET + ROOM
     wait_until(lambda: tree_bytes(budgeted) < before + 50 * MIB, 15, what="memory to return")
+
+
+def test_requests_that_together_are_more_than_the_budget_are_all_answered(budgeted, topic):
+    name, address = topic(), budgeted.broker_address()
+    assert is_served(address, name)
+    large = produce_frame(name, encode_batch(values(bytes(20 * MIB))))
+
+    def ask(_):
+        with RawClient(address, 60) as client:
+            client.send(large)
+            return client.receive()
+
+    with Watchdog(budgeted) as seen, ThreadPoolExecutor(12) as clients:
+        assert len(list(clients.map(ask, range(12)))) == 12
+    assert seen.grown_bytes < BUDGET + ROOM
 
 
 def test_answers_that_are_never_read(budgeted, topic):

@@ -47,12 +47,10 @@ class Upstream(asyncio.Protocol):
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The broker accepted."""
-        self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._client.broker_there(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
         """The broker sent something."""
@@ -86,19 +84,22 @@ class Client(asyncio.Protocol):
         self._on_closed = on_closed
         self._gateway = gateway
         self._node = node
-        self._upstream = Upstream(self)
+        self._upstream: asyncio.Transport | None = None
         self._session: Session | None = None
         self._early = b""
         self.held_bytes = 0
         self._pauses: set[str] = set()
         self._closed = False
         self._closing = False
+        self._open_connections = 0
+        self._half_closed: asyncio.TimerHandle | None = None
         self.since = self.last_active = gateway.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected: connect to its broker, then read it."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        self._open_connections += 1
         self._gateway.clients.add(self)
         self.pause("connecting")
         self._connecting = self._gateway.loop.create_task(self._connect())
@@ -108,8 +109,13 @@ class Client(asyncio.Protocol):
         """Whether it has sent a whole request, and authenticated where it has to."""
         return self._session is not None and self._session.has_begun
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the request that is being read has not come."""
+        return self._session.missing_bytes if self._session is not None else 0
+
     async def _connect(self) -> None:
-        transport = await self._gateway.connect_upstream(self._node, self._upstream)
+        transport = await self._gateway.connect_upstream(self._node, Upstream(self))
         if transport is None:
             self.close()
             return
@@ -165,9 +171,8 @@ class Client(asyncio.Protocol):
         if self._session is None or self._closed:
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
-        upstream = self._upstream.transport
-        if upstream is not None:
-            held += upstream.get_write_buffer_size()
+        if self._upstream is not None:
+            held += self._upstream.get_write_buffer_size()
         self._gateway.budget.holds(self, held)
 
     def from_broker(self, data: bytes) -> None:
@@ -218,21 +223,25 @@ class Client(asyncio.Protocol):
         """The client takes no more answers for now: it is not read either."""
         self.pause("unread")
         self.account()
-        if self._upstream.transport is not None and not self._upstream.transport.is_closing():
-            self._upstream.transport.pause_reading()
+        if self._upstream is not None and not self._upstream.is_closing():
+            self._upstream.pause_reading()
 
     def resume_writing(self) -> None:
         """The client takes more."""
         self.resume("unread")
         self.account()
-        if self._upstream.transport is not None and not self._upstream.transport.is_closing():
-            self._upstream.transport.resume_reading()
+        if self._upstream is not None and not self._upstream.is_closing():
+            self._upstream.resume_reading()
 
     def eof_received(self) -> bool:
         """Nothing more comes from the client, but it may still read answers."""
         self._client_gone()
-        self._gateway.loop.call_later(HALF_CLOSED_S, self._close_half_closed)
+        self._await_half_closed()
         return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
+
+    def _await_half_closed(self) -> None:
+        later = self._gateway.loop.call_later
+        self._half_closed = later(HALF_CLOSED_S, self._close_half_closed)
 
     def _close_half_closed(self) -> None:
         """Wait no longer for answers that are of no use but to the client, which may be gone."""
@@ -241,7 +250,7 @@ class Client(asyncio.Protocol):
         if self._session.awaits_nothing_of_use:
             self.close()
         else:
-            self._gateway.loop.call_later(HALF_CLOSED_S, self._close_half_closed)
+            self._await_half_closed()
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone."""
@@ -252,8 +261,9 @@ class Client(asyncio.Protocol):
         self._client_gone()
         if self._session is not None and self._session.awaits_nothing_of_use:
             self.close()
-        if self._upstream.transport is None or self._upstream.transport.is_closing():
+        if self._upstream is None or self._upstream.is_closing():
             self._gateway.clients.discard(self)
+        self._connection_ended()
 
     def look(self) -> None:
         """Count what is held; find out whether a client is gone that is not read.
@@ -282,10 +292,25 @@ class Client(asyncio.Protocol):
         else:
             self._session.client_gone()
 
+    def broker_there(self, transport: asyncio.Transport) -> None:
+        """The connection to the broker is open."""
+        self._open_connections += 1
+        self._upstream = transport
+        self._upstream.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+
     def broker_gone(self) -> None:
         """The broker closed the connection: so do we, after sending what it had answered."""
         self.close()
         self._gateway.clients.discard(self)
+        self._connection_ended()
+
+    def _connection_ended(self) -> None:
+        """Let go of the session when both are closed: the garbage collector may be long."""
+        self._open_connections -= 1
+        if not self._open_connections:
+            self._session = None
+            if self._half_closed is not None:
+                self._half_closed.cancel()
 
     def end(self) -> None:
         """Answer what is in flight, then close."""
@@ -305,8 +330,8 @@ class Client(asyncio.Protocol):
         if unread := self._transport.get_write_buffer_size():
             self._gateway.budget.holds(self, unread)
             self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
-        if self._upstream.transport is not None:
-            self._upstream.transport.close()
+        if self._upstream is not None:
+            self._upstream.close()
         else:
             self._gateway.clients.discard(self)
 
@@ -317,8 +342,8 @@ class Client(asyncio.Protocol):
         if self._session is not None:
             self._session.closed()
         self._transport.abort()
-        if self._upstream.transport is not None:
-            self._upstream.transport.abort()
+        if self._upstream is not None:
+            self._upstream.abort()
         self._gateway.clients.discard(self)
 
 

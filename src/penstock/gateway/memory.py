@@ -3,7 +3,8 @@
 What is held for a client is counted: requests that have begun to come, those that wait for a
 verdict or for the broker, and answers that the client has not read. Where all of it together
 reaches the budget, clients that hold more than a little are not read any more, and TCP makes
-them wait; nothing is dropped. Those that hold little go on.
+them wait; nothing is dropped. Those that hold little go on, and so does one of those that hold
+much, until its request is whole and answered: it is what makes room for the next.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _COUNTS_BYTES: Final = 16 * 1024
 """Who holds less is not the one that others wait for."""
 STUCK_S: Final = 30.0
 """Where nobody could be read again for so long, one client loses its connection: the one of
-which nothing became free for longest."""
+which nothing became free for longest. And so does one that all wait for, if its request is not
+whole by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When so much has become free, the system gets it back."""
 _DEFAULT_MOST: Final = 2**30
@@ -43,6 +45,10 @@ class Holder(Protocol):
     """A connection, as the budget sees it."""
 
     held_bytes: int
+
+    @property
+    def missing_bytes(self) -> int:
+        """How much of the request that is being read has not come."""
 
     def pause(self, reason: str) -> None:
         """Stop reading it."""
@@ -76,6 +82,8 @@ class Budget:
         self._moved = clock()
         self._paused: OrderedDict[Holder, None] = OrderedDict()
         self._freed: dict[Holder, float] = {}
+        self._ahead: Holder | None = None
+        self._ahead_since = 0.0
 
     def holds(self, holder: Holder, held_bytes: int) -> None:
         """Learn how much a connection holds now."""
@@ -93,21 +101,47 @@ class Budget:
             if held_bytes <= LOW_USE_BYTES and holder in self._paused:
                 self._resume(holder)
             self._resume_those_with_room()
+            if holder is self._ahead and held_bytes <= LOW_USE_BYTES:
+                self._let_the_next_go_ahead()
         elif self.used_bytes > self.most_bytes and held_bytes > LOW_USE_BYTES:
-            if not self._paused:
-                log.warning(
-                    "clients are not read for now: they hold too much",
-                    queued_max_request_bytes=self.most_bytes,
-                )
-                self._moved = self._clock()
-            if holder not in self._paused:
-                self._paused[holder] = None
-                holder.pause("memory")
+            self._restrain(holder)
 
     def left(self, holder: Holder) -> None:
         """Forget a connection that is closed."""
         self._paused.pop(holder, None)
         self.holds(holder, 0)
+        if holder is self._ahead:
+            self._let_the_next_go_ahead()
+
+    def _restrain(self, holder: Holder) -> None:
+        """Stop reading one that holds much, unless all depends on it."""
+        if holder in self._paused:
+            return
+        if self._ahead is None and holder.missing_bytes:
+            self._let_go_ahead(holder)
+        if holder is self._ahead and holder.missing_bytes:
+            return
+        if not self._paused:
+            log.warning(
+                "clients are not read for now: they hold too much",
+                queued_max_request_bytes=self.most_bytes,
+            )
+        if holder is self._ahead or not self._paused:
+            self._moved = self._clock()
+        self._paused[holder] = None
+        holder.pause("memory")
+
+    def _let_the_next_go_ahead(self) -> None:
+        self._ahead = None
+        following = next((one for one in self._paused if one.missing_bytes), None)
+        if following is not None:
+            self._let_go_ahead(following)
+            self._resume(following)
+
+    def _let_go_ahead(self, holder: Holder) -> None:
+        """Have a request read to its end, beyond the budget: halves of requests make no room."""
+        self._ahead = holder
+        self._ahead_since = self._clock()
 
     def _resume_those_with_room(self) -> None:
         """Read those again for whom there is room, in the order in which they were paused."""
@@ -115,6 +149,8 @@ class Budget:
         while self._paused and room >= READ_BYTES:
             room -= READ_BYTES
             self._resume(next(iter(self._paused)))
+        if not self._paused:
+            self._ahead = None
 
     def _resume(self, holder: Holder) -> None:
         del self._paused[holder]
@@ -127,8 +163,7 @@ class Budget:
         Clients that have sent a part of a request, and never send the rest, must not keep all
         others out.
         """
-        if self._paused and self._clock() - self._moved > STUCK_S:
-            stuck = self._find_stuck()
+        if stuck := self._find_stuck():
             log.warning(
                 "closing a connection: others wait for what it holds", bytes=stuck.held_bytes
             )
@@ -137,9 +172,15 @@ class Budget:
             self._used_once = self.used_bytes
             return_memory()
 
-    def _find_stuck(self) -> Holder:
+    def _find_stuck(self) -> Holder | None:
         """Tell who keeps the others out: first those who could go on, and do not."""
         since = self._clock() - STUCK_S
+        if not self._paused:
+            return None
+        if self._ahead is not None and self._ahead.missing_bytes and self._ahead_since < since:
+            return self._ahead
+        if self._moved >= since:
+            return None
         for_long = [
             holder
             for holder, freed in self._freed.items()

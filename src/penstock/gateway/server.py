@@ -39,7 +39,7 @@ from penstock.topics.kept import settings_topic
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from penstock.configuration import Configuration
     from penstock.gateway.handlers.conversation import Handler
@@ -57,6 +57,7 @@ _LOOK_AT_CLIENTS_EVERY_S: Final = 1.0
 FIRST_REQUEST_S: Final = 30.0
 """A client has so long to send its first request, and to authenticate where it has to."""
 _BACKLOG: Final = 1024
+_TRIED_PORTS: Final = 20
 _KEPT_UNTIL_RESTART: Final = (
     "upstream.",
     "listeners",
@@ -212,9 +213,7 @@ class Gateway:
             await self._restore_producers(found.cluster_id)
             if takes_settings(self.configuration):
                 await self._open_settings(self.configuration)
-            address = await self._listen()
-            for node, where in sorted(found.brokers.items()):
-                self.addresses.learn(node, where)
+            address = await self._listen(found.brokers)
         except BaseException:
             await self.stop()
             raise
@@ -380,12 +379,34 @@ class Gateway:
 
     # Listening
 
-    async def _listen(self) -> Address:
+    async def _listen(self, brokers: Mapping[int, Address]) -> Address:
+        of = self.configuration
+        any_port = not of.listener.address.port and not of["broker.ports"]
+        tries = _TRIED_PORTS if any_port else 1
+        while True:
+            tries -= 1
+            try:
+                return self._listen_for(brokers)
+            except ConfigurationError:
+                if not tries:
+                    raise
+            # The port was free, but one of those that follow it was not.
+            for listener in self._listeners:
+                await listener.close()
+            self._listeners.clear()
+
+    def _listen_for(self, brokers: Mapping[int, Address]) -> Address:
+        """Listen for the bootstrap address and for brokers."""
         where = self.configuration.listener.address
         listening = self._bind(where.port, "listeners")
         self._serve(listening, None)
         port: int = listening.getsockname()[1]
         ports = self.configuration["broker.ports"] or range(port + 1, min(port + 101, 65536))
+        if not ports:
+            raise ConfigurationError(
+                f"{self.configuration.path}: listeners: no port after {port} is left for brokers; "
+                f"take a lower one, or set broker.ports"
+            )
         self.addresses = Addresses(
             bootstrap=self.configuration.upstream_servers,
             advertised_host=self._advertised_host,
@@ -393,6 +414,8 @@ class Gateway:
             first_id=self.configuration["broker.ids.first"],
             on_broker=self._open_broker_port,
         )
+        for node, found in sorted(brokers.items()):
+            self.addresses.learn(node, found)
         return Address(where.host, port)
 
     def _bind(self, port: int, key: str) -> socket.socket:

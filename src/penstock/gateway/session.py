@@ -422,8 +422,9 @@ class Session:
             self._enqueue(exchange)
             return False
         if may_hold_addresses(PRODUCE, exchange.version):
+            version = exchange.version
             exchange.transform = lambda frame: replace_addresses(
-                frame, PRODUCE, exchange.version, self.host.addresses.learn_for_clients
+                frame, PRODUCE, version, host.addresses.learn_for_clients
             )
         # Streamed if nothing judges it, but whether an answer will come stands behind the head.
         exchange.started = False
@@ -639,8 +640,9 @@ class Session:
         if isinstance(expected, Question):
             expected.on_response(frame)
         else:
-            assert expected.transform is not None
-            expected.answer = expected.transform(frame)
+            transform, expected.transform = expected.transform, None
+            assert transform is not None
+            expected.answer = transform(frame)
             self._flush()
             self._go_on()
         if self._ending:

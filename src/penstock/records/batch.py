@@ -29,6 +29,8 @@ MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
 _LEAST_RECORD_BYTES: Final = 7
 _MAGIC_AT: Final = 16
+_RECORD_OVERHEAD_V0: Final = 14
+"""What a broker looks for first, before it knows how the records are written."""
 _CODEC, _LOG_APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
 
@@ -118,12 +120,23 @@ def read_batch(
     """
     view = memoryview(data)
     request = f"Produce requests with version {api_version}"
-    if len(view) < _MAGIC_AT + 1:
-        raise _invalid(f"{request} must have at least one record batch per partition")
+    none = f"{request} must have at least one record batch per partition"
+    if len(view) < PREFIX_BYTES:
+        raise _invalid(none)
     length = int.from_bytes(view[8:12], "big", signed=True)
+    if length < _RECORD_OVERHEAD_V0:
+        raise UnreadableRecords(
+            CORRUPT_MESSAGE,
+            f"Record size {length} is less than the minimum record overhead "
+            f"({_RECORD_OVERHEAD_V0})",
+        )
+    if len(view) < _MAGIC_AT + 1:
+        raise _invalid(none)
     magic = int.from_bytes(view[_MAGIC_AT : _MAGIC_AT + 1], signed=True)
     if not 0 <= magic <= 2:
         raise UnreadableRecords(CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+    if length + PREFIX_BYTES > len(view):
+        raise _invalid(none)
     if magic != 2:
         raise _invalid(f"{request} are only allowed to contain record batches with magic version 2")
     if length < HEADER.size - PREFIX_BYTES:
@@ -132,8 +145,6 @@ def read_batch(
             f"Record batch is corrupt (the size {length + PREFIX_BYTES} is smaller than the "
             f"minimum allowed overhead {HEADER.size})",
         )
-    if length + PREFIX_BYTES > len(view):
-        raise _invalid(f"{request} must have at least one record batch per partition")
     if length + PREFIX_BYTES < len(view):
         raise _invalid(
             f"{request} are only allowed to contain exactly one record batch per partition"

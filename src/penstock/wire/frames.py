@@ -7,7 +7,7 @@ arrive, so an announced length costs nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.wire.errors import WireError
 
@@ -81,6 +81,7 @@ class FrameReader:
         self._stopped = True
         self._held = None
         self._held_bytes = 0
+        self._on_head = self._on_frame = self._on_piece = _ignore  # they may refer to this
 
     def suspend(self) -> None:
         """Begin no further frame for now: what comes is put aside. To be called between frames."""
@@ -142,3 +143,7 @@ class FrameReader:
             raise WireError(f"a frame of {length} bytes; the most is {self.most_bytes}")
         self._left = LENGTH_BYTES + length
         self._held = [] if self._on_head(head) else None
+
+
+def _ignore(*_: object) -> Any:
+    return None

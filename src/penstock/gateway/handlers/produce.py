@@ -664,21 +664,26 @@ class ProduceExchange:
         if not self._interceptions:
             if not self.answers:
                 return [request.frame]
-            self.transform = self._merge
-            return request.changed(self.answers.keys(), {})
+            return self._merging(request.changed(self.answers.keys(), {}))
         replaced = self._interceptions.send(
             self.answers, acks=request.acks, whole_request=self._policies.whole_request
         )
         if self.answers and self._policies.whole_request:
             self._answer_others(Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY))
         left_out = self.answers.keys() | self._interceptions.due
-        if left_out or self._interceptions.heed_response:
-            self.transform = self._merge
         outgoing: Sequence[bytes | memoryview] = [request.frame]
         if left_out or replaced:
             outgoing = request.changed(left_out, replaced)
+        if left_out or self._interceptions.heed_response:
+            self._merging(outgoing)
         if request.transactional_id is not None and self.version >= _TRANSACTIONS_2_FROM:
             self._note_transaction(request.transactional_id, sent=bool(outgoing))
+        return outgoing
+
+    def _merging(self, outgoing: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """Have the broker's answer to what goes out, if one comes, merged with those here."""
+        if outgoing and self.request.acks:
+            self.transform = self._merge
         return outgoing
 
     def _note_transaction(self, transactional_id: str, *, sent: bool) -> None:

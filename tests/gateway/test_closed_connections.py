@@ -1,0 +1,78 @@
+"""What was made for a connection is free when that is closed, without the garbage collector."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+import uvloop
+
+from penstock.configuration import load_configuration
+from penstock.gateway.connection import Client
+from penstock.gateway.server import Gateway
+from penstock.gateway.session import Session
+from tests.gateways import write_configuration
+from tests.hostile.greedy import produce_frame, unfinished
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+from penstock.policy import *
+class Judges(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"bad":
+            return InvalidRecordException("bad")
+"""
+
+
+@pytest.fixture
+def uncollected():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("ends", ["at once", "halfway", "answered"])
+def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, monkeypatch, uncollected):
+    made = []
+
+    def note(init):
+        def noted(self, *arguments, **options):
+            made.append(weakref.ref(self))
+            init(self, *arguments, **options)
+
+        return noted
+
+    monkeypatch.setattr(Client, "__init__", note(Client.__init__))
+    monkeypatch.setattr(Session, "__init__", note(Session.__init__))
+    frame = produce_frame(topic(), encode_batch(values(b"good", b"bad")))
+    sent = {"at once": b"", "halfway": unfinished(2**20), "answered": frame}[ends]
+
+    async def ask(address):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(sent)
+        if ends == "answered":
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+        writer.close()
+
+    async def attack() -> None:
+        gateway = Gateway(load_configuration(file))
+        try:
+            address = await gateway.start()
+            for _ in range(10):
+                await ask(address)
+            async with asyncio.timeout(20):
+                while gateway.clients or any(one() for one in made):
+                    await asyncio.sleep(0.05)
+        finally:
+            await gateway.stop()
+
+    file = write_configuration(
+        tmp_path,
+        kafka.bootstrap_servers,
+        0,
+        {"record.validator.classes": "policies.Judges"},
+        POLICIES,
+    )
+    uvloop.run(attack())
+    assert len(made) >= 10
