@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.gateway.routing import may_hold_addresses
 from penstock.wire.addresses import replace_addresses
 from tests.gateways import wait_until
+from tests.readdressed import is_readdressed
 from tests.refusals import CLOSED, PRODUCE, Refusal, Rule
 
 REQUEST, RESPONSE = "request", "response"
@@ -269,7 +269,7 @@ class _Connection:
                 return
 
     def _readdressed(self, frame: bytes, sent: _Sent):
-        if not may_hold_addresses(sent.api_key, sent.version):
+        if not is_readdressed(sent.api_key, sent.version):
             return [frame]
         return replace_addresses(
             frame,

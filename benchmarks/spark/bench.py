@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from penstock.cluster import Cluster
+from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.audit import audit

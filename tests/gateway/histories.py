@@ -9,11 +9,11 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-from penstock.gateway.producer_state import producers as state
-from penstock.gateway.producer_state.batch import State, Stored
-from penstock.gateway.producer_state.encoding import ProducerKey
-from penstock.gateway.producer_state.numbers import Range
-from penstock.gateway.producer_state.producers import EXPIRATION_S, Arrival, Producers
+from penstock.gateway.produce.producer_state import producers as state
+from penstock.gateway.produce.producer_state.batch import State, Stored
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Arrival, Producers
 from tests.gateway.producer_model import (
     NUMBERS,
     Append,

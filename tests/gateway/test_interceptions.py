@@ -8,7 +8,7 @@ import pytest
 
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused, replaced
-from penstock.gateway.producer_state.producers import Producers
+from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.records import read_batch
 from tests.gateway.test_session import Talk, produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
@@ -323,13 +323,13 @@ class TestPrincipals:
     @pytest.fixture
     def evil(self):
         talk = Intercepted()
-        talk.session._peer = "User:evil"
+        talk.session.authentication._certificate_principal = "User:evil"
         return talk
 
     @pytest.fixture
     def victim(self, evil):
         talk = Intercepted(evil.producers)
-        talk.session._peer = "User:victim"
+        talk.session.authentication._certificate_principal = "User:victim"
         return talk
 
     def test_what_another_one_had_dropped_is_judged(self, evil, victim):
@@ -363,7 +363,7 @@ class TestPrincipals:
         losing(victim, first=0)
         victim.session.upstream_data(produce_answer(1, "judged"))
         again = Intercepted(victim.producers)
-        again.session._peer = "User:victim"
+        again.session.authentication._certificate_principal = "User:victim"
         again.session.client_data(request(1, batch(b"c", first=2)))
         again.decide(ACCEPTED)
         assert sent(again).base_sequence == 1
@@ -427,7 +427,7 @@ def test_nobody_writes_to_what_gateways_know_of_producers(version):
     topic = "judged"
     if version == 13:
         topic = UUID(int=3)
-        talk.session.topics.learn("judged", topic)
+        talk.session.topics.put("judged", topic)
     data = encode_batch(values(b"forged"))
     frame = request_frame(produce_request([(topic, [(0, data)])], version=version), 1)
     talk.session.client_data(frame)

@@ -5,11 +5,11 @@ import json
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.compacted_topic import CompactedTopic, LogRecord
-from penstock.gateway.log_follower import LogFollower
-from penstock.gateway.producer_state.cluster import ClusterStore
-from penstock.gateway.producer_state.encoding import ProducerKey
-from penstock.gateway.producer_state.producers import Producers
+from penstock.cluster.compacted_topic import CompactedTopic, LogRecord
+from penstock.cluster.compacted_topic_follower import LogFollower
+from penstock.gateway.produce.producer_state.cluster import ClusterStore
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.producers import Producers
 
 
 class Topic:

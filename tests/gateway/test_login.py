@@ -106,13 +106,13 @@ def test_a_certificate_speaks_for_a_client_until_the_broker_authenticates_it():
     talk = Talk(peer="User:CN=alice")
     talk.session.client_data(handshake_frame())
     talk.session.upstream_data(answer(7, b"\x00\x22" + bytes(4)))  # ILLEGAL_SASL_STATE
-    assert talk.session.principal == "User:CN=alice"
+    assert talk.session.authentication.principal == "User:CN=alice"
     talk.session.client_data(authenticate_frame())
     talk.session.upstream_data(response_frame(34))
-    assert talk.session.principal == "User:CN=alice"
+    assert talk.session.authentication.principal == "User:CN=alice"
     talk.session.client_data(handshake_frame() + authenticate_frame())
     talk.session.upstream_data(HANDSHAKE_ANSWER + response_frame())
-    assert talk.session.principal == "User:alice"
+    assert talk.session.authentication.principal == "User:alice"
 
 
 def test_half_an_authentication_gives_no_more_time():

@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
-from penstock.gateway.producer_state.encoding import ProducerKey, decode, encode, read_progress
-from penstock.gateway.producer_state.numbers import NUMBERS, Range, add, distance
-from penstock.gateway.producer_state.producer import History, Producer
-from penstock.gateway.producer_state.producers import (
+from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.encoding import (
+    ProducerKey,
+    decode,
+    encode,
+    read_progress,
+)
+from penstock.gateway.produce.producer_state.numbers import NUMBERS, Range, add, distance
+from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producers import (
     EXPIRATION_S,
     HELD_S,
     Arrival,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.gateway.producer_state.batch import Stored
-from penstock.gateway.producer_state.encoding import ProducerKey
-from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
-from penstock.gateway.producer_state.numbers import Range
-from penstock.gateway.producer_state.producers import Arrival, Producers
+from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival, Producers
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.gateway.producer_state.encoding import ProducerKey
-from penstock.gateway.producer_state.numbers import Range
-from penstock.gateway.producer_state.producers import Arrival
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival
 from tests.gateway.producer_model import BrokerModel
 from tests.gateway.test_producer_state import KEY, Gateway
 

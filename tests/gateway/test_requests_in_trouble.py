@@ -4,12 +4,12 @@ import asyncio
 import time
 from uuid import UUID
 
-from penstock.compacted_topic import CompactedTopicError
+from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
-from penstock.gateway.handlers.interceptions import Idempotence
-from penstock.gateway.producer_state.batch import Stored
-from penstock.gateway.producer_state.producers import Producers
+from penstock.gateway.produce.interceptions import Idempotence
+from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.producers import Producers
 from tests.gateway.test_interceptions import (
     Asked,
     Intercepted,
@@ -74,7 +74,7 @@ async def test_topics_without_interceptors_do_not_wait_for_the_log_with_topic_id
     topic_id = UUID(int=77)
     talk = InCluster(True, True, True, True)
     talk.judged = frozenset({"other"})  # interceptors are for another topic
-    talk.session.topics.learn("free", topic_id)
+    talk.session.topics.put("free", topic_id)
     for n in (1, 2, 3):
         frame = request_frame(
             produce_request([(topic_id, [(0, batch(b"a", first=n - 1))])], version=13), n
@@ -88,7 +88,7 @@ async def test_topics_without_interceptors_go_on_while_the_log_is_away():
     topic_id = UUID(int=77)
     talk = InCluster(False)
     talk.judged = frozenset({"other"})
-    talk.session.topics.learn("free", topic_id)
+    talk.session.topics.put("free", topic_id)
     frame = request_frame(produce_request([(topic_id, [(0, batch(b"a"))])], version=13), 1)
     talk.session.client_data(frame)
     await settle()
@@ -268,7 +268,7 @@ def test_an_abandoned_request_registers_nothing_anew():
     talk.decide(refused(87, "no", "v"))  # acks=0: breaks off, what is pending is abandoned
     assert not talk.producers._arrived
     exchange = question.on_response.__self__
-    talk.session.topics.learn("judged", topic_id)
+    talk.session.topics.put("judged", topic_id)
     exchange._resolved({})  # what `_found` does with the broker's answer
     assert not talk.producers._arrived, "for ever: later batches are told 7"
 
@@ -312,7 +312,7 @@ async def test_a_batch_behind_one_whose_settings_were_not_read_does_not_go_first
     talk.shared_producers = None
     talk.producers = Producers(now=time.time)
     talk.settings = Settings(False, True)
-    talk.session.topics.learn("judged", UUID(int=3))
+    talk.session.topics.put("judged", UUID(int=3))
     talk.session.client_data(request(1, batch(b"a")) + request(2, batch(b"b", first=1)))
     await settle()
     while talk.verdicts:

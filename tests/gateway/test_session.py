@@ -4,17 +4,19 @@ import asyncio
 import itertools
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import pytest
 from kio.index import load_request_schema
 
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
-from penstock.gateway.handlers.produce import Policies
-from penstock.gateway.message_sizes import MessageSizes
-from penstock.gateway.producer_state.producers import Producers
-from penstock.gateway.session import PENDING_MOST, REPLIES_MOST, Session
-from penstock.gateway.transactions import EmptyTransactions
+from penstock.gateway.policy_set import PolicySet
+from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.producer_state.producers import Producers
+from penstock.gateway.produce.transactions import EmptyTransactions
+from penstock.gateway.routes import Route, held, route
+from penstock.gateway.session import PENDING_MAX, REPLIES_MAX, Session
 from penstock.wire.errors import WireError
 from tests.raw import parse_response, produce_request, produced, request_frame
 
@@ -36,6 +38,11 @@ class Recording:
         return data
 
 
+class NoTopicPolicies:
+    create_topic = alter_config = None
+    wants_context = False
+
+
 @dataclass
 class Talk:
     """A session between two recordings, with verdicts given by hand."""
@@ -50,38 +57,41 @@ class Talk:
     producers = Producers(now=time.time)
     shared_producers = None
     transactions = EmptyTransactions()
-    sizes = MessageSizes()
+    max_message_bytes = MaxMessageBytes()
     settings = None
     requires_sasl = False
-    sasl_most_bytes = 1_000
+    sasl_max_bytes = 1_000
     clock = staticmethod(time.monotonic)
 
     def __post_init__(self):
         self.client, self.broker = Recording(), Recording()
-        self.policies = Policies(
+        self.policies = PolicySet(
             self,
             self._submit,
             whole_request=False,
-            topics=None,
+            topics=NoTopicPolicies(),
             retain=lambda *_: None,
             withdraw=self.withdrawn.append,
         )
         self.session = Session(
             self,
+            self.route,
             client=self.client,
             upstream=self.broker,
-            request_most_bytes=10_000,
+            request_max_bytes=10_000,
             on_done=self._finished,
             on_progress=lambda: None,
-            peer=self.peer,
+            certificate_principal=self.peer,
         )
 
     @property
     def is_empty(self):
         return not self.judged
 
-    def conversation(self, api_key):
-        return None
+    names = MappingProxyType({"records.policy.class.name": ()})
+
+    def route(self, api_key):
+        return route(api_key)
 
     has_interceptors = False
 
@@ -264,20 +274,24 @@ def test_a_response_that_cannot_be_right_ends_the_connection(response):
 
 
 class Answering(Talk):
-    """A session whose ListGroups requests are conversations, ended by hand."""
+    """A session whose ListGroups requests have a handler, ended by hand."""
 
     def __init__(self):
         super().__init__()
         self.answered = []
 
-    def conversation(self, api_key):
-        return self._converse if api_key == 16 else None
+    def route(self, api_key):
+        return (
+            Route(16, hold=held(self._handle, when=lambda _: True))
+            if api_key == 16
+            else route(api_key)
+        )
 
-    async def _converse(self, talk):
+    async def _handle(self, context):
         future = asyncio.get_running_loop().create_future()
         self.answered.append(future)
         await future
-        return answer(talk.request.correlation_id, b"done")
+        return answer(context.request.correlation_id, b"done")
 
     def run(self, coroutine):
         return asyncio.ensure_future(coroutine)
@@ -329,7 +343,7 @@ def test_what_waits_for_a_client_that_is_gone_is_withdrawn():
     talk = Talk()
     talk.session.client_data(produce(1, "judged"))
     talk.session.closed()
-    assert talk.withdrawn == [talk.session, (talk.session, 0)]
+    assert talk.withdrawn == [talk.session.number, (talk.session.number, 0)]
     talk.decide(NO)
     assert talk.refusals == []
     assert not talk.broker.data
@@ -370,7 +384,7 @@ def test_a_client_gets_only_so_far_ahead():
     talk = Talk()
     requests = [produce(number, "judged") for number in range(1, 301)]
     talk.session.client_data(b"".join(requests))
-    assert len(talk.verdicts) == PENDING_MOST
+    assert len(talk.verdicts) == PENDING_MAX
     assert talk.session.is_suspended
     sent = b""
     for number in itertools.count(1):
@@ -381,7 +395,7 @@ def test_a_client_gets_only_so_far_ahead():
         talk.session.upstream_data(produce_answer(number, "judged"))
         if not talk.session.is_suspended:
             talk.session.client_data(b"")  # as the connection does
-        assert len(talk.verdicts) <= PENDING_MOST
+        assert len(talk.verdicts) <= PENDING_MAX
     assert sent == b"".join(requests)
 
 
@@ -398,7 +412,7 @@ def test_who_has_many_requests_without_an_answer_is_not_read():
     later = b"".join(unknown_versions(number) for number in range(2, 2_000))
     talk.session.client_data(other(1) + later)
     assert talk.session.is_suspended
-    assert talk.session.held_bytes > REPLIES_MOST * 400
+    assert talk.session.held_bytes > REPLIES_MAX * 400
     answered = 0
     talk.session.upstream_data(answer(1))
     for _ in range(20):
@@ -438,12 +452,12 @@ def test_a_lost_client_awaits_answers_only_where_they_are_of_use():
     talk = Talk()
     talk.session.client_data(other(1))
     talk.session.client_gone()
-    assert talk.session.awaits_nothing_of_use
+    assert talk.session.serves_client_only
     judged = Talk()
     judged.session.client_data(produce(1, "judged"))
     judged.decide()
     judged.session.client_gone()
-    assert not judged.session.awaits_nothing_of_use
+    assert not judged.session.serves_client_only
 
 
 def test_what_streams_behind_a_verdict_is_counted_too():
@@ -451,7 +465,7 @@ def test_what_streams_behind_a_verdict_is_counted_too():
     requests = [produce(1, "judged"), *(other(number) for number in range(2, 200))]
     talk.session.client_data(b"".join(requests))
     assert talk.session.is_suspended
-    assert talk.session.waiting_bytes < sum(map(len, requests[: PENDING_MOST + 1])) + 1_000
+    assert talk.session.waiting_bytes < sum(map(len, requests[: PENDING_MAX + 1])) + 1_000
     talk.decide()
     talk.session.client_data(b"")
     assert talk.broker.take() == b"".join(requests)

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from penstock.compacted_topic import CompactedTopicError, LogRecord
+from penstock.cluster.compacted_topic import CompactedTopicError, LogRecord
 from penstock.gateway import topic_settings
-from penstock.gateway.topic_settings import (
+from penstock.gateway.admin.topic_configs import (
     ABANDONED_AFTER_S,
     LEFT_AFTER_S,
     MISSED_TIMES,

@@ -8,10 +8,10 @@ import uuid
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.compacted_topic import RECORD_MAX_BYTES
+from penstock.cluster.compacted_topic import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
-from penstock.gateway.producer_state.cluster import ClusterStore
-from penstock.gateway.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.cluster import ClusterStore
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from tests.conftest import create_topic
 from tests.gateways import RunningGateway, wait_until
 from tests.integration.reading import values_of

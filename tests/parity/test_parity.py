@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.cluster import Cluster
+from penstock.cluster.offsets import Cluster
 from penstock.policy import Header, Record
 from penstock.spark import judge, load_plan
 from penstock.spark.sources import client_options, read_range

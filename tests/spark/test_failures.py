@@ -59,7 +59,7 @@ def test_records_that_are_gone_meanwhile(command, configured, produce, topic, ad
     """Offsets are looked up, then retention takes the records away."""
     from confluent_kafka import TopicPartition
 
-    from penstock.cluster import Cluster
+    from penstock.cluster.offsets import Cluster
 
     name = filled(produce, topic, *[b"good"] * 10)
     bounds = Cluster.bounds

@@ -118,7 +118,7 @@ def _end_before(kafka, name, count):
 
 
 def test_a_crash_before_the_end_loses_nothing_and_may_double(command, split, kafka, monkeypatch):
-    from penstock.cluster import Cluster
+    from penstock.cluster.offsets import Cluster
 
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",

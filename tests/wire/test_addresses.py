@@ -13,10 +13,11 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from penstock.gateway.routing import RANGES, may_hold_addresses
+from penstock.gateway.routes import VERSIONS
 from penstock.wire.addresses import holds_addresses, replace_addresses
 from penstock.wire.errors import WireError
 from tests.raw import parse_response
+from tests.readdressed import is_readdressed
 
 # Offered to brokers and controllers only, or no broker's address (streams: the application's).
 NOT_FOR_CLIENTS = {52, 53, 54, 59, 82, 88, 89}
@@ -24,7 +25,7 @@ CASES = [
     (api_key, version)
     for api_key, name in api_key_map.items()
     for version, entities in schema_name_map[name].items()
-    if EntityType.response in entities and may_hold_addresses(api_key, version)
+    if EntityType.response in entities and is_readdressed(api_key, version)
 ]
 
 
@@ -91,8 +92,8 @@ def test_every_response_with_an_address_is_known():
         if holds_addresses(api_key, version)
     }
 
-    beyond = {place for place in holding if not may_hold_addresses(*place)}
-    assert all(version > RANGES[api_key][1] for api_key, version in beyond)
+    beyond = {place for place in holding if not is_readdressed(*place)}
+    assert all(version > VERSIONS[api_key][1] for api_key, version in beyond)
     assert {api_key for api_key, _ in holding} == {0, 1, 3, 10, 55, 60, 78, 79}
 
 

@@ -25,7 +25,7 @@ _COMMANDS: Final = ("dev", "gateway", "check", "explain", "audit", "split", "red
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; give its exit code."""
     # Imported here, not above: each command brings only what it needs.
-    from penstock.gateway.discovery import UnreachableError  # noqa: PLC0415
+    from penstock.cluster.brokers import UnreachableError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(
         prog="penstock", description="Policies for Kafka records, enforced before they are stored."

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from penstock.configuration import load_configuration
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, takes_settings
 from penstock.engine.workers.supervisor import Supervisor
+from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.server import Gateway
-from penstock.gateway.topic_policies import TopicPolicies
 
 if TYPE_CHECKING:
     import argparse

@@ -19,6 +19,7 @@ import uvloop
 from penstock.artifacts import ArtifactError
 from penstock.cli.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
+from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
     Address,
     Configuration,
@@ -27,7 +28,6 @@ from penstock.configuration import (
     read_configuration,
 )
 from penstock.engine.verdict import Outcome
-from penstock.gateway.discovery import UnreachableError
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, WrappedLogger
 
-    from penstock.gateway.refusals import Refused
+    from penstock.gateway.refusal_log import Refused
 
 _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9192

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cli.failures import CommandError
 from penstock.cli.jobs import kept_settings
-from penstock.compacted_topic import CompactedTopicError
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.metadata import ClusterMetadata, UnknownError
 from penstock.configuration import ConfigurationError
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
 from penstock.engine.topics import Alteration, Asking, Creation
 from penstock.engine.verdict import ACCEPTED, Outcome
-from penstock.gateway.cluster_view import ClusterView, UnknownError
-from penstock.gateway.topic_policies import TopicPolicies
+from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.topics.index import UnreadableSettingsError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ async def judge_topics(
     policies = TopicPolicies(configuration, tries_classes=False)
     await policies.start()
     try:
-        view = ClusterView(properties, configuration.folder)
+        view = ClusterMetadata(properties, configuration.folder)
         topics = await view.topics()
         own = {*INTERNAL_TOPICS, configuration["topic.settings.topic"]}
         names = sorted(topics.keys() - own)
@@ -87,7 +87,7 @@ async def judge_topics(
 def _add_settings(
     configuration: Configuration,
     properties: Mapping[str, str],
-    view: ClusterView,
+    view: ClusterMetadata,
     configs: dict[str, dict[str, str]],
 ) -> None:
     """Add the topic level keys that Penstock keeps to the configs of their topics."""

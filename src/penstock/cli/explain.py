@@ -146,7 +146,7 @@ def _content(fields: dict[str, Any], name: str) -> bytes | None:
 def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> tuple[str, Given]:
     from penstock.cli.failures import CommandError  # noqa: PLC0415
     from penstock.cli.jobs import settings_of  # noqa: PLC0415
-    from penstock.cluster import Cluster, ClusterError  # noqa: PLC0415
+    from penstock.cluster.offsets import Cluster, ClusterError  # noqa: PLC0415
 
     partition, separator, offset = options.offset.partition(":")
     if not (separator and partition.isdecimal() and offset.isdecimal()):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
+from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.gateway.discovery import UnreachableError
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:

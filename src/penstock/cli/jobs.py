@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.cluster import Cluster, Topic
+    from penstock.cluster.offsets import Cluster, Topic
     from penstock.configuration import Configuration
     from penstock.spark.places import Place
     from penstock.spark.plan import RecordPlan
@@ -87,7 +87,7 @@ class Job:
     @property
     def cluster(self) -> Cluster:
         """The cluster."""
-        from penstock.cluster import Cluster  # noqa: PLC0415
+        from penstock.cluster.offsets import Cluster  # noqa: PLC0415
 
         if self._cluster is None:
             self._cluster = Cluster(self.properties, self.folder)
@@ -196,7 +196,7 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
             f"penstock {options.command} needs Spark: pip install 'penstock[spark]'"
         ) from None
     from penstock.artifacts import ArtifactError  # noqa: PLC0415
-    from penstock.cluster import ClusterError  # noqa: PLC0415
+    from penstock.cluster.offsets import ClusterError  # noqa: PLC0415
     from penstock.spark.failures import SparkError, reason_of  # noqa: PLC0415
 
     running = Job(options)
@@ -245,7 +245,7 @@ def settings_of(
         ConfigurationError: They may not be read.
         CommandError: The cluster does not answer, or they cannot be understood.
     """
-    from penstock.compacted_topic import CompactedTopicError  # noqa: PLC0415
+    from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
     from penstock.topics.index import UnreadableSettingsError  # noqa: PLC0415
 
     try:

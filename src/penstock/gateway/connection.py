@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import structlog
 
+from penstock.gateway.routes import route
 from penstock.gateway.session import Session
 from penstock.gateway.tls import peer_principal
 from penstock.wire.errors import WireError
@@ -124,12 +125,13 @@ class Client(asyncio.Protocol):
             return
         self._session = Session(
             self._gateway,
+            route,
             client=_Writer(self._transport),
             upstream=_Writer(transport),
-            request_most_bytes=self._gateway.request_most_bytes,
+            request_max_bytes=self._gateway.request_max_bytes,
             on_done=self.close,
             on_progress=self._progress,
-            peer=peer_principal(self._transport),
+            certificate_principal=peer_principal(self._transport),
         )
         if self._early:
             early, self._early = self._early, b""
@@ -247,7 +249,7 @@ class Client(asyncio.Protocol):
         """Wait no longer for answers that are of no use but to the client, which may be gone."""
         if self._closed or self._session is None:
             return
-        if self._session.awaits_nothing_of_use:
+        if self._session.serves_client_only:
             self.close()
         else:
             self._await_half_closed()
@@ -259,7 +261,7 @@ class Client(asyncio.Protocol):
         self._on_closed()
         self.resume_writing()
         self._client_gone()
-        if self._session is not None and self._session.awaits_nothing_of_use:
+        if self._session is not None and self._session.serves_client_only:
             self.close()
         if self._upstream is None or self._upstream.is_closing():
             self._gateway.clients.discard(self)

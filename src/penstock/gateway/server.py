@@ -13,28 +13,27 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 from confluent_kafka import KafkaException
 
-from penstock.compacted_topic import CompactedTopicError
+from penstock.cluster import brokers
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
 from penstock.engine.plan import NO_SETTINGS, Plan, takes_settings
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.gateway import discovery
 from penstock.gateway.addresses import Addresses
-from penstock.gateway.cluster_view import ClusterView
+from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, TopicSettings
+from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
-from penstock.gateway.conversations import handlers
-from penstock.gateway.handlers.interceptions import Idempotence
-from penstock.gateway.handlers.produce import Policies
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
-from penstock.gateway.message_sizes import MessageSizes
-from penstock.gateway.producer_state.cluster import ClusterStore
-from penstock.gateway.producer_state.local import LocalStore, LocalStoreError
-from penstock.gateway.producer_state.producers import EXPIRATION_S, Producers
-from penstock.gateway.refusals import RefusalLog, Refused
+from penstock.gateway.policy_set import PolicySet
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.producer_state.cluster import ClusterStore
+from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
+from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
+from penstock.gateway.produce.transactions import EmptyTransactions
+from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import client_context, renew, server_context
-from penstock.gateway.topic_policies import TopicPolicies
-from penstock.gateway.topic_settings import SWEEP_EVERY_S, TopicSettings
-from penstock.gateway.transactions import EmptyTransactions
 from penstock.topics.kept import settings_topic
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from penstock.configuration import Configuration
-    from penstock.gateway.handlers.conversation import Handler
-    from penstock.gateway.producer_state.encoding import ProducerKey
+    from penstock.gateway.produce.producer_state.encoding import ProducerKey
 
 log = structlog.get_logger()
 
@@ -92,9 +90,9 @@ class Gateway:
         """
         self.configuration = configuration
         self.clients: set[Client] = set()
-        self.request_most_bytes: int = configuration["socket.request.max.bytes"]
+        self.request_max_bytes: int = configuration["socket.request.max.bytes"]
         self.requires_sasl = configuration["upstream.security.protocol"].startswith("SASL_")
-        self.sasl_most_bytes: int = configuration["sasl.server.max.receive.size"]
+        self.sasl_max_bytes: int = configuration["sasl.server.max.receive.size"]
         self.clock = time.monotonic
         most = configuration["queued.max.request.bytes"]
         self.budget = Budget(most if most > 0 else default_budget(), self.clock)
@@ -106,7 +104,7 @@ class Gateway:
         self._upstream_tls: ssl.SSLContext | None = None
         if configuration["upstream.security.protocol"].endswith("SSL"):
             self._upstream_tls = client_context(upstream, file)
-        discovery.check(upstream, file)
+        brokers.check(upstream, file)
         self._advertised_host = advertised_host(configuration)
         self._listeners: list[Listener] = []
         self._rediscovered = 0.0
@@ -115,11 +113,10 @@ class Gateway:
         self._draining: set[Supervisor | TopicPolicies] = set()
         self._started = False
         self._ended = False
-        self.view = ClusterView(upstream, configuration.folder)
+        self.view = ClusterMetadata(upstream, configuration.folder)
         self._settings: TopicSettings | None = None
-        self._handlers: dict[int, Handler] = {}
         self.transactions = EmptyTransactions()
-        self.sizes = MessageSizes()
+        self.max_message_bytes = MaxMessageBytes()
         self.producers = Producers(now=time.time)
         self.shared_producers: ClusterStore | None = None
         self._local_store: LocalStore | None = None
@@ -129,7 +126,7 @@ class Gateway:
 
         Raises:
             ConfigurationError: The folder, or the topic, cannot be used.
-            discovery.UnreachableError: The topic cannot be read now.
+            brokers.UnreachableError: The topic cannot be read now.
         """
         if self.configuration["produce.request.interceptors.state"] == "cluster":
             await self._follow_producers()
@@ -152,7 +149,7 @@ class Gateway:
             await store.start(PRODUCERS_TIMEOUT_S, self.producers.restore)
         except CompactedTopicError as error:
             await store.close()
-            raise discovery.UnreachableError(str(error)) from None
+            raise brokers.UnreachableError(str(error)) from None
         except BaseException:
             await store.close()
             raise
@@ -194,7 +191,7 @@ class Gateway:
 
         Raises:
             ConfigurationError: A policy cannot be loaded, or a port cannot be taken.
-            discovery.UnreachableError: The cluster does not answer.
+            brokers.UnreachableError: The cluster does not answer.
         """
         self.loop = asyncio.get_running_loop()
         of = self.configuration
@@ -223,7 +220,7 @@ class Gateway:
         return address
 
     @property
-    def policies(self) -> Policies:
+    def policies(self) -> PolicySet:
         """The policies in force now."""
         return self._policies
 
@@ -238,10 +235,6 @@ class Gateway:
         """The topic level keys set through admin tools; None where there are none."""
         return self._settings
 
-    def conversation(self, api_key: int) -> Handler | None:
-        """Give who answers the requests of an API, where that takes more than to pass them on."""
-        return self._handlers.get(api_key)
-
     def refused(self, refused: Refused) -> None:
         """Log a refusal, and tell who watches."""
         self._refusals.take(refused)
@@ -254,7 +247,7 @@ class Gateway:
 
         Raises:
             ConfigurationError: The new policies cannot be loaded; the old ones are in force.
-            discovery.UnreachableError: Topics may have settings of their own now, and they cannot
+            brokers.UnreachableError: Topics may have settings of their own now, and they cannot
                 be read; the old policies are in force.
         """
         async with self._reloading:
@@ -297,7 +290,7 @@ class Gateway:
         except BaseException:
             await topics.close()
             raise
-        policies = Policies(
+        policies = PolicySet(
             plan,
             pool.submit if pool else _nothing_to_judge,
             whole_request=configuration["produce.rejection.scope"] == "request",
@@ -317,7 +310,6 @@ class Gateway:
         before = [one for one in (self._pool, self._topic_policies) if one is not None]
         self._policies, self._pool = loaded.policies, loaded.pool
         self._topic_policies = loaded.policies.topics
-        self._choose_handlers()
         for one in before:
             self._draining.add(one)
             self.run(self._drain(one))
@@ -326,9 +318,6 @@ class Gateway:
         await one.close(drain_s=60.0)
         self._draining.discard(one)
 
-    def _choose_handlers(self) -> None:
-        self._handlers = handlers(self._policies, keeps_settings=self._settings is not None)
-
     # Topics' own settings
 
     async def _open_settings(self, of: Configuration) -> None:
@@ -336,7 +325,7 @@ class Gateway:
 
         Raises:
             ConfigurationError: The topic that keeps them cannot be used.
-            discovery.UnreachableError: The cluster does not answer.
+            brokers.UnreachableError: The cluster does not answer.
         """
         settings_log = settings_topic(of, self.configuration.upstream_properties)
         settings = TopicSettings(settings_log, gateway_name(of), self._settings_changed)
@@ -345,12 +334,11 @@ class Gateway:
             await settings.sweep(self.view.ids, starting=True)
         except CompactedTopicError as error:
             await settings.close()
-            raise discovery.UnreachableError(str(error)) from None
+            raise brokers.UnreachableError(str(error)) from None
         except BaseException:
             await settings.close()
             raise
         self._settings = settings
-        self._choose_handlers()
         self.run(self._sweep(settings))
 
     async def _sweep(self, settings: TopicSettings) -> None:
@@ -379,14 +367,14 @@ class Gateway:
 
     # Listening
 
-    async def _listen(self, brokers: Mapping[int, Address]) -> Address:
+    async def _listen(self, known: Mapping[int, Address]) -> Address:
         of = self.configuration
         any_port = not of.listener.address.port and not of["broker.ports"]
         tries = _TRIED_PORTS if any_port else 1
         while True:
             tries -= 1
             try:
-                return self._listen_for(brokers)
+                return self._listen_for(known)
             except ConfigurationError:
                 if not tries:
                     raise
@@ -395,7 +383,7 @@ class Gateway:
                 await listener.close()
             self._listeners.clear()
 
-    def _listen_for(self, brokers: Mapping[int, Address]) -> Address:
+    def _listen_for(self, known: Mapping[int, Address]) -> Address:
         """Listen for the bootstrap address and for brokers."""
         where = self.configuration.listener.address
         listening = self._bind(where.port, "listeners")
@@ -414,7 +402,7 @@ class Gateway:
             first_id=self.configuration["broker.ids.first"],
             on_broker=self._open_broker_port,
         )
-        for node, found in sorted(brokers.items()):
+        for node, found in sorted(known.items()):
             self.addresses.learn(node, found)
         return Address(where.host, port)
 
@@ -486,11 +474,11 @@ class Gateway:
         self._rediscover()
         return None
 
-    async def _discover(self, timeout_s: float) -> discovery.Cluster:
+    async def _discover(self, timeout_s: float) -> brokers.Cluster:
         """Ask where the brokers are."""
         of = self.configuration
         return await asyncio.to_thread(
-            discovery.describe, of.upstream_properties, of.folder, timeout_s
+            brokers.describe, of.upstream_properties, of.folder, timeout_s
         )
 
     def _rediscover(self) -> None:
@@ -503,7 +491,7 @@ class Gateway:
     async def _rediscovering(self) -> None:
         try:
             found = await self._discover(_REDISCOVER_EVERY_S)
-        except discovery.UnreachableError as error:
+        except brokers.UnreachableError as error:
             log.warning("cluster cannot be reached", reason=str(error))
             return
         for node, where in found.brokers.items():
@@ -590,7 +578,7 @@ def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | No
 class _Loaded(NamedTuple):
     """Policies that are ready to judge."""
 
-    policies: Policies
+    policies: PolicySet
     pool: Supervisor | None
 
     async def close(self) -> None:

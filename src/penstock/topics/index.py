@@ -22,7 +22,7 @@ from penstock.wire.names import is_topic_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.compacted_topic import LogRecord
+    from penstock.cluster.compacted_topic import LogRecord
 
 _VERSION: Final = 1
 _NOBODY: Final = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.compacted_topic import CompactedTopic
+from penstock.cluster.compacted_topic import CompactedTopic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -71,6 +71,12 @@ def narrow(
     return [INT32.pack(sum(map(len, parts))), *parts]
 
 
+def request(correlation_id: int) -> bytes:
+    """Write a request in version 0, without a client id."""
+    body = INT16.pack(API_KEY) + INT16.pack(0) + INT32.pack(correlation_id) + INT16.pack(-1)
+    return INT32.pack(len(body)) + body
+
+
 def unsupported(correlation_id: int) -> bytes:
     """Answer a request in a version that is not known here, as a broker does (KIP-511)."""
     body = INT32.pack(correlation_id) + INT16.pack(UNSUPPORTED_VERSION)

@@ -49,7 +49,9 @@ def read_acks(start: bytes) -> int | None:
         position = _REQUEST_HEADER.size + max(0, client_id_size)
         if flexible:
             position = skip_tags(start, position)
-        length, position = read_length(start, position, flexible=flexible)
+        length = 0
+        if version >= FIRST_VERSION:  # before that there was no transactional id
+            length, position = read_length(start, position, flexible=flexible)
         acks: int = _ACKS.unpack_from(start, position + max(0, length))[0]
         return acks
     except (IndexError, error):

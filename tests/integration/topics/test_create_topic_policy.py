@@ -18,7 +18,7 @@ from kio.index import load_request_schema
 from kio.static.primitive import i16, i32, i32Timedelta
 
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.gateway.topic_policies import TopicPolicies
+from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.local import free_ports
 from tests.gateways import PENSTOCK, RunningGateway, write_configuration
 from tests.raw import RawClient

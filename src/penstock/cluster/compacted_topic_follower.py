@@ -1,0 +1,197 @@
+"""Follows a compacted topic from the event loop, and writes to it.
+
+Who meets something that is new to it waits until everything has been read that was in the topic
+by then: what other gateways wrote before holds here, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from penstock.cluster.compacted_topic import CompactedTopicError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.cluster.compacted_topic import CompactedTopic, LogRecord
+
+log = structlog.get_logger()
+
+_COMPLAIN_EVERY_S: Final = 10.0
+_AGAIN_AFTER_S: Final = 0.1
+_CUT: Final = "{} has lost records that were read from it: restart the gateways"
+
+
+class LogFollower:
+    """One gateway's view of a compacted topic: all records up to a position."""
+
+    def __init__(self, topic: CompactedTopic, take: Callable[[LogRecord], None]) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            topic: The topic.
+            take: Called from the event loop with each record, in order.
+        """
+        self.topic = topic.topic
+        self.position = 0
+        self._log = topic
+        self._hand_on = take
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._read_next: asyncio.Task[None] | None = None
+        self._complained = 0.0
+
+    async def start(self, timeout_s: float) -> None:
+        """Read all records, and follow the topic from here on.
+
+        Raises:
+            ConfigurationError: The topic cannot be used.
+            CompactedTopicError: The cluster does not answer.
+        """
+        self._loop = asyncio.get_running_loop()
+        for record in await asyncio.to_thread(self._log.open, timeout_s):
+            self._take(record)
+        self._log.follow(
+            partial(self._from_thread, self._take), partial(self._from_thread, self._complain)
+        )
+
+    def _from_thread(self, call: Callable[[Any], None], argument: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, argument)
+
+    async def close(self) -> None:
+        """Stop following."""
+        await asyncio.to_thread(self._log.close)
+
+    # Reading
+
+    async def read_on(self, timeout_s: float) -> None:
+        """Wait until everything has been read that is in the topic now.
+
+        One question is asked at a time, and one is next, for all who came meanwhile.
+
+        Raises:
+            CompactedTopicError: It cannot be read now.
+        """
+        if self._reading is None:
+            task = self._reading = self._loop.create_task(self._read_to_end(timeout_s))
+            task.add_done_callback(self._read)
+        elif self._read_next is None:
+            task = self._read_next = self._loop.create_task(
+                self._read_after(self._reading, timeout_s)
+            )
+        else:
+            task = self._read_next
+        await asyncio.shield(task)
+
+    def _read(self, _: asyncio.Task[None]) -> None:
+        self._reading, self._read_next = self._read_next, None
+        if self._reading is not None:
+            self._reading.add_done_callback(self._read)
+
+    async def _read_after(self, other: asyncio.Task[None], timeout_s: float) -> None:
+        await asyncio.wait([other])
+        await self._read_to_end(timeout_s)
+
+    async def _read_to_end(self, timeout_s: float) -> None:
+        why = f"{self.topic} could not be read in time"
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    before = self.position
+                    try:
+                        end = await asyncio.to_thread(self._log.end, timeout_s)
+                    except CompactedTopicError as error:  # a broker may be coming back
+                        why = str(error)
+                        await asyncio.sleep(_AGAIN_AFTER_S)
+                    else:
+                        if end < before:
+                            raise CompactedTopicError(_CUT.format(self.topic))
+                        await self._read_up_to(end)
+                        return
+        except TimeoutError:
+            raise CompactedTopicError(why) from None
+
+    async def _read_up_to(self, position: int) -> None:
+        if self.position < position:
+            future = self._loop.create_future()
+            self._waiting.append((position, future))
+            await future
+
+    def _take(self, record: LogRecord) -> None:
+        if not record.ends:
+            if record.position <= self.position:
+                self._complain(_CUT.format(self.topic))
+                return
+            try:
+                self._hand_on(record)
+            except Exception:  # what is behind it is waited for all the same
+                log.exception("a record cannot be taken", topic=self.topic)
+        self.position = max(self.position, record.position)
+        if self._waiting:
+            self._wake()
+
+    def _wake(self) -> None:
+        still = []
+        for position, future in self._waiting:
+            if self.position < position:
+                still.append((position, future))
+            elif not future.done():
+                future.set_result(None)
+        self._waiting = [one for one in still if not one[1].done()]
+
+    def _complain(self, why: str) -> None:
+        now = time.monotonic()
+        if now - self._complained > _COMPLAIN_EVERY_S:
+            self._complained = now
+            log.warning("a topic cannot be followed", topic=self.topic, reason=why)
+
+    # Writing
+
+    def write(
+        self, records: Sequence[tuple[bytes, bytes | None]], done: Callable[[int, str | None], None]
+    ) -> None:
+        """Write records.
+
+        Args:
+            records: Keys and values; None deletes a key.
+            done: Called once from the event loop, with the position after the last of them and
+                None, or with what went wrong.
+        """
+
+        def written(end: int, failure: str | None) -> None:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(done, end, failure)
+
+        self._log.append(records, written)
+
+    async def append(
+        self, records: Sequence[tuple[bytes, bytes | None]], read_timeout_s: float
+    ) -> None:
+        """Write records; return when they have been read back.
+
+        Raises:
+            CompactedTopicError: They could not be written, or not be read in time.
+        """
+        future: asyncio.Future[int] = self._loop.create_future()
+
+        def done(end: int, failure: str | None) -> None:
+            if future.done():
+                return
+            if failure is None:
+                future.set_result(end)
+            else:
+                future.set_exception(CompactedTopicError(f"{self.topic}: {failure}"))
+
+        self.write(records, done)
+        end = await future
+        try:
+            async with asyncio.timeout(read_timeout_s):
+                await self._read_up_to(end)
+        except TimeoutError:
+            raise CompactedTopicError(f"{self.topic} could not be read in time") from None

@@ -1,0 +1,257 @@
+"""The cluster as the gateway's own principal sees it: for policies that want to know.
+
+Topics that a policy has just allowed are counted from that moment on: the next request is
+judged as if they were there, also while the cluster is still creating them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cachetools import TTLCache
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+
+from penstock.cluster.offsets import uuid_of
+from penstock.configuration.clients import client_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+    from uuid import UUID
+
+_TIMEOUT_S: Final = 5.0
+_ALLOWED_COUNTS_S: Final = 30.0
+_DEFAULTS_BELIEVED_S: Final = 60.0
+_MISSING_BELIEVED_S: Final = 0.5
+
+_OFFSETS: Final = ("offsets.topic.num.partitions", "offsets.topic.replication.factor")
+_TRANSACTIONS: Final = (
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+)
+_SHARES: Final = (
+    "share.coordinator.state.topic.num.partitions",
+    "share.coordinator.state.topic.replication.factor",
+)
+INTERNAL_TOPICS: Final = {
+    "__consumer_offsets": _OFFSETS,
+    "__transaction_state": _TRANSACTIONS,
+    "__share_group_state": _SHARES,
+}
+"""By topic, the brokers' keys for the counts with which they create it."""
+
+
+class UnknownError(Exception):
+    """The cluster does not tell. The text is for a user."""
+
+
+class MissingTopic(NamedTuple):
+    """One of Kafka's own topics, as brokers would create it."""
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    configs: dict[str, str]
+
+
+class ClusterMetadata:
+    """What can be asked about the cluster, and what is remembered of the answers."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        folder: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is contacted.
+
+        Args:
+            properties: The keys after `upstream.`, as a Java client takes them.
+            folder: Where relative locations in them start.
+            clock: Gives monotonic seconds.
+        """
+        self._settings: dict[str, Any] = {
+            **client_properties(properties, folder),
+            "client.id": "penstock",
+            "log_level": 0,
+        }
+        self._admin: AdminClient | None = None
+        self._clock = clock
+        self._allowed: TTLCache[str, tuple[int, int]] = TTLCache(
+            math.inf, _ALLOWED_COUNTS_S, timer=clock
+        )
+        self._defaults: tuple[dict[str, str], float] = ({}, -1.0)
+        self._internal: set[str] = set()
+        self._missing: TTLCache[str, None] = TTLCache(
+            len(INTERNAL_TOPICS), _MISSING_BELIEVED_S, timer=clock
+        )
+        self.deciding = asyncio.Lock()
+        """Held from the question what topics there are until one more is counted."""
+
+    async def topics(self) -> dict[str, tuple[int, int]]:
+        """Give partitions and replicas of every topic, those included that were just allowed.
+
+        Raises:
+            UnknownError: The cluster does not answer.
+        """
+        # Asked anew for each: an answer that was begun earlier may lack what was created since.
+        found = await asyncio.to_thread(self._list)
+        for name in [name for name, counts in self._allowed.items() if found.get(name) == counts]:
+            del self._allowed[name]
+        return {**found, **self._allowed}
+
+    def allow(self, topic: str, partitions: int, replicas: int) -> None:
+        """Count a topic from now on."""
+        self._allowed[topic] = (partitions, replicas)
+
+    def disallow(self, topic: str) -> None:
+        """Do not count a topic: it was allowed, and did not come to be, or is gone."""
+        self._allowed.pop(topic, None)
+
+    async def counts(self, partitions: int, replicas: int) -> tuple[int, int]:
+        """Give partitions and replicas with the cluster's defaults in place of -1.
+
+        Raises:
+            UnknownError: The cluster does not tell.
+        """
+        if partitions < 0:
+            partitions = await self.default("num.partitions")
+        if replicas < 0:
+            replicas = await self.default("default.replication.factor")
+        return int(partitions), int(replicas)
+
+    async def default(self, key: str) -> int:
+        """Give a broker's value of a key that is a number.
+
+        Raises:
+            UnknownError: The cluster does not tell.
+        """
+        values = await self._broker_configs()
+        try:
+            return int(values[key])
+        except (KeyError, ValueError):
+            raise UnknownError(f"the brokers do not tell {key}") from None
+
+    async def creates_topics(self) -> bool:
+        """Whether brokers create topics by themselves; True where they do not tell."""
+        try:
+            return (await self._broker_configs()).get("auto.create.topics.enable") != "false"
+        except UnknownError:
+            return True
+
+    async def _broker_configs(self) -> Mapping[str, str]:
+        values, until = self._defaults
+        if self._clock() >= until:
+            values = await asyncio.to_thread(self._describe_broker)
+            self._defaults = (values, self._clock() + _DEFAULTS_BELIEVED_S)
+        return values
+
+    async def missing_internal_topic(self, topic: str) -> MissingTopic | None:
+        """Return what brokers would create an internal topic with; None where it is there.
+
+        Raises:
+            UnknownError: The cluster does not tell.
+        """
+        if topic in self._internal or topic not in INTERNAL_TOPICS:
+            return None
+        if topic not in self._missing:
+            if topic in await asyncio.to_thread(self._list):
+                self._internal.add(topic)
+                return None
+            self._missing[topic] = None
+        partitions, replicas = INTERNAL_TOPICS[topic]
+        return MissingTopic(
+            topic,
+            await self.default(partitions),
+            await self.default(replicas),
+            {"cleanup.policy": "compact"},
+        )
+
+    def ids(self, names: Iterable[str]) -> dict[str, UUID | None]:
+        """Give topics' ids; None for those that do not exist. Blocks.
+
+        Topics of which the cluster does not tell, perhaps because we may not know, are missing.
+        """
+        found: dict[str, UUID | None] = {}
+        names = list(names)
+        if not names:
+            return found
+        futures = self._client().describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S)
+        for name, future in futures.items():
+            try:
+                found[name] = uuid_of(future.result(_TIMEOUT_S + 1).topic_id)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[name] = None
+            except TimeoutError:
+                continue
+        return found
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Give the configs that were set on topics. Blocks.
+
+        Raises:
+            UnknownError: The cluster does not tell.
+        """
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        if not resources:
+            return {}
+        futures = self._client().describe_configs(resources, request_timeout=_TIMEOUT_S)
+        try:
+            return {
+                resource.name: {
+                    name: config.value
+                    for name, config in future.result(_TIMEOUT_S + 1).items()
+                    if config.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+                    and config.value is not None
+                }
+                for resource, future in futures.items()
+            }
+        except (KafkaException, TimeoutError) as error:
+            raise UnknownError(f"topics' configs cannot be described: {_text(error)}") from None
+
+    def _list(self) -> dict[str, tuple[int, int]]:
+        try:
+            topics = self._client().list_topics(timeout=_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise UnknownError(f"the topics cannot be listed: {error.args[0].str()}") from None
+        return {
+            name: (
+                len(topic.partitions),
+                min((len(p.replicas) for p in topic.partitions.values()), default=0),
+            )
+            for name, topic in topics.items()
+            if topic.error is None
+        }
+
+    def _describe_broker(self) -> dict[str, str]:
+        try:
+            admin = self._client()
+            brokers = admin.list_topics(timeout=_TIMEOUT_S).brokers
+            resource = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+            configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_S)[
+                resource
+            ].result(_TIMEOUT_S + 1)
+        except (KafkaException, TimeoutError, ValueError) as error:
+            raise UnknownError(
+                f"the brokers' configs cannot be described: {_text(error)}"
+            ) from None
+        return {name: config.value for name, config in configs.items() if config.value is not None}
+
+    def _client(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient(self._settings)
+        return self._admin
+
+
+def _text(error: BaseException) -> str:
+    return error.args[0].str() if isinstance(error, KafkaException) else "no answer"

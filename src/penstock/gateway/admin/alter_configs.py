@@ -1,0 +1,343 @@
+"""AlterConfigs (API key 33), versions 0 to 2, and IncrementalAlterConfigs (44), versions 0 and 1.
+
+Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
+first asked whether it would alter each resource (validate-only, over the client's connection:
+its ACLs decide, and its errors come before a policy's). Penstock's own keys of topics are taken
+out before, but for those that any broker objects to, whatever the key. Then the
+`AlterConfigPolicy` (KIP-133) is asked about all keys that the request names; what the old API
+resets by leaving it out is not shown to it (KAFKA-14195). What remains is altered, and last our
+own keys are kept. A resource is altered as a whole or not at all. All other requests pass as
+the bytes they came in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
+
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.engine.topics import Alteration
+from penstock.gateway.admin.policy_checks import (
+    KEEPS_SETTINGS,
+    Judgement,
+    Refusal,
+    complaint_about,
+)
+from penstock.topics import settings as topic_settings
+from penstock.topics.index import UnreadableSettingsError
+from penstock.wire.errors import (
+    INVALID_CONFIG,
+    NONE,
+    POLICY_VIOLATION,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from penstock.gateway.admin.context import RequestContext
+
+INCREMENTAL: Final = 44
+TOPIC: Final = 2
+_TYPE_NAMES: Final = {TOPIC: "TOPIC", 4: "BROKER", 16: "CLIENT_METRICS", 32: "GROUP"}
+SET, DELETE, APPEND, SUBTRACT = range(4)
+_KNOWN_OPERATIONS: Final = frozenset({SET, DELETE, APPEND, SUBTRACT})
+_OPERATIONS: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+
+class _Change(NamedTuple):
+    """One key of a resource."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+class _Resource(NamedTuple):
+    """One resource of the request: as the client wrote it, and what it says of our own keys."""
+
+    given: Any
+    changes: tuple[_Change, ...]
+    own: tuple[_Change, ...]
+    stripped: tuple[Any, ...]
+
+    @property
+    def place(self) -> tuple[int, str]:
+        return self.given.resource_type, self.given.resource_name
+
+
+async def alter_configs(context: RequestContext) -> bytes:
+    """Answer one request."""
+    return await _Altering(context).answer()
+
+
+class _Altering:
+    """The conversation about one request."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._talk = context
+        self._request = context.request
+        self._incremental = self._request.api_key == INCREMENTAL
+        self._settings = context.host.settings
+        self._resources = [self._read(given) for given in self._request.body.resources]
+        self._refusals: dict[tuple[int, str], Refusal] = {}
+        self._over: dict[str, list[UUID]] = {}
+
+    def _read(self, given: Any) -> _Resource:
+        changes = tuple(
+            _Change(
+                config.name, config.config_operation if self._incremental else SET, config.value
+            )
+            for config in given.configs
+        )
+        own: tuple[_Change, ...] = ()
+        ours = given.resource_type == TOPIC and self._settings is not None
+        if ours:
+            own = tuple(change for change in changes if change.name in topic_settings.KEYS)
+        names = Counter(change.name for change in changes)
+        stripped = tuple(
+            config
+            for config, change in zip(given.configs, changes, strict=True)
+            # Brokers object to these whatever the key, and name all of them.
+            if not ours
+            or change.name not in topic_settings.KEYS
+            or names[change.name] > 1
+            or (change.value is None and change.operation != DELETE)
+        )
+        return _Resource(given, changes, own, stripped)
+
+    async def answer(self) -> bytes:
+        if not any(self._concerns(resource) for resource in self._resources):
+            return await self._talk.forward()
+        if self._settings is not None:
+            self._over = {
+                one.given.resource_name: self._settings.open_creations(one.given.resource_name)
+                for one in self._resources
+                if one.own or self._kept(one)
+            }
+        probe = await self._talk.forward_changed(
+            replace(
+                self._request.body,
+                resources=tuple(map(self._probe, self._resources)),
+                validate_only=True,
+            )
+        )
+        results = {(one.resource_type, one.resource_name): one for one in probe.responses}
+        sound = [
+            resource
+            for resource in self._resources
+            if resource.place in results and results[resource.place].error_code == NONE
+        ]
+        ids = await self._topic_ids(sound)
+        for resource in sound:
+            refusal = await self._refusal(resource, ids)
+            if refusal is not None:
+                self._refusals[resource.place] = refusal
+        accepted = [one for one in sound if one.place not in self._refusals]
+        throttle_time = probe.throttle_time
+        if not self._request.body.validate_only:
+            ours = any(one.own or self._kept(one) for one in accepted)
+            if len(accepted) == len(self._resources) and not ours:
+                return await self._talk.forward()
+            altered = await self._alter(accepted)
+            if altered is not None:
+                throttle_time = altered.throttle_time
+                results |= {
+                    (one.resource_type, one.resource_name): one for one in altered.responses
+                }
+            await self._talk.finish(self._keep(accepted, results, ids))
+        return self._answer(throttle_time, results)
+
+    def _concerns(self, resource: _Resource) -> bool:
+        return bool(
+            self._talk.host.policies.topics.alter_config is not None
+            or resource.own
+            or self._kept(resource)
+            or self._is_settings_topic(resource)
+        )
+
+    def _kept(self, resource: _Resource) -> bool:
+        """Whether the old API resets keys that we keep, by leaving them out."""
+        return bool(
+            not self._incremental
+            and self._settings is not None
+            and resource.given.resource_type == TOPIC
+            and self._settings.names(resource.given.resource_name)
+        )
+
+    def _is_settings_topic(self, resource: _Resource) -> bool:
+        return self._settings is not None and resource.place == (TOPIC, self._settings.topic)
+
+    # What the cluster says
+
+    def _probe(self, resource: _Resource) -> Any:
+        """Give what the cluster is asked about: nothing left is asked as a deletion of nothing."""
+        configs = resource.stripped
+        if not configs and self._incremental and resource.own:
+            kind = self._request.types.AlterableConfig
+            configs = (kind(name=resource.own[0].name, config_operation=i8(DELETE), value=None),)
+        return replace(resource.given, configs=configs)
+
+    async def _topic_ids(self, resources: Sequence[_Resource]) -> dict[str, UUID]:
+        names = {
+            resource.given.resource_name
+            for resource in resources
+            if resource.own or self._kept(resource)
+        }
+        return await self._talk.ids_of_existing(names)
+
+    async def _alter(self, accepted: Sequence[_Resource]) -> Any:
+        """Have the cluster alter what is its business; None where nothing is."""
+        resources = tuple(
+            replace(one.given, configs=one.stripped)
+            for one in accepted
+            if one.stripped or not self._incremental or not one.own
+        )
+        if not resources:
+            return None
+        return await self._talk.forward_changed(replace(self._request.body, resources=resources))
+
+    # What we say
+
+    async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> Refusal | None:
+        if self._is_settings_topic(resource):
+            return Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
+        if resource.own and resource.given.resource_name not in ids:
+            return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
+        if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
+            return Refusal(UNKNOWN_SERVER_ERROR, None)
+        for change in resource.own:
+            complaint = await self._complaint(change)
+            if complaint:
+                return Refusal(INVALID_CONFIG, complaint)
+        kind = _TYPE_NAMES.get(resource.given.resource_type)
+        if kind is None or self._talk.host.policies.topics.alter_config is None:
+            return None
+        configs = await self._configs(resource)
+        altered = Alteration(kind, resource.given.resource_name, configs)
+        return await Judgement(self._talk).alteration(altered)
+
+    async def _complaint(self, change: _Change) -> str | None:
+        if change.operation in _OPERATIONS:
+            return (
+                f"Can't {_OPERATIONS[change.operation]} to key {change.name} because its type is "
+                "not LIST."
+            )
+        if change.operation == SET:
+            return await complaint_about(self._talk.host, change.name, change.value or "")
+        return None
+
+    async def _configs(self, resource: _Resource) -> dict[str, str | None]:
+        """Give the values that the altered keys will have; None for those that are deleted."""
+        lists = [one.name for one in resource.changes if one.operation in _OPERATIONS]
+        current = await self._current(resource, lists) if lists else {}
+        return {
+            change.name: _value(change, current.get(change.name)) for change in resource.changes
+        }
+
+    async def _current(self, resource: _Resource, names: Sequence[str]) -> dict[str, str | None]:
+        request = DescribeConfigsRequest(
+            resources=(
+                DescribeConfigsResource(
+                    resource_type=i8(resource.given.resource_type),
+                    resource_name=resource.given.resource_name,
+                    configuration_keys=tuple(names),
+                ),
+            )
+        )
+        told = await self._talk.ask_as_client(request, DescribeConfigsResponse)
+        return {config.name: config.value for one in told.results for config in one.configs}
+
+    # What is kept
+
+    async def _keep(
+        self,
+        accepted: Sequence[_Resource],
+        results: dict[tuple[int, str], Any],
+        ids: dict[str, UUID],
+    ) -> None:
+        for resource in accepted:
+            if results[resource.place].error_code != NONE:
+                continue
+            topic = resource.given.resource_name
+            if not (resource.own or self._kept(resource)) or topic not in ids:
+                continue
+            try:
+                await self._change(topic, ids[topic], resource)
+            except CompactedTopicError as error:
+                self._refusals[resource.place] = Refusal(
+                    UNKNOWN_SERVER_ERROR, f"Penstock's settings could not be kept: {error}"
+                )
+
+    async def _change(self, topic: str, topic_id: UUID, resource: _Resource) -> None:
+        settings = self._settings
+        assert settings is not None
+        async with settings.changing(topic):
+            await settings.read_on()
+            try:
+                before = dict(settings.of(topic, topic_id))
+                readable = True
+            except UnreadableSettingsError:
+                before, readable = {}, False
+            changes = {
+                one.name: topic_settings.normal(one.name, one.value or "")
+                if one.operation == SET
+                else None
+                for one in resource.own
+            }
+            both = {**before, **changes} if self._incremental else changes
+            after = {key: value for key, value in both.items() if value is not None}
+            if after != before or not readable:
+                await settings.put(
+                    topic,
+                    topic_id,
+                    after,
+                    changes=changes if self._incremental and readable else None,
+                    over=self._over.get(topic, ()),
+                )
+
+    # The answer
+
+    def _answer(self, throttle_time: Any, results: dict[tuple[int, str], Any]) -> bytes:
+        kind = self._request.answer_types
+        responses = []
+        for resource in self._resources:
+            result = self._refusals.get(resource.place)
+            if result is None and resource.place in results:
+                told = results[resource.place]
+                result = Refusal(int(told.error_code), told.error_message)
+            code, message = result or Refusal(UNKNOWN_SERVER_ERROR, None)
+            responses.append(
+                kind.AlterConfigsResourceResponse(
+                    error_code=ErrorCode(code),
+                    error_message=message,
+                    resource_type=resource.given.resource_type,
+                    resource_name=resource.given.resource_name,
+                )
+            )
+        return self._request.answer(
+            self._request.answer_type(throttle_time=throttle_time, responses=tuple(responses))
+        )
+
+
+def _value(change: _Change, current: str | None) -> str | None:
+    """Give the value after a change, as a controller computes it."""
+    if change.operation == DELETE:
+        return None
+    if change.operation not in _OPERATIONS:
+        return change.value
+    parts = [part for part in (current or "").split(",") if part]
+    for part in (change.value or "").split(","):
+        if change.operation == APPEND and part not in parts:
+            parts.append(part)
+        elif change.operation == SUBTRACT and part in parts:
+            parts.remove(part)
+    return ",".join(parts)

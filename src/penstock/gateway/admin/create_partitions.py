@@ -1,0 +1,112 @@
+"""CreatePartitions (API key 37), versions 0 to 3: more partitions than a new topic might have.
+
+Behaviour: the topic of settings keeps its one partition (44). Where a `CreateTopicPolicy` is set
+and asked about partitions, the cluster is first asked whether it would add them (validate-only,
+over the client's connection), then the policy is asked about the topic as if it were created
+now: with the new count, the replicas it has, and the configs that were set on it. A topic that
+is refused takes no other with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
+
+from penstock.engine.topics import Creation
+from penstock.gateway.admin.alter_configs import TOPIC
+from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS, Judgement, Refusal
+from penstock.topics import settings as topic_settings
+from penstock.topics.index import UnreadableSettingsError
+from penstock.wire.errors import NONE, POLICY_VIOLATION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.gateway.admin.context import RequestContext
+
+
+async def create_partitions(context: RequestContext) -> bytes:
+    """Answer one request."""
+    body, settings, policies = context.request.body, context.host.settings, context.host.policies
+    judged = policies.topics.create_topic is not None and policies.judges_partitions
+    named = settings is not None and any(topic.name == settings.topic for topic in body.topics)
+    if not (judged or named):
+        return await context.forward()
+    probe = await context.forward_changed(replace(body, validate_only=True))
+    results = {one.name: one for one in probe.results}
+    sound = [topic for topic in body.topics
+             if topic.name in results and results[topic.name].error_code == NONE]  # fmt: skip
+    names = [topic.name for topic in sound]
+    replicas = {one.name: one.replication_factor for one in await context.find_topics(names)}
+    configs = await _configs(context, names) if names else {}
+    judgement = Judgement(context)
+    accepted = []
+    for topic in sound:
+        refusal: Refusal | None = None
+        if settings is not None and topic.name == settings.topic:
+            refusal = Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
+        elif judged:
+            asked = Creation(
+                topic.name,
+                topic.count,
+                replicas.get(topic.name, 0),
+                None,
+                configs.get(topic.name, {}),
+            )
+            refusal = await judgement.creation(asked)
+        if refusal is None:
+            accepted.append(topic)
+            continue
+        results[topic.name] = replace(
+            results[topic.name],
+            error_code=ErrorCode(refusal.code),
+            error_message=refusal.message,
+        )
+    throttle_time = probe.throttle_time
+    if body.validate_only:
+        for topic in accepted:
+            context.host.view.disallow(topic.name)
+    elif accepted:
+        if len(accepted) == len(body.topics):
+            return await context.forward()
+        done = await context.forward_changed(replace(body, topics=tuple(accepted)))
+        throttle_time = done.throttle_time
+        results |= {one.name: one for one in done.results}
+    return context.request.answer(
+        context.request.answer_type(throttle_time=throttle_time, results=tuple(results.values()))
+    )
+
+
+async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Give the configs that were set on topics, as far as the client may see them."""
+    request = DescribeConfigsRequest(
+        resources=tuple(
+            DescribeConfigsResource(
+                resource_type=i8(TOPIC), resource_name=topic, configuration_keys=None
+            )
+            for topic in topics
+        )
+    )
+    told = await context.ask_as_client(request, DescribeConfigsResponse)
+    found = {
+        one.resource_name: {
+            config.name: config.value
+            for config in one.configs
+            if config.config_source == topic_settings.SET_ON_TOPIC and config.value is not None
+        }
+        for one in told.results
+    }
+    settings = context.host.settings
+    if settings is not None:
+        kept = [topic for topic in topics if settings.names(topic)]
+        for topic, topic_id in (await context.topic_ids(kept)).items():
+            try:
+                found.setdefault(topic, {}).update(settings.of(topic, topic_id))
+            except UnreadableSettingsError:
+                continue
+    return found

@@ -1,0 +1,367 @@
+"""CreateTopics (API key 19), versions 2 to 7.
+
+Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
+first asked whether it would create the topics (validate-only, over the client's connection, so
+its ACLs decide and its errors come before a policy's, as in a KRaft controller). Of those that
+it would, the configs go to the `AlterConfigPolicy` (KIP-133), then the topic to the
+`CreateTopicPolicy` (KIP-108), with the counts that the cluster resolved. The survivors are
+created, without Penstock's own keys, which are kept for them before the cluster is asked. Each
+topic has its own result. All other requests pass as the bytes they came in.
+
+Not done here: a topic that the first question found fault with is not sent again. Controller
+mutation quotas are charged for both questions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import structlog
+from kio.schema.create_topics.v7 import request as v7
+from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i16, i32
+
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.metadata import UnknownError
+from penstock.engine.topics import Alteration, Creation
+from penstock.gateway.admin.policy_checks import (
+    Judgement,
+    Refusal,
+    cannot_be_asked,
+    complaint_about,
+)
+from penstock.topics import settings as topic_settings
+from penstock.wire.errors import (
+    INVALID_CONFIG,
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_REQUEST,
+    NETWORK_EXCEPTION,
+    NONE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from penstock.gateway.admin.context import RequestContext
+
+log = structlog.get_logger()
+
+_RESULTS_TELL_CONFIGS_FROM = 5
+_RESULTS_TELL_IDS_FROM = 7
+_CLUSTER_METADATA = "__cluster_metadata"
+_DUPLICATE = "Duplicate topic name."
+_AFTER_CONFIGS = frozenset(
+    {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
+)
+"""What a controller finds fault with only after the configs."""
+_UNDECIDED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
+"""After these a topic may yet come to be."""
+
+
+class _Asked(NamedTuple):
+    """One topic of the request: as the client wrote it, as the cluster gets it, our own keys."""
+
+    given: Any
+    stripped: Any
+    own: dict[str, str | None]
+
+    @property
+    def configs(self) -> dict[str, str | None]:
+        return {config.name: config.value for config in self.given.configs}
+
+
+async def create_topics(context: RequestContext) -> bytes:
+    """Answer one request."""
+    request = context.request
+    asked = [
+        _read(topic, own_keys=context.host.settings is not None) for topic in request.body.topics
+    ]
+    policies = context.host.policies.topics
+    judged = policies.create_topic is not None or policies.alter_config is not None
+    open_creations = context.host.settings is not None and any(
+        context.host.settings.names(topic.given.name) for topic in asked
+    )
+    if not (judged or open_creations or any(topic.own for topic in asked)):
+        return await context.forward()
+    return await _Creating(context, asked).answer()
+
+
+class _Creating:
+    """The conversation about one request."""
+
+    def __init__(self, context: RequestContext, asked: list[_Asked]) -> None:
+        self._talk = context
+        self._request = context.request
+        self._asked = asked
+        self._names: list[str] = []
+        self._results: dict[str, Any] = {}
+        self._creations: dict[str, UUID] = {}
+
+    async def answer(self) -> bytes:
+        body = self._request.body
+        told = await self._ask_cluster(
+            [topic.stripped for topic in self._asked], validate_only=True
+        )
+        # In the order, and as often, as the cluster names them.
+        self._names = [result.name for result in told.topics]
+        self._results = {result.name: result for result in told.topics}
+        await self._judge()
+        accepted = [
+            topic for topic in self._asked if self._results[topic.given.name].error_code == NONE
+        ]
+        if not accepted or body.validate_only:
+            for topic in accepted:
+                self._talk.host.view.disallow(topic.given.name)
+            return self._answer(told.throttle_time)
+        ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
+        if len(accepted) == len(self._asked) and not ours:
+            return await self._forward()
+        try:
+            created = await self._create(accepted)
+        finally:
+            for creation in self._creations.values():
+                assert self._talk.host.settings is not None
+                self._talk.host.settings.leave(creation)
+        return self._answer(created.throttle_time if created else told.throttle_time)
+
+    def _has_open_creation(self, topic: _Asked) -> bool:
+        settings = self._talk.host.settings
+        return settings is not None and bool(settings.open_creations(topic.given.name))
+
+    async def _forward(self) -> bytes:
+        """Send the request as it came."""
+        frame = await self._talk.forward()
+        for result in self._request.read_answer(frame).topics:
+            if result.error_code != NONE:
+                self._talk.host.view.disallow(result.name)
+        return frame
+
+    # What the cluster says
+
+    async def _ask_cluster(self, topics: list[Any], *, validate_only: bool) -> Any:
+        request = v7.CreateTopicsRequest(
+            topics=tuple(topics), timeout=self._request.body.timeout, validate_only=validate_only
+        )
+        return await self._talk.ask_as_client(request, CreateTopicsResponse)
+
+    # What we say
+
+    async def _judge(self) -> None:
+        judgement = Judgement(self._talk)
+        for topic in self._asked:
+            name = topic.given.name
+            result = self._results.get(name)
+            if result is None:
+                self._names.append(name)
+                self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
+                continue
+            code = int(result.error_code)
+            if code and (
+                code not in _AFTER_CONFIGS
+                or result.error_message == _DUPLICATE
+                or name == _CLUSTER_METADATA
+            ):
+                continue
+            refusal = await self._refusal(judgement, topic, result, sound=not code)
+            if refusal is not None:
+                self._results[name] = _result(name, refusal)
+
+    async def _refusal(
+        self, judgement: Judgement, topic: _Asked, result: Any, *, sound: bool
+    ) -> Refusal | None:
+        for key, value in topic.own.items():
+            complaint = await complaint_about(self._talk.host, key, value or "")
+            if complaint:
+                return Refusal(INVALID_CONFIG, complaint)
+        if topic.given.configs:
+            altered = Alteration("TOPIC", topic.given.name, topic.configs)
+            refusal = await judgement.alteration(altered)
+            if refusal is not None:
+                return refusal
+        if not sound:
+            return None
+        try:
+            creation = await self._creation(topic, result)
+        except UnknownError as error:
+            return cannot_be_asked(error)
+        return await judgement.creation(creation)
+
+    async def _creation(self, topic: _Asked, result: Any) -> Creation:
+        given = topic.given
+        configs = {name: value for name, value in topic.configs.items() if value is not None}
+        if given.assignments:
+            assignments = {one.partition_index: one.broker_ids for one in given.assignments}
+            return Creation(given.name, None, None, assignments, configs)
+        # The cluster tells the counts to those who may describe the topic's configs.
+        partitions, replicas = given.num_partitions, given.replication_factor
+        counts = await self._talk.host.view.counts(
+            result.num_partitions if partitions < 0 else partitions,
+            result.replication_factor if replicas < 0 else replicas,
+        )
+        return Creation(given.name, *counts, None, configs)
+
+    # What is done
+
+    async def _create(self, accepted: list[_Asked]) -> Any:
+        """Have the topics created; take note of the results."""
+        ready = []
+        for topic in accepted:
+            try:
+                await self._keep(topic)
+            except CompactedTopicError as error:
+                self._fail(topic.given.name, f"its settings could not be kept: {error}")
+            else:
+                ready.append(topic)
+        if not ready:
+            return None
+        created = await self._ask_cluster([topic.stripped for topic in ready], validate_only=False)
+        results = {result.name: result for result in created.topics}
+        for topic in ready:
+            name = topic.given.name
+            self._results[name] = results.get(name) or _result(
+                name, Refusal(UNKNOWN_SERVER_ERROR, None)
+            )
+        # What follows is finished also if the connection is lost meanwhile.
+        await self._talk.finish(self._settle(ready))
+        return created
+
+    async def _keep(self, topic: _Asked) -> None:
+        """Keep the topic's own keys before it is there."""
+        settings = self._talk.host.settings
+        if settings is None:
+            return
+        own = {key: topic_settings.normal(key, value or "") for key, value in topic.own.items()}
+        creation = await settings.prepare(topic.given.name, own)
+        if creation is not None:
+            self._creations[topic.given.name] = creation
+
+    async def _settle(self, topics: list[_Asked]) -> None:
+        """Put the keys of what was created under its id, delete those of what was not."""
+        settings = self._talk.host.settings
+        for topic in topics:
+            name = topic.given.name
+            result = self._results[name]
+            if result.error_code != NONE:
+                self._talk.host.view.disallow(name)
+            creation = self._creations.pop(name, None)
+            if creation is None or settings is None:
+                continue
+            try:
+                if result.error_code == NONE:
+                    await settings.finish(creation, result.topic_id)
+                elif result.error_code in _UNDECIDED:
+                    settings.leave(creation)
+                else:
+                    await settings.withdraw(creation)
+            except CompactedTopicError as error:
+                settings.leave(creation)  # they hold all the same
+                log.error("settings are still those of a creation", topic=name, reason=str(error))
+
+    def _fail(self, name: str, why: str) -> None:
+        self._talk.host.view.disallow(name)
+        refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
+        self._results[name] = _result(name, refusal)
+
+    # The answer
+
+    def _answer(self, throttle_time: Any) -> bytes:
+        """Write the results in the client's version."""
+        own = {topic.given.name: topic.own for topic in self._asked}
+        results = tuple(
+            self._for_client(self._results[name], own.get(name, {})) for name in self._names
+        )
+        return self._request.answer(
+            self._request.answer_type(throttle_time=throttle_time, topics=results)
+        )
+
+    def _for_client(self, result: Any, own: Mapping[str, str | None]) -> Any:
+        types, version = self._request.answer_types, self._request.version
+        fields = {
+            "name": result.name,
+            "error_code": result.error_code,
+            "error_message": result.error_message,
+        }
+        if version >= _RESULTS_TELL_CONFIGS_FROM:
+            configs = [
+                types.CreatableTopicConfigs(
+                    name=config.name,
+                    value=config.value,
+                    read_only=config.read_only,
+                    config_source=config.config_source,
+                    is_sensitive=config.is_sensitive,
+                )
+                for config in result.configs or ()
+            ]
+            if own and configs:
+                configs += self._own_configs(result.name, own)
+                configs.sort(key=lambda config: config.name)
+            fields |= {
+                "topic_config_error_code": result.topic_config_error_code,
+                "num_partitions": result.num_partitions,
+                "replication_factor": result.replication_factor,
+                "configs": tuple(configs) if result.configs is not None else None,
+            }
+        if version >= _RESULTS_TELL_IDS_FROM:
+            fields["topic_id"] = result.topic_id
+        return types.CreatableTopicResult(**fields)
+
+    def _own_configs(self, topic: str, own: Mapping[str, str | None]) -> list[Any]:
+        defaults = self._talk.host.policies.plan.settings(topic)
+        kind = self._request.answer_types.CreatableTopicConfigs
+        return [
+            kind(
+                name=name,
+                value=topic_settings.normal(name, own[name] or "")
+                if name in own
+                else defaults.get(name, key.default),
+                read_only=False,
+                config_source=i8(
+                    topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
+                ),
+                is_sensitive=False,
+            )
+            for name, key in topic_settings.KEYS.items()
+        ]
+
+
+def _read(topic: Any, *, own_keys: bool) -> _Asked:
+    """Take our own keys out of a topic, but for those that the cluster will object to."""
+    own = topic_settings.own({config.name: config.value for config in topic.configs})
+    if not own_keys:
+        own = {}
+    kept = tuple(
+        v7.CreatableTopicConfig(name=config.name, value=config.value)
+        for config in topic.configs
+        # A null value is an error whatever the key: the cluster says so, naming all of them.
+        if config.name not in own or config.value is None
+    )
+    stripped = v7.CreatableTopic(
+        name=TopicName(topic.name),
+        num_partitions=i32(topic.num_partitions),
+        replication_factor=i16(topic.replication_factor),
+        assignments=tuple(
+            v7.CreatableReplicaAssignment(
+                partition_index=one.partition_index, broker_ids=one.broker_ids
+            )
+            for one in topic.assignments
+        ),
+        configs=kept,
+    )
+    return _Asked(topic, stripped, own)
+
+
+def _result(name: str, refusal: Refusal) -> Any:
+    return CreatableTopicResult(
+        name=TopicName(name),
+        topic_id=None,
+        error_code=ErrorCode(refusal.code),
+        error_message=refusal.message,
+        configs=(),
+    )

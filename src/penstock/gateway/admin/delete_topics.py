@@ -1,0 +1,120 @@
+"""DeleteTopics (API key 20), versions 1 to 6: what is kept for a topic goes with it.
+
+Behaviour: the topic that keeps the settings is not deleted through the gateway (73, as for a
+cluster that deletes no topics). Of what the cluster has deleted, the settings are deleted
+before the client is answered. All requests go to the cluster as the bytes they came in, unless
+they name that one topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS
+from penstock.wire.admin import NO_TIME
+from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from penstock.gateway.admin.context import RequestContext
+
+log = structlog.get_logger()
+
+_IDS_FROM: Final = 6
+_MESSAGES_FROM: Final = 5
+
+
+async def delete_topics(context: RequestContext) -> bytes:
+    """Answer one request."""
+    settings, body = context.host.settings, context.request.body
+    if settings is None:
+        frame = await context.forward()
+        for one in context.request.read_answer(frame).responses:
+            if one.error_code == NONE and one.name is not None:
+                context.host.topic_deleted(one.name)
+        return frame
+    if context.request.version >= _IDS_FROM:
+        named = {topic.name for topic in body.topics if topic.name is not None}
+        own_id = await _id_of_settings_topic(context, body)
+        refused = [
+            one
+            for one in body.topics
+            if one.name == settings.topic or (own_id is not None and one.topic_id == own_id)
+        ]
+        kept = tuple(one for one in body.topics if one not in refused)
+        left = replace(body, topics=kept)
+    else:
+        named = set(body.topic_names)
+        refused = [name for name in body.topic_names if name == settings.topic]
+        left = replace(
+            body, topic_names=tuple(name for name in body.topic_names if name != settings.topic)
+        )
+        kept = left.topic_names
+    kept_for = {name for name in named if settings.names(name)}
+    over = {name: settings.open_creations(name) for name in kept_for}
+    ids = await context.topic_ids(kept_for)
+    if not refused:
+        frame = await context.forward()
+        answer = context.request.read_answer(frame)
+    elif kept:
+        answer = await context.forward_changed(left)
+    else:
+        answer = None
+    deleted = [one for one in answer.responses if one.error_code == NONE] if answer else []
+    await context.finish(_forget(context, deleted, ids, over))
+    if not refused:
+        return frame
+    results = [*(answer.responses if answer else ()), *(_refusal(context, one) for one in refused)]
+    return context.request.answer(
+        replace(answer, responses=tuple(results))
+        if answer
+        else context.request.answer_type(throttle_time=NO_TIME, responses=tuple(results))
+    )
+
+
+async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
+    settings = context.host.settings
+    assert settings is not None
+    if all(topic.topic_id is None for topic in body.topics):
+        return None
+    return (await context.topic_ids({settings.topic})).get(settings.topic)
+
+
+async def _forget(
+    context: RequestContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
+) -> None:
+    """Delete the settings of topics that are gone, and have their policies close."""
+    settings = context.host.settings
+    assert settings is not None
+    gone: list[UUID] = []
+    ended: list[UUID] = []
+    for one in deleted:
+        topic_id = getattr(one, "topic_id", None) or ids.get(one.name)
+        if topic_id is not None:
+            gone.append(topic_id)
+        if one.name is not None:
+            ended += over.get(one.name, ())
+            context.host.topic_deleted(one.name)
+    try:
+        await settings.forget(gone, over=ended)
+    except CompactedTopicError as error:
+        # They stand under an id that no topic will have again; `sweep` deletes them.
+        log.warning("settings of deleted topics are deleted later", reason=str(error))
+
+
+def _refusal(context: RequestContext, asked: Any) -> Any:
+    types, version = context.request.answer_types, context.request.version
+    fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
+    if version >= _IDS_FROM:
+        fields |= {"name": asked.name, "topic_id": asked.topic_id}
+    else:
+        fields["name"] = asked
+    if version >= _MESSAGES_FROM:
+        fields["error_message"] = KEEPS_SETTINGS
+    return types.DeletableTopicResult(**fields)

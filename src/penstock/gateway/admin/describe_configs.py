@@ -1,0 +1,100 @@
+"""DescribeConfigs (API key 32), versions 1 to 4: topic level keys beside those of the cluster.
+
+Behaviour: the broker is asked as the client asked; brokers leave out names that they do not
+know. To each topic that it described, the keys that were asked for (by name, or by asking for
+all) are added: set on the topic (source 1), or else with the file's
+default or none (source 5). Everything else passes as the bytes it came in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.static.primitive import i8
+
+from penstock.gateway.admin.alter_configs import TOPIC
+from penstock.topics import settings as topic_settings
+from penstock.topics.index import UnreadableSettingsError
+from penstock.wire.errors import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.gateway.admin.context import RequestContext
+
+_TYPES_FROM: Final = 3
+
+
+async def describe_configs(context: RequestContext) -> bytes:
+    """Answer one request."""
+    # A topic may be named twice, with other keys.
+    asked: dict[str, deque[list[str]]] = defaultdict(deque)
+    for resource in context.request.body.resources:
+        if resource.resource_type == TOPIC:
+            asked[resource.resource_name].append(_own(resource))
+    frame = await context.forward()
+    settings = context.host.settings
+    if settings is None or not any(map(any, asked.values())):
+        return frame
+    body = context.request.read_answer(frame)
+    topics = {
+        one.resource_name
+        for one in body.results
+        if one.resource_type == TOPIC and one.error_code == NONE
+    }
+    if not topics:
+        return frame
+    ids = await context.topic_ids({topic for topic in topics if settings.names(topic)})
+    results = []
+    for result in body.results:
+        topic = result.resource_name
+        queue = asked[topic] if result.resource_type == TOPIC else None
+        own_keys = queue.popleft() if queue else []
+        if own_keys and result.error_code == NONE:
+            try:
+                own = settings.of(topic, ids[topic]) if topic in ids else {}
+            except UnreadableSettingsError:
+                own = {}
+            added = [_config(context, topic, name, own) for name in own_keys]
+            result = replace(  # noqa: PLW2901 - the same result
+                result, configs=(*result.configs, *added)
+            )
+        results.append(result)
+    return context.request.answer(replace(body, results=tuple(results)))
+
+
+def _own(resource: Any) -> list[str]:
+    """Give our own keys that are asked for."""
+    keys = resource.configuration_keys
+    return [name for name in topic_settings.KEYS if not keys or name in keys]
+
+
+def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, str]) -> Any:
+    """Describe one key."""
+    types, body = context.request.answer_types, context.request.body
+    key = topic_settings.KEYS[name]
+    default = context.host.policies.plan.settings(topic).get(name, key.default)
+    source = topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
+    synonyms = []
+    if body.include_synonyms:
+        if name in own:
+            synonyms.append((own[name], topic_settings.SET_ON_TOPIC))
+        if default is not None:
+            synonyms.append((default, topic_settings.DEFAULT))
+    fields: dict[str, Any] = {
+        "name": name,
+        "value": own.get(name, default),
+        "read_only": False,
+        "config_source": i8(source),
+        "is_sensitive": False,
+        "synonyms": tuple(
+            types.DescribeConfigsSynonym(name=name, value=value, source=i8(number))
+            for value, number in synonyms
+        ),
+    }
+    if context.request.version >= _TYPES_FROM:
+        fields["config_type"] = i8(key.type_id)
+        fields["documentation"] = key.documentation if body.include_documentation else None
+    return types.DescribeConfigsResourceResult(**fields)

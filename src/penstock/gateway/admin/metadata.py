@@ -1,0 +1,139 @@
+"""Metadata (API key 3), versions 0 to 13, where it may create topics.
+
+Behaviour, where a `CreateTopicPolicy` is set: nothing is created by the client's own request.
+Topics that the cluster does not know are put to the policy as the cluster would create them;
+for those that it allows, the cluster is asked again with automatic creation. The client gets
+what a KRaft cluster answers at first in any case: 3, and asks again. A topic that the policy
+refuses stays unknown: 3, or 44 where the configuration says so. Versions 0 to 3, which cannot
+ask without creating, are answered from a question in version 12.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v12.response import MetadataResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i16, i32, i32Timedelta
+
+from penstock.cluster.metadata import INTERNAL_TOPICS, UnknownError
+from penstock.engine.topics import Creation
+from penstock.gateway.admin.policy_checks import Judgement, Refusal
+from penstock.wire.addresses import replace_addresses
+from penstock.wire.admin import as_version
+from penstock.wire.errors import (
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from penstock.wire.requests import read_response, write_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.gateway.admin.context import RequestContext
+
+_CHOICE_FROM: Final = 4
+"""The first version in which a client says whether topics may be created."""
+_TIMEOUT: Final = i32Timedelta.parse(dt.timedelta(seconds=30))
+
+
+async def metadata(context: RequestContext) -> bytes:
+    """Answer one request."""
+    body = context.request.body
+    creates = context.request.version < _CHOICE_FROM or body.allow_auto_topic_creation
+    if not creates or not body.topics:
+        return await context.forward()
+    frame, told = await _without_creation(context)
+    unknown = [
+        topic.name
+        for topic in told.topics
+        if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
+    ]
+    if not unknown or not await context.host.view.creates_topics():
+        return frame
+    refusals = {name: await _refusal(context, name) for name in unknown}
+    allowed = [name for name, refusal in refusals.items() if refusal is None]
+    if allowed:  # the cluster creates them in its own way
+        await context.ask_as_client(_question(allowed, creating=True), MetadataResponse)
+    topics = tuple(
+        replace(topic, error_code=ErrorCode(_code(context, refusals[topic.name])))
+        if topic.name in refusals
+        else topic
+        for topic in told.topics
+    )
+    return context.request.answer(replace(told, topics=topics))
+
+
+async def _without_creation(context: RequestContext) -> tuple[bytes, Any]:
+    """Ask what the client asks, so that nothing is created; give the response and its body."""
+    request = context.request
+    if request.version >= _CHOICE_FROM:
+        asked = request.changed(replace(request.body, allow_auto_topic_creation=False))
+        frame = await context.forward(asked)
+        return frame, request.read_answer(frame)
+    question = _question([topic.name for topic in request.body.topics], creating=False)
+    frame = await context.ask(partial(write_request, request=question, client_id=request.client_id))
+    learn = context.host.addresses.learn_for_clients
+    replaced = b"".join(replace_addresses(frame, request.api_key, 12, learn))
+    told = as_version(read_response(replaced, MetadataResponse), request.answer_type)
+    return request.answer(told), told
+
+
+def _question(names: Sequence[str], *, creating: bool) -> MetadataRequest:
+    return MetadataRequest(
+        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(one)) for one in names),
+        allow_auto_topic_creation=creating,
+        include_topic_authorized_operations=False,
+    )
+
+
+async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
+    judgement = Judgement(context)
+    try:
+        if topic in INTERNAL_TOPICS:
+            missing = await context.host.view.missing_internal_topic(topic)
+            return None if missing is None else await judgement.internal_topic(missing)
+        created = await _as_created(context, topic)
+    except UnknownError as error:
+        return Refusal(UNKNOWN_SERVER_ERROR, str(error))
+    return created if isinstance(created, Refusal) else await judgement.creation(created)
+
+
+async def _as_created(context: RequestContext, topic: str) -> Creation | Refusal:
+    """Find out, as the client, with what the cluster would create a topic by itself."""
+    request = CreateTopicsRequest(
+        topics=(
+            CreatableTopic(
+                name=TopicName(topic),
+                num_partitions=i32(-1),
+                replication_factor=i16(-1),
+                assignments=(),
+                configs=(),
+            ),
+        ),
+        timeout=_TIMEOUT,
+        validate_only=True,
+    )
+    (result,) = (await context.ask_as_client(request, CreateTopicsResponse)).topics
+    if result.error_code != NONE:
+        return Refusal(int(result.error_code), result.error_message)
+    # They are told to those who may describe the topic's configs.
+    counts = await context.host.view.counts(result.num_partitions, result.replication_factor)
+    return Creation(topic, *counts, None, {})
+
+
+def _code(context: RequestContext, refusal: Refusal | None) -> int:
+    if refusal is None:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if refusal.code == TOPIC_AUTHORIZATION_FAILED:
+        return refusal.code
+    return context.host.policies.refused_automatic_creation_code

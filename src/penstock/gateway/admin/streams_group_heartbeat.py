@@ -1,0 +1,97 @@
+"""StreamsGroupHeartbeat (API key 88), version 0: brokers create a topology's internal topics.
+
+Behaviour, where a `CreateTopicPolicy` is set: the topics of a topology that do not exist are
+put to the policy when a member brings it; if one is refused, the member is answered 44 with the
+policy's text, and does not join. A topic whose count the topology leaves to the broker is judged
+with the largest count of the topics that the topology reads, which is at least what a broker
+comes to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32
+
+from penstock.cluster.metadata import UnknownError
+from penstock.engine.topics import Creation
+from penstock.gateway.admin.policy_checks import Judgement, Refusal, cannot_be_asked
+from penstock.wire.admin import NO_TIME
+from penstock.wire.errors import NONE, POLICY_VIOLATION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.gateway.admin.context import RequestContext
+
+
+async def streams_group_heartbeat(context: RequestContext) -> bytes:
+    """Answer one request."""
+    topology = context.request.body.topology
+    if topology is None:
+        return await context.forward()
+    internal = {topic.name: topic for topic in _internal(topology)}
+    read = {name for subtopology in topology.subtopologies for name in subtopology.source_topics}
+    found = {
+        topic.name: topic
+        for topic in await context.find_topics(read | internal.keys())
+        if topic.code == NONE
+    }
+    given = [int(topic.partitions) for topic in internal.values()]
+    absent = sorted(read - found.keys() - internal.keys())
+    undecided = [name for name in internal if name not in found and not internal[name].partitions]
+    if absent and undecided:
+        # The broker would remember the topology, and create them unasked when it can.
+        return _refused(
+            context,
+            Refusal(
+                POLICY_VIOLATION,
+                f"Source topics {', '.join(absent)} are missing: the policy cannot be asked about "
+                f"{', '.join(sorted(undecided))}, which get as many partitions",
+            ),
+        )
+    largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
+    judgement = Judgement(context)
+    for name, topic in internal.items():
+        if name in found:
+            continue
+        try:
+            replicas = int(topic.replication_factor)
+            if replicas <= 0:
+                replicas = await context.host.view.default("default.replication.factor")
+        except UnknownError as error:
+            return _refused(context, cannot_be_asked(error))
+        configs = {config.key: config.value for config in topic.topic_configs}
+        asked = Creation(name, int(topic.partitions) or largest, replicas, None, configs)
+        refusal = await judgement.creation(asked)
+        if refusal is not None:
+            return _refused(context, refusal)
+    return await context.forward()
+
+
+def _internal(topology: Any) -> Iterator[Any]:
+    for subtopology in topology.subtopologies:
+        yield from subtopology.repartition_source_topics
+        yield from subtopology.state_changelog_topics
+
+
+def _refused(context: RequestContext, refusal: Refusal) -> bytes:
+    return context.request.answer(
+        context.request.answer_type(
+            throttle_time=NO_TIME,
+            error_code=ErrorCode(refusal.code),
+            error_message=refusal.message,
+            member_id=context.request.body.member_id,
+            member_epoch=i32(context.request.body.member_epoch),
+            heartbeat_interval=NO_TIME,
+            acceptable_recovery_lag=i32(0),
+            task_offset_interval=NO_TIME,
+            status=None,
+            active_tasks=None,
+            standby_tasks=None,
+            warmup_tasks=None,
+            endpoint_information_epoch=i32(0),
+            partitions_by_user_endpoint=None,
+        )
+    )

@@ -1,1 +1,0 @@
-"""One file for each API that is more than narrowed or readdressed."""

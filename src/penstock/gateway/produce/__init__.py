@@ -1,0 +1,1 @@
+"""Produce requests: judged, intercepted, sent on, answered."""

@@ -1,0 +1,16 @@
+"""The choices of `produce.request.interceptors.idempotence`."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Idempotence(Enum):
+    """What becomes of idempotent producers whose records are dropped."""
+
+    TRANSLATE = "translate"
+    """Their sequence numbers are changed, so that the broker sees no hole."""
+    STRIP = "strip"
+    """They lose idempotence, but for transactional ones."""
+    REFUSE = "refuse"
+    """A batch that loses a record is refused."""

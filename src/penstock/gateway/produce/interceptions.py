@@ -1,0 +1,585 @@
+"""The batches of a Produce request out of which interceptors (KIP-905) may drop records.
+
+In the order of events: `arrive` when the request has come, `expect` when its topics are known,
+`judged` with a verdict, `decide` when all requests before it are decided, `send` when it is next
+in turn for the broker, `answered` with the broker's response, `acknowledge` when the client's
+answer is due.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from penstock.engine.verdict import INVALID_RECORD, refused
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.producer_state.batch import State, Stored
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival
+from penstock.records.header import checksum, is_intact, read_producer, with_sequence
+from penstock.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    REQUEST_TIMED_OUT,
+    RETRIABLE,
+    UNKNOWN_PRODUCER_ID,
+)
+from penstock.wire.produce import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.engine.verdict import Replacement, Verdict
+    from penstock.gateway.produce.producer_state.batch import Batch
+    from penstock.gateway.produce.producer_state.producers import Producers
+    from penstock.records.header import Producer as BatchProducer
+    from penstock.wire.produce import ProduceRequest, ProduceResponse
+    from penstock.wire.producers import LastSequence
+
+    Place = tuple[int, int]
+    """Positions of a topic in a request, and of a partition in the topic."""
+    Buffer = bytes | memoryview
+
+_TEXTS: Final = {
+    REQUEST_TIMED_OUT: "It is not known yet whether the broker has what comes before this batch",
+    OUT_OF_ORDER_SEQUENCE_NUMBER: "A batch before this one is missing",
+    INVALID_PRODUCER_EPOCH: "The producer has taken a newer epoch",
+    UNKNOWN_PRODUCER_ID: (
+        "It is not known here any more which of this producer's records were dropped"
+    ),
+}
+_NOT_KEPT: Final = "The producer's sequence numbers could not be kept"
+
+
+class Judging(Enum):
+    """What the topic's policies have to say of a batch."""
+
+    NONE = "none"
+    """There are no policies; numbers may have to be changed."""
+    AWAITED = "awaited"
+    """The batch may not go without a verdict, or without what was made of it before."""
+    JUDGED = "judged"
+    """There is a verdict."""
+
+
+class _Intercepted:
+    """One partition's batch: what came, and what was decided."""
+
+    __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "key", "number",
+                 "numbers", "outgoing", "producer", "replacement", "topic",
+                 "topic_id", "unknown")  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        request: ProduceRequest,
+        place: Place,
+        by: BatchProducer | None,
+        judging: Judging,
+        arrival: Arrival | None,
+        topic_id: UUID | None,
+        principal: str = "",
+    ) -> None:
+        of = request.topics[place[0]]
+        partition = of.partitions[place[1]]
+        self.topic = topic
+        self.key = of.key
+        self.number = partition.number
+        self.data = request.records(partition)
+        self.by = by
+        if by is not None:
+            self.producer = ProducerKey(topic, partition.number, by.producer_id, principal)
+            self.epoch = by.epoch
+            self.numbers = Range(by.base_sequence, by.record_count, checksum(self.data))
+        self.unknown = False
+        self.judging = judging
+        self.arrival = arrival
+        self.topic_id = topic_id
+        self.replacement: Replacement | None = None
+        self.batch: Batch | None = None
+        self.outgoing: Buffer | None = None
+
+    @property
+    def is_translated(self) -> bool:
+        return self.arrival is not None
+
+    @property
+    def dropped(self) -> Sequence[int]:
+        return self.replacement.dropped if self.replacement is not None else ()
+
+
+class Interceptions:
+    """The intercepted batches of one request.
+
+    Attributes:
+        principal: Who the client is, where that is known: nobody else speaks for its producers.
+    """
+
+    __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "principal")
+
+    def __init__(self, producers: Producers, idempotence: Idempotence) -> None:
+        self._producers = producers
+        self._idempotence = idempotence
+        self.principal = ""
+        self._arrived: dict[Place, tuple[Arrival | None, BatchProducer | None]] = {}
+        self._batches: dict[Place, _Intercepted] = {}
+        self._due: dict[Place, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    # Before it is judged
+
+    def arrive(self, place: Place, request: ProduceRequest) -> None:
+        """Take note that a batch has come which may be intercepted: others may overtake it."""
+        topic = request.topics[place[0]]
+        partition = topic.partitions[place[1]]
+        by = read_producer(request.records(partition))
+        identity = topic.name if topic.name is not None else topic.topic_id
+        arrival = None
+        if by is not None and self._translates(by) and identity is not None:
+            arrival = Arrival(identity, partition.number, by.producer_id, self.principal)
+            self._producers.arrived(arrival, by.epoch, by.base_sequence)
+        self._arrived[place] = arrival, by
+
+    def _translates(self, by: BatchProducer) -> bool:
+        if by.producer_id < 0:
+            return False
+        return self._idempotence is not Idempotence.STRIP or by.transactional
+
+    def unknown_producers(self, place: Place, topic: str) -> bool:
+        """Whether another gateway may know more of a batch's producer than is known here."""
+        arrival, by = self._arrived.get(place, (None, None))
+        if arrival is None or by is None:
+            return False
+        key = ProducerKey(topic, arrival.partition, by.producer_id, self.principal)
+        numbers = Range(by.base_sequence, by.record_count)
+        return self._producers.needs_reading(key, by.epoch, numbers)
+
+    def expect(
+        self,
+        place: Place,
+        topic: str,
+        topic_id: UUID | None,
+        request: ProduceRequest,
+        *,
+        has_policies: bool,
+    ) -> Batch | None:
+        """Take note of a batch; return what became of it when it came before.
+
+        One without a producer is taken note of only where something becomes of it.
+
+        Args:
+            place: Where it stands in the request.
+            topic: The topic's name.
+            topic_id: The topic's id, where it is known.
+            request: The request.
+            has_policies: Whether the topic has any: then it may not go without a verdict.
+        """
+        if place not in self._arrived:  # it was not known to be intercepted
+            self.arrive(place, request)
+        arrival, by = self._arrived[place]
+        if by is None or by.producer_id < 0:
+            return None
+        one = self._batches[place] = _Intercepted(
+            topic,
+            request,
+            place,
+            by,
+            Judging.AWAITED if has_policies else Judging.NONE,
+            arrival,
+            topic_id,
+            self.principal,
+        )
+        if arrival is None:
+            return None
+        known = self._producers.find(one.producer, one.epoch, one.numbers)
+        if known is not None and not is_intact(one.data):
+            return None  # it only looks like one that came before: it is judged
+        return known
+
+    def judged(
+        self, place: Place, topic: str, request: ProduceRequest, verdict: Verdict
+    ) -> Verdict:
+        """Take a verdict; return the one that counts."""
+        one = self._batches.get(place)
+        if one is None:
+            if verdict.replacement is None:
+                return verdict
+            _, by = self._arrived.get(place, (None, None))
+            one = _Intercepted(
+                topic, request, place, by, Judging.JUDGED, None, None, self.principal
+            )
+            self._batches[place] = one
+        one.judging = Judging.JUDGED
+        one.replacement = verdict.replacement
+        if self._idempotence is Idempotence.REFUSE and one.is_translated and one.dropped:
+            return refused(
+                INVALID_RECORD,
+                "An interceptor drops records of this batch, and its producer is idempotent "
+                "(produce.request.interceptors.idempotence is refuse)",
+                "",
+            )
+        return verdict
+
+    def grown(self) -> dict[Place, tuple[str, int]]:
+        """Return the topic and the new size in bytes of each batch that became larger."""
+        return {
+            place: (one.topic, len(one.replacement.data))
+            for place, one in self._batches.items()
+            if one.replacement is not None and len(one.replacement.data) > len(one.data)
+        }
+
+    # When it is decided
+
+    def to_ask(self, answers: Mapping[Place, Answer]) -> dict[str, dict[int, int]]:
+        """Return of which producers the broker has to say how far they have come.
+
+        Returns:
+            The producer id by topic and partition.
+        """
+        asked: dict[str, dict[int, int]] = {}
+        for place, one in self._batches.items():
+            if place in answers or not one.is_translated:
+                continue
+            if one.judging is Judging.NONE and not is_intact(one.data):
+                continue
+            if self._producers.has_to_ask(one.producer, one.epoch, one.numbers, one.dropped):
+                asked.setdefault(one.topic, {})[one.number] = one.producer.producer_id
+        return asked
+
+    def told(
+        self,
+        asked: Mapping[str, Mapping[int, int]],
+        found: Mapping[tuple[str, int], LastSequence],
+        answers: dict[Place, Answer],
+    ) -> None:
+        """Take the broker's answer to what `to_ask` gave.
+
+        Args:
+            asked: What `to_ask` gave.
+            found: By topic and partition; empty where the broker cannot be asked.
+            answers: Those for the client; where the broker cannot say it now, one is added.
+        """
+        for place, one in self._batches.items():
+            if (
+                place in answers
+                or one.arrival is None
+                or one.number not in asked.get(one.topic, ())
+            ):
+                continue
+            last = found.get((one.topic, one.number))
+            if last is None or (last.code and last.code not in RETRIABLE):
+                # It is too old, or the client may not read the topic.
+                one.unknown = not self._producers.cannot_ask(
+                    one.producer, one.arrival, one.epoch, one.numbers, one.dropped
+                )
+            elif last.code:
+                answers[place] = Answer(last.code)
+            else:
+                sequence = last.sequence if last.epoch == one.epoch else -1
+                self._producers.has_stored(
+                    one.producer,
+                    one.arrival,
+                    one.epoch,
+                    one.numbers,
+                    sequence if sequence >= 0 else None,
+                    one.dropped,
+                )
+
+    def decide(
+        self,
+        answers: dict[Place, Answer],
+        *,
+        connection: int,
+        whole_request: bool,
+        done: Callable[[], None],
+    ) -> int:
+        """Decide what becomes of every batch.
+
+        Args:
+            answers: Those that the client has an answer for already; what cannot go now is added.
+            connection: The one it goes to the broker on.
+            whole_request: Whether none goes if one cannot.
+            done: Called for each batch of which a decision had to be kept first.
+
+        Returns:
+            How often `done` will be called.
+        """
+        self.depart()
+        waiting = 0
+        for place, one in self._batches.items():
+            if not one.is_translated:
+                continue
+            if place in answers:
+                self._answered_here(one, answers[place].code)
+            elif one.judging is Judging.NONE and not is_intact(one.data):
+                continue  # nobody looked at it: the broker refuses it as it is
+            else:
+                waiting += self._decide(place, one, answers, connection, done)
+        if whole_request:
+            self._hold_back_all(answers)
+        return waiting
+
+    def _decide(
+        self,
+        place: Place,
+        one: _Intercepted,
+        answers: dict[Place, Answer],
+        connection: int,
+        done: Callable[[], None],
+    ) -> int:
+        """Decide about one batch; return 1 if it has to be kept first."""
+        assert one.arrival is not None
+        if one.unknown:
+            self._producers.forget(one.producer)
+            answers[place] = _answer(UNKNOWN_PRODUCER_ID)
+            return 0
+        if one.judging is Judging.AWAITED:
+            known = self._producers.find(one.producer, one.epoch, one.numbers)
+            if known is None or (known.data is None and not known.is_done):
+                # What was known when it came is not any more: it is judged when it comes again.
+                self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
+                answers[place] = _answer(REQUEST_TIMED_OUT)
+                return 0
+        own: Buffer = one.data if one.replacement is None else one.replacement.data
+        kept: list[str | None] = []
+        waits: list[None] = []
+
+        def written(failure: str | None) -> None:
+            kept.append(failure)
+            if waits:
+                self._written(place, one, answers, failure)
+                done()
+
+        decided = self._producers.decide(
+            one.producer,
+            one.arrival,
+            one.epoch,
+            one.numbers,
+            one.dropped,
+            own,
+            connection=connection,
+            topic_id=one.topic_id,
+            done=written,
+        )
+        if isinstance(decided, int):
+            answers[place] = _answer(decided)
+            return 0
+        one.batch = decided.batch
+        one.outgoing = own if decided.is_new else decided.batch.data
+        if kept:
+            self._written(place, one, answers, kept[0])
+            return 0
+        waits.append(None)
+        return 1
+
+    def _written(
+        self, place: Place, one: _Intercepted, answers: dict[Place, Answer], failure: str | None
+    ) -> None:
+        if failure is not None and one.batch is not None:
+            self._producers.not_kept(one.producer, one.batch)
+            answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_KEPT)
+
+    def _answered_here(self, one: _Intercepted, code: int) -> None:
+        """Take note that a batch goes nowhere, and what its client is told.
+
+        Of one that was damaged on its way nothing is believed, its numbers neither.
+        """
+        assert one.arrival is not None
+        if not is_intact(one.data):
+            return
+        tell = self._producers.defer if code in RETRIABLE else self._producers.refuse
+        tell(one.producer, one.arrival, one.epoch, one.numbers)
+
+    def _hold_back_all(self, answers: dict[Place, Answer]) -> None:
+        """Let no batch go where one of the request cannot."""
+        if not answers:
+            return
+        for place, one in self._batches.items():
+            if place not in answers and not self.is_stored(place):
+                answers[place] = _answer(REQUEST_TIMED_OUT)
+                self._take_back(one)
+
+    def is_stored(self, place: Place) -> bool:
+        """Whether a batch comes again that the client was, or should have been, told success of."""
+        one = self._batches.get(place)
+        if one is None or one.arrival is None:
+            return False
+        known = one.batch or self._producers.find(one.producer, one.epoch, one.numbers)
+        return known is not None and known.state in {State.STORED, State.ACKNOWLEDGED}
+
+    def _take_back(self, one: _Intercepted) -> None:
+        if one.arrival is not None and one.batch is not None and one.batch.state is State.DECIDED:
+            self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
+
+    def answered_early(
+        self,
+        answers: Mapping[Place, Answer],
+        request: ProduceRequest,
+        intercepted: Callable[[str | UUID], str | None],
+    ) -> None:
+        """Take note of batches that were answered before it was known what is to become of them.
+
+        What stands behind one that comes again must not go before it.
+
+        Args:
+            answers: Those that the client has an answer for.
+            request: The request.
+            intercepted: Gives a topic's name, by name or id, where it has interceptors.
+        """
+        for place, (arrival, by) in self._arrived.items():
+            if place in self._batches or place not in answers or arrival is None:
+                continue
+            topic = intercepted(arrival.topic)
+            if topic is not None:
+                one = _Intercepted(
+                    topic, request, place, by, Judging.NONE, arrival, None, self.principal
+                )
+                self._answered_here(one, answers[place].code)
+
+    def depart(self) -> None:
+        """Let the batches that follow these no longer wait for them."""
+        for arrival, by in self._arrived.values():
+            if arrival is None or by is None:
+                continue
+            self._producers.departed(arrival, by.epoch, by.base_sequence)
+        self._arrived = {}
+
+    def abandon(self) -> None:
+        """Take note that the request goes nowhere: its client sends it again."""
+        self.depart()
+        for one in self._batches.values():
+            self._take_back(one)
+
+    # When it goes
+
+    def send(
+        self, answers: dict[Place, Answer], *, acks: int, whole_request: bool
+    ) -> dict[Place, Sequence[Buffer]]:
+        """Let go what may go now.
+
+        Args:
+            answers: Those the client has an answer for already; what is kept back is added.
+            acks: Of the request.
+            whole_request: Whether none goes if one cannot.
+
+        Returns:
+            The records to send in place of the client's.
+        """
+        if whole_request and answers:
+            self._hold_back_all(answers)
+        if whole_request and any(
+            self._producers.obstacle(one.producer, one.epoch, one.batch)
+            for place, one in self._batches.items()
+            if place not in answers and one.batch is not None and not one.batch.is_done
+        ):
+            answers.setdefault(next(iter(self._batches)), _answer(REQUEST_TIMED_OUT))
+            self._hold_back_all(answers)
+        replaced: dict[Place, Sequence[Buffer]] = {}
+        for place, one in self._batches.items():
+            if place in answers:
+                self._take_back(one)
+                continue
+            made = self._send(place, one)
+            if isinstance(made, Answer):
+                answers[place] = made
+                continue
+            if made is not None:
+                replaced[place] = made
+            if acks == 0 and one.batch is not None and not one.batch.is_done:
+                self._producers.answered(one.producer, one.epoch, one.batch, NONE, Stored())
+        return replaced
+
+    def _send(self, place: Place, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
+        """Let one batch go; None where it goes as it came, or is answered when that is due."""
+        if one.batch is None:
+            return self._plain(one) if not one.is_translated else None
+        if one.batch.is_done:
+            self._due[place] = None
+            return None
+        code = self._producers.send(one.producer, one.epoch, one.batch)
+        if code:
+            return _answer(code)
+        data = one.outgoing
+        assert data is not None
+        if one.batch.broker_first != one.batch.first:
+            producer_id = one.producer.producer_id
+            return with_sequence(data, producer_id, one.epoch, one.batch.broker_first)
+        return None if data is one.data else [data]
+
+    def _plain(self, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
+        """Without sequence numbers: what is left is sent."""
+        if one.judging is Judging.NONE:
+            return None  # nobody looked at it: the broker takes or refuses it as it is
+        data = one.data if one.replacement is None else one.replacement.data
+        if not data:
+            return Answer(NONE)
+        if one.by is not None and one.by.producer_id >= 0:
+            return with_sequence(data, -1, -1, -1)
+        return None if one.replacement is None else [data]
+
+    @property
+    def due(self) -> Collection[Place]:
+        """The batches that do not go to the broker, and are answered when that is due."""
+        return self._due
+
+    def dropped_whole(self, answers: Mapping[Place, Answer]) -> list[tuple[str, int]]:
+        """Return topic and partition of those of which no record is left."""
+        return [
+            (one.topic, one.number)
+            for place, one in self._batches.items()
+            if place in self._due or (place in answers and not answers[place].code)
+        ]
+
+    @property
+    def producer(self) -> BatchProducer | None:
+        """The idempotent producer of the request."""
+        return next((s.by for s in self._batches.values() if s.by and s.by.producer_id >= 0), None)
+
+    # When it is answered
+
+    def acknowledge(self, answers: dict[Place, Answer]) -> None:
+        """Answer the batches that did not go to the broker, now that all before are answered."""
+        for place in self._due:
+            one = self._batches[place]
+            batch = one.batch
+            if batch is None or place in answers:
+                continue
+            code = self._producers.acknowledge(one.producer, one.epoch, batch)
+            answers[place] = Answer(NONE, None, (), *batch.stored) if not code else _answer(code)
+
+    @property
+    def heed_response(self) -> bool:
+        """Whether the broker's response has to be read: for numbers, or for positions."""
+        return any(one.batch is not None or one.dropped for one in self._batches.values())
+
+    def answered(self, response: ProduceResponse) -> None:
+        """Learn from the broker's response, and correct what it tells the client."""
+        for one in self._batches.values():
+            told = response.told(one.key, one.number)
+            if told is None:
+                continue
+            dropped = one.dropped
+            if one.batch is not None:
+                dropped = one.batch.dropped
+                stored = Stored(told.base_offset, told.log_append_time, told.log_start_offset)
+                code = self._producers.answered(
+                    one.producer, one.epoch, one.batch, told.code, stored
+                )
+                if code != told.code:
+                    start = max(0, told.log_start_offset)
+                    response.replace_error(one.key, one.number, code, start)
+            if dropped and one.by is not None:
+                left_out = set(dropped)
+                positions = [at for at in range(one.by.record_count) if at not in left_out]
+                response.move_record_errors(one.key, one.number, positions)
+
+
+def _answer(code: int) -> Answer:
+    if code == UNKNOWN_PRODUCER_ID:
+        return Answer(code, _TEXTS[code], log_start_offset=0)
+    return Answer(code, _TEXTS.get(code))

@@ -1,0 +1,213 @@
+"""A producer as a record: what another process needs to go on with its sequence numbers."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from array import array
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from penstock.gateway.produce.producer_state.batch import Batch, State
+from penstock.gateway.produce.producer_state.numbers import distance
+from penstock.gateway.produce.producer_state.producer import Beginning, History, Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_VERSION: Final = 2
+_POSITION: Final = "I"
+_COMPRESSED_FROM_BYTES: Final = 256
+
+
+class ProducerKey(NamedTuple):
+    """One producer at one partition.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition.
+        producer_id: The producer's.
+        principal: Who sends its batches, where that is known: producer ids are easily guessed,
+            and what is dropped never meets the broker's ACLs.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    principal: str = ""
+
+    def encode(self) -> bytes:
+        """Write it as a record's key."""
+        if self.principal:
+            return json.dumps(self, separators=(",", ":")).encode()
+        return f"{self.producer_id}/{self.partition}/{self.topic}".encode()
+
+    @classmethod
+    def decode(cls, key: bytes | None) -> ProducerKey:
+        """Read a record's key.
+
+        Raises:
+            ValueError: It is none.
+        """
+        if key is not None and key.startswith(b"["):
+            topic, partition, producer_id, principal = json.loads(key)
+            return cls(topic, int(partition), int(producer_id), str(principal))
+        producer_id, partition, topic = (key or b"").decode().split("/", 2)
+        return cls(topic, int(partition), int(producer_id))
+
+
+class Progress(NamedTuple):
+    """How far a record goes, to be compared with another one about the same producer.
+
+    Attributes:
+        epoch: The producer's.
+        next: The client's sequence number after the last batch that is decided.
+        writer: Which gateway wrote it.
+    """
+
+    epoch: int
+    next: int
+    writer: str
+
+
+def encode(producer: Producer, writer: str) -> bytes:
+    """Write a producer as a record's value."""
+    batches = [one for one in producer.batches if one.state is not State.REFUSED]
+    first = producer.batches[0] if producer.batches else None
+    following, removed = _end(producer)
+    value = {
+        "version": _VERSION,
+        "writer": writer,
+        "epoch": producer.epoch,
+        "first": [first.first, first.removed] if first is not None else None,
+        "next": following,
+        "removed": removed,
+        "topic_id": str(producer.topic_id) if producer.topic_id else None,
+        "batches": [_fields(one) for one in batches],
+    }
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def is_ahead(producer: Producer, theirs: Producer) -> bool:
+    """Whether the record of a producer would go further than what another gateway has written.
+
+    What is in no record, as refused batches, is not compared: two gateways would write for ever.
+    """
+    following, removed = _end(producer)
+    ahead = distance(theirs.next, following)
+    return ahead > 0 or (ahead == 0 and distance(theirs.removed, removed) > 0)
+
+
+def _end(producer: Producer) -> tuple[int, int]:
+    """Give the number after the last batch that is kept, and how many records were dropped."""
+    kept = [one for one in producer.batches if one.state is not State.REFUSED]
+    if kept:
+        return kept[-1].next, kept[-1].removed_with
+    if producer.batches:  # all were refused: their numbers are free
+        return producer.batches[0].first, producer.batches[0].removed
+    return producer.next, producer.removed
+
+
+def read_progress(record: bytes) -> Progress:
+    """Read how far a record goes.
+
+    Raises:
+        ValueError: It is not what `encode` writes.
+    """
+    fields = _read(record)
+    return Progress(fields["epoch"], fields["next"], fields["writer"])
+
+
+def decode(
+    record: bytes, history: History, used: float, release: Callable[[Batch], None]
+) -> Producer:
+    """Read what `encode` wrote.
+
+    Args:
+        record: The record's value.
+        history: What is to be taken of what was before.
+        used: When it was written, in seconds since the epoch.
+        release: See `Producer`.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    fields = _read(record)
+    try:
+        return Producer(
+            fields["epoch"],
+            fields["next"],
+            release=release,
+            removed=fields["removed"],
+            history=history,
+            batches=[_batch(*one) for one in fields["batches"]],
+            beginning=Beginning(*fields["first"]) if fields.get("first") else None,
+            topic_id=UUID(fields["topic_id"]) if fields["topic_id"] else None,
+            used=used,
+            written=used,
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError("not the state of a producer") from error
+
+
+def _read(record: bytes) -> dict[str, Any]:
+    fields = json.loads(record)
+    if not isinstance(fields, dict) or fields.get("version") != _VERSION:
+        raise ValueError("not the state of a producer, or of another version")
+    if not {"epoch", "next", "writer"} <= fields.keys():
+        raise ValueError("not the state of a producer")
+    return fields
+
+
+def _fields(batch: Batch) -> list[Any]:
+    return [
+        batch.first,
+        batch.count,
+        batch.broker_first,
+        batch.dropped_count,
+        _encode_positions(batch.dropped),
+        batch.state is State.STORED,
+        batch.checksum,
+    ]
+
+
+def _batch(
+    first: int,
+    count: int,
+    broker_first: int,
+    dropped_count: int,
+    dropped: str | None,
+    is_stored: bool = False,
+    checksum: int = 0,
+) -> Batch:
+    # What the client was told is not in the record.
+    if dropped_count == count:
+        state = State.DROPPED
+    else:
+        state = State.STORED if is_stored else State.PRESUMED
+    return Batch(
+        first,
+        count,
+        broker_first,
+        _decode_positions(dropped),
+        dropped_count,
+        state,
+        checksum=checksum,
+    )
+
+
+def _encode_positions(positions: Sequence[int]) -> str | None:
+    if not positions:
+        return None
+    data = array(_POSITION, positions).tobytes()
+    if len(data) >= _COMPRESSED_FROM_BYTES:
+        return "z" + b64encode(zlib.compress(data, 1)).decode()
+    return "p" + b64encode(data).decode()
+
+
+def _decode_positions(text: str | None) -> Sequence[int]:
+    if not text:
+        return ()
+    data = b64decode(text[1:])
+    return array(_POSITION, zlib.decompress(data) if text[0] == "z" else data)

@@ -1,0 +1,103 @@
+"""Keeps producers over a restart in a SQLite file on this machine: for one gateway.
+
+A record is written before the batch goes to the broker, and into the system's memory, not to
+the disk itself: it survives the end of the process in any way, but not a power failure; what is
+lost then is told to the clients (see `Producer.answered`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_VERSION: Final = 3
+_CREATE: Final = """
+CREATE TABLE IF NOT EXISTS producers (key BLOB PRIMARY KEY, used REAL, record BLOB) WITHOUT ROWID
+"""
+_PUT: Final = "INSERT OR REPLACE INTO producers VALUES (?, ?, ?)"
+_GET: Final = "SELECT record, used FROM producers WHERE key = ?"
+_EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
+
+
+class LocalStoreError(Exception):
+    """The file cannot be used; the text says why."""
+
+
+class LocalStore:
+    """A file of records. One process at a time."""
+
+    def __init__(self, file: Path, now: Callable[[], float]) -> None:
+        """Open or make the file, and its folder.
+
+        Args:
+            file: The file.
+            now: Seconds since the epoch.
+
+        Raises:
+            LocalStoreError: It cannot be written, is no such file, or is in use.
+        """
+        self._now = now
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                file, isolation_level=None, timeout=0.5, check_same_thread=False
+            )
+            run = self._connection.execute
+            run("PRAGMA locking_mode = EXCLUSIVE")
+            run("PRAGMA journal_mode = WAL")
+            run("PRAGMA synchronous = OFF")
+            version = run("PRAGMA user_version").fetchone()[0]
+            if version > _VERSION:
+                raise LocalStoreError(f"{file} was written by another version")
+            run("BEGIN EXCLUSIVE")
+            if version < _VERSION:  # its producers were not told apart by principal
+                run("DROP TABLE IF EXISTS producers")
+            run(_CREATE)
+            run(f"PRAGMA user_version = {_VERSION}")
+            run("COMMIT")
+        except OSError as error:
+            raise LocalStoreError(f"{file.parent}: {error.strerror or error}") from None
+        except sqlite3.Error as error:
+            why = "another process uses it" if "locked" in str(error) else str(error)
+            raise LocalStoreError(f"{file}: {why}") from None
+
+    def put(self, key: ProducerKey, record: bytes) -> None:
+        """Keep a record.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        self._connection.execute(_PUT, (key.encode(), self._now(), record))
+
+    def get(self, key: ProducerKey) -> tuple[bytes, float] | None:
+        """Return a producer's record, and when it was written, in seconds since the epoch.
+
+        Raises:
+            sqlite3.Error: The file cannot be read.
+        """
+        found = self._connection.execute(_GET, (key.encode(),)).fetchone()
+        return (found[0], found[1]) if found is not None else None
+
+    def records(self) -> Iterator[tuple[ProducerKey, bytes, float]]:
+        """Return all records, those that were of no use for the longest time first."""
+        rows = self._connection.execute("SELECT * FROM producers ORDER BY used").fetchall()
+        for key, used, record in rows:
+            yield ProducerKey.decode(key), record, used
+
+    def expire(self, expiration_s: float) -> None:
+        """Delete what has not been written for so long.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        self._connection.execute(_EXPIRE, (self._now() - expiration_s,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()

@@ -1,0 +1,658 @@
+"""All producers whose records were dropped, or might be: found by key, within limits."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter, OrderedDict
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from penstock.gateway.produce.producer_state import encoding
+from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.numbers import Range, distance
+from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.wire.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_PRODUCER_ID,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from uuid import UUID
+
+    from penstock.gateway.produce.producer_state.encoding import ProducerKey
+
+    Buffer = bytes | memoryview
+    Keep = Callable[["ProducerKey", bytes, Callable[[str | None], None]], None]
+    LookUp = Callable[["ProducerKey"], tuple[bytes, float] | None]
+
+log = structlog.get_logger()
+
+EXPIRATION_S: Final = 86_400.0
+"""Brokers forget a producer after `producer.id.expiration.ms`, a day unless set."""
+SHARED_EXPIRATION_S: Final = 7 * EXPIRATION_S
+"""Records of other gateways are forgotten no sooner than the topic that keeps them deletes them."""
+HELD_S: Final = 600.0
+"""No client tries longer to deliver a batch, unless it is told to."""
+PRODUCERS_MAX: Final = 100_000
+HELD_MAX_BYTES: Final = 256 * 2**20
+REWRITTEN_MAX: Final = 200
+"""So many records are written anew at a time: the event loop stands still meanwhile."""
+_LOOKED_AT: Final = 64
+"""Among so many of the oldest producers one is sought that lost no record, to be forgotten."""
+_TO_BE_KEPT: Final = frozenset({State.DECIDED, State.AWAITED})
+"""States of a batch that has not been at the broker since it was decided, as far as is known."""
+
+
+class Arrival(NamedTuple):
+    """A producer at a partition, by the topic's name or id as the request has it."""
+
+    topic: str | UUID
+    partition: int
+    producer_id: int
+    principal: str = ""
+
+
+class Decided(NamedTuple):
+    """A batch of which it is known what goes to the broker.
+
+    Attributes:
+        batch: What becomes of it.
+        is_new: Whether that was decided now; otherwise it is what it was when it came before.
+    """
+
+    batch: Batch
+    is_new: bool
+
+
+class _Kept(NamedTuple):
+    """A record, and when it was last of use, in seconds since the epoch."""
+
+    record: bytes
+    used: float
+
+
+class Producers:
+    """The state of producers."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], float],
+        keep: Keep | None = None,
+        look_up: LookUp | None = None,
+        is_shared: bool = False,
+        expiration_s: float = EXPIRATION_S,
+        producers_max: int = PRODUCERS_MAX,
+        held_max_bytes: int = HELD_MAX_BYTES,
+    ) -> None:
+        """Begin with none.
+
+        Args:
+            now: Seconds since the epoch.
+            keep: Called with a producer's record before what it says is acted on, and with
+                what is to be called when it is kept: with None, or with what went wrong.
+            look_up: Called with a producer that is not remembered any more: gives its record
+                and when it was written, in seconds since the epoch, or None.
+            is_shared: Whether the records are those of all gateways of the cluster, and have
+                been read to their end when a producer is met that is not known.
+            expiration_s: What has been of no use for so long is forgotten.
+            producers_max: So many producers' partitions are remembered at most.
+            held_max_bytes: So much of batches that may come again is held at most.
+        """
+        self._now = now
+        self._keep = keep
+        self._look_up = look_up
+        self._is_kept_elsewhere = False
+        self._is_shared = is_shared
+        self._begun = History.UNRECORDED if is_shared else History.UNKNOWN
+        self._restored = History.COMPLETE if is_shared else History.RESTORED
+        self._expiration_s = expiration_s
+        self._producers_max = producers_max
+        self._held_max_bytes = held_max_bytes
+        self._writer = uuid.uuid4().hex
+        self._producers: OrderedDict[ProducerKey, Producer] = OrderedDict()
+        self._kept: OrderedDict[ProducerKey, _Kept] = OrderedDict()
+        self._before: dict[ProducerKey, Producer] = {}
+        self._topics: Counter[str] = Counter()
+        self._arrived: dict[Arrival, list[tuple[int, int]]] = {}
+        self._held: OrderedDict[Batch, tuple[int, float]] = OrderedDict()
+        self._held_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._topics)
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory the batches hold that may come again."""
+        return self._held_bytes
+
+    def has_topic(self, topic: str) -> bool:
+        """Whether numbers of some producer of a topic may have to be changed."""
+        return topic in self._topics
+
+    # Batches that come
+
+    def arrived(self, arrival: Arrival, epoch: int, first: int) -> None:
+        """Learn that a batch has come: it will be decided, and not before those it follows.
+
+        What has come and is not decided yet may be overtaken on another connection, when the
+        partition's leader moves.
+        """
+        self._arrived.setdefault(arrival, []).append((epoch, first))
+
+    def departed(self, arrival: Arrival, epoch: int, first: int) -> None:
+        """Learn that a batch that has come is decided next, or never will be."""
+        waiting = self._arrived[arrival]
+        waiting.remove((epoch, first))
+        if not waiting:
+            del self._arrived[arrival]
+
+    def needs_reading(self, key: ProducerKey, epoch: int, numbers: Range) -> bool:
+        """Whether another gateway may know more of a producer than is known here."""
+        producer = self._of(key, epoch) or self._producers.get(key)
+        if producer is None or producer.epoch < epoch:
+            return True
+        if producer.epoch > epoch:
+            return False
+        known = producer.batches.find(numbers)
+        if known is not None:
+            return known.state is State.AWAITED
+        return not producer.batches or producer.next != numbers.first
+
+    def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
+        """Return what was made of a batch when it came before; None if it is not remembered."""
+        producer = self._find(key, epoch)
+        if producer is None or producer.epoch != epoch:
+            return None
+        return producer.batches.find(numbers)
+
+    def has_to_ask(
+        self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
+    ) -> bool:
+        """Whether the broker has to say how far a producer has come, before `decide`.
+
+        It may have stored batches without this gateway's knowledge. A record may be dropped
+        only when that is known: the numbers of what follows would be too low otherwise, and
+        the broker would take it for a retry.
+        """
+        producer = self._find(key, epoch)
+        if producer is None:
+            return bool(dropped) or (self._is_shared and numbers.first != 0)
+        if producer.epoch != epoch:
+            # One that has been followed through its earlier epochs begins the next one here, too.
+            follows = producer.history is not self._begun or not dropped
+            return producer.epoch < epoch and not (follows and numbers.first == 0)
+        known = producer.batches.find(numbers)
+        if known is not None:
+            return self._is_shared and producer.is_kept_back(known)
+        if producer.next != numbers.first:
+            return True
+        if dropped and not producer.is_confirmed:
+            return True
+        return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
+
+    def has_stored(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        last_sequence: int | None,
+        dropped: Sequence[int] = (),
+    ) -> None:
+        """Learn from the broker how far a producer has come.
+
+        Args:
+            key: The producer.
+            arrival: The same, as it came.
+            epoch: Its epoch.
+            numbers: Of the batch that is to be decided.
+            last_sequence: The last sequence number that the broker has of this epoch, or
+                None where it has none.
+            dropped: Positions of the records of that batch that interceptors dropped now.
+        """
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
+        if producer.epoch == epoch:
+            producer.has_stored(
+                numbers,
+                last_sequence,
+                loses=bool(dropped),
+                is_shared=self._is_shared,
+                is_begun=not producer.is_confirmed,
+                is_recent=producer.decided > self._now() - self._expiration_s / 2,
+                overtakes=_overtakes(producer, numbers, waiting),
+            )
+
+    def cannot_ask(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        dropped: Sequence[int] = (),
+    ) -> bool:
+        """Learn that the broker does not say how far a producer has come; see `has_to_ask`.
+
+        Returns:
+            Whether it can be decided all the same. Not where a batch is dropped as a whole of
+            a producer that goes on here in the middle: the broker may have it already, and more
+            behind it, and would take what follows for a retry. Where it gets a part of the
+            batch, it objects.
+        """
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
+        if producer.epoch != epoch:
+            return True
+        if self._is_shared:
+            producer.skip(numbers, overtakes=_overtakes(producer, numbers, waiting))
+        loses_all = len(dropped) == numbers.count
+        if not loses_all or producer.is_confirmed or producer.batches.find(numbers) is not None:
+            return True
+        begins = producer.batches[0].first if producer.batches else numbers.first
+        if begins == 0:
+            producer.history = History.COMPLETE
+        return begins == 0
+
+    def decide(
+        self,
+        key: ProducerKey,
+        arrival: Arrival,
+        epoch: int,
+        numbers: Range,
+        dropped: Sequence[int],
+        data: Buffer,
+        *,
+        connection: int,
+        topic_id: UUID | None = None,
+        done: Callable[[str | None], None],
+    ) -> Decided | int:
+        """Decide what becomes of a batch that is the next to go to the broker.
+
+        Args:
+            key: Who sends it, where to.
+            arrival: The same, as it came.
+            epoch: The producer's.
+            numbers: The client's sequence numbers.
+            dropped: Positions of the records that interceptors dropped now.
+            data: The batch without them.
+            connection: The one it is to go to the broker on.
+            topic_id: The topic's id, where it is known.
+            done: Called when what is decided is kept, with None, or with what went wrong.
+
+        Returns:
+            The batch; or the error code for the client, and `done` is not called.
+        """
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting, topic_id)
+        if producer.epoch > epoch:
+            return INVALID_PRODUCER_EPOCH
+        known = producer.batches.find(numbers)
+        if producer.batches.presume_one_of(waiting, numbers.first):
+            producer.defer(numbers)
+            return REQUEST_TIMED_OUT
+        decision = producer.decide(
+            numbers,
+            dropped,
+            data,
+            known=known,
+            connection=connection,
+            overtakes=bool(waiting) and _overtakes(producer, numbers, waiting),
+        )
+        if isinstance(decision, int):
+            if decision == UNKNOWN_PRODUCER_ID:
+                self._forget(key)
+            return decision
+        if decision is not known:
+            producer.decided = producer.used
+        self._hold(decision)
+        if decision.dropped_count and decision.state in _TO_BE_KEPT:
+            self._write(key, producer, partial(_kept, decision, done))
+        else:
+            done(None)
+        return Decided(decision, decision is not known)
+
+    def _write(
+        self, key: ProducerKey, producer: Producer, done: Callable[[str | None], None]
+    ) -> None:
+        if self._keep is None:
+            done(None)
+            return
+        producer.written = self._now()
+        self._keep(key, encoding.encode(producer, self._writer), done)
+
+    def not_kept(self, key: ProducerKey, batch: Batch) -> None:
+        """Learn that a decision could not be kept: its batch is told to come again.
+
+        What was decided stays; it is written again then. Nothing behind it goes before.
+        """
+        producer = self._producers.get(key)
+        if producer is not None and batch in producer.batches:
+            batch.apply(Event.RETRY)
+
+    def defer(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
+        """Learn that a batch is told to come again before it goes anywhere."""
+        producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
+        if producer.epoch == epoch:
+            producer.defer(numbers)
+
+    def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
+        """Learn that a batch is refused for good before it goes anywhere."""
+        waiting = self._waiting(arrival, epoch)
+        producer = self._current(key, epoch, numbers.first, waiting)
+        if producer.epoch == epoch:
+            producer.refuse(numbers, overtakes=_overtakes(producer, numbers, waiting))
+
+    def _waiting(self, arrival: Arrival, epoch: int) -> list[int]:
+        return [first for of, first in self._arrived.get(arrival, ()) if of == epoch]
+
+    # Batches that go
+
+    def obstacle(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
+        """Return the error code that keeps a decided batch back; 0 if it may go."""
+        producer = self._of(key, epoch)
+        return producer.obstacle(batch) if producer is not None else NONE
+
+    def send(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
+        """Let a decided batch go to the broker; return 0, or the error code for the client."""
+        producer = self._of(key, epoch)
+        return producer.send(batch) if producer is not None else self._unknown(key, epoch)
+
+    def acknowledge(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
+        """Return what the client is told of a batch that does not go to the broker.
+
+        To be asked when the answer is due; see `Producer.acknowledge`.
+        """
+        producer = self._of(key, epoch)
+        return producer.acknowledge(batch) if producer is not None else self._unknown(key, epoch)
+
+    def _unknown(self, key: ProducerKey, epoch: int) -> int:
+        """Return the code for a batch whose producer has a newer epoch, or was forgotten."""
+        producer = self._producers.get(key)
+        is_old = producer is not None and producer.epoch > epoch
+        return INVALID_PRODUCER_EPOCH if is_old else REQUEST_TIMED_OUT
+
+    def answered(
+        self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
+    ) -> int:
+        """Take the broker's answer to a batch that was sent; return the code for the client."""
+        producer = self._of(key, epoch)
+        if producer is None:
+            return code
+        told = producer.answered(batch, code, stored)
+        if told == NONE and producer is self._producers.get(key):
+            self._before.pop(key, None)
+        if UNKNOWN_PRODUCER_ID in {told, code}:
+            self._forget(key)
+        return told
+
+    def forget(self, key: ProducerKey) -> None:
+        """Know nothing of a producer any more; it is told UNKNOWN_PRODUCER_ID."""
+        if key in self._producers:
+            self._forget(key)
+
+    # What is kept elsewhere
+
+    def restore(self, key: ProducerKey, record: bytes, used: float) -> None:
+        """Take a record that was kept, by an earlier process or by another gateway.
+
+        Raises:
+            ValueError: It cannot be understood.
+        """
+        read = encoding.read_progress(record)
+        producer = self._producers.get(key)
+        if producer is not None:
+            if read.epoch < producer.epoch:
+                return
+            if read.epoch == producer.epoch:
+                self._learn(producer, key, record, used, is_own=read.writer == self._writer)
+                return
+            self._replace(key, producer)
+        elif key not in self._kept:
+            self._topics[key.topic] += 1
+        elif read.writer == self._writer or self._is_behind(
+            read, encoding.read_progress(self._kept[key].record)
+        ):
+            return  # what is set aside here is at least as new
+        self._kept[key] = _Kept(record, used)
+        self._kept.move_to_end(key)
+        self._bound()
+
+    def _learn(
+        self, producer: Producer, key: ProducerKey, record: bytes, used: float, *, is_own: bool
+    ) -> None:
+        if is_own and not producer.batches.await_lost:
+            return
+        theirs = encoding.decode(record, self._restored, producer.used, self._release)
+        if is_own:  # numbers may have been given to other records since
+            producer.confirm(theirs.batches)
+            return
+        producer.decided = max(producer.decided, used)
+        knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if knows_all:
+            producer.written = max(producer.written, used)
+        if not knows_all and encoding.is_ahead(producer, theirs):
+            # Written by a gateway that knew less: the last record is what counts.
+            self._write(key, producer, _ignore)
+
+    @staticmethod
+    def _is_behind(read: encoding.Progress, before: encoding.Progress) -> bool:
+        """Whether a record was written by a gateway that knew less than the one before it."""
+        if read.epoch != before.epoch:
+            return read.epoch < before.epoch
+        return read.writer != before.writer and distance(before.next, read.next) < 0
+
+    def expire(self) -> None:
+        """Forget what has been of no use for long. To be called now and then.
+
+        What is in use and was written long ago is written anew, or it would be forgotten
+        where it is kept.
+        """
+        limit = self._now() - self._expiration_s
+        while self._producers and next(iter(self._producers.values())).used < limit:
+            self._set_aside(next(iter(self._producers)))
+        rewritten_before = self._now() - self._expiration_s / 2
+        old = (
+            (key, producer)
+            for key, producer in self._producers.items()
+            if 0 < producer.written < rewritten_before and producer.removed
+        )
+        for key, producer in islice(old, REWRITTEN_MAX):
+            self._write(key, producer, _ignore)
+        kept_limit = self._now() - SHARED_EXPIRATION_S if self._is_shared else limit
+        while self._kept and next(iter(self._kept.values())).used < kept_limit:
+            self._forget(next(iter(self._kept)))
+        limit = self._now() - HELD_S
+        while self._held and next(iter(self._held.values()))[1] < limit:
+            self._release(next(iter(self._held)))
+
+    def _find(self, key: ProducerKey, epoch: int | None = None) -> Producer | None:
+        """Return what is known of a producer, with what is kept of it."""
+        before = self._before.get(key)
+        if before is not None and before.epoch == epoch:
+            return before
+        producer = self._producers.get(key)
+        if producer is None and self._is_kept_elsewhere and key not in self._kept:
+            self._look_for(key)
+        if producer is None and key in self._kept:
+            kept = self._kept.pop(key)
+            producer = self._decode(kept)
+            if producer is None:
+                self._uncount(key)
+            else:
+                self._producers[key] = producer
+        return producer
+
+    def _look_for(self, key: ProducerKey) -> None:
+        found = self._look_up(key) if self._look_up is not None else None
+        if found is not None:
+            self._kept[key] = _Kept(*found)
+            self._topics[key.topic] += 1
+
+    def _decode(self, kept: _Kept) -> Producer | None:
+        # The broker has forgotten whoever has been idle for so long; what is written by several
+        # gateways may be older than the last batch.
+        is_old = kept.used < self._now() - self._expiration_s
+        if is_old and not self._is_shared:
+            return None
+        history = self._begun if is_old else self._restored
+        try:
+            return encoding.decode(kept.record, history, kept.used, self._release)
+        except ValueError as error:
+            log.error("the state of a producer cannot be understood", reason=str(error))
+            return None
+
+    def _of(self, key: ProducerKey, epoch: int) -> Producer | None:
+        for producer in (self._producers.get(key), self._before.get(key)):
+            if producer is not None and producer.epoch == epoch:
+                return producer
+        return None
+
+    def _current(
+        self,
+        key: ProducerKey,
+        epoch: int,
+        first: int,
+        waiting: Sequence[int],
+        topic_id: UUID | None = None,
+    ) -> Producer:
+        """Return the state of a producer in an epoch, or in a later one that it has come to."""
+        producer = self._find(key, epoch)
+        if producer is None or epoch > producer.epoch or _is_other(producer.topic_id, topic_id):
+            # What has come before this one, and waits on another connection, is the beginning.
+            begins = min((first, *waiting), key=lambda one: distance(first, one))
+            producer = self._begin(key, epoch, begins, topic_id)
+        producer.used = self._now()
+        producer.topic_id = topic_id or producer.topic_id
+        if key in self._producers:
+            self._producers.move_to_end(key)
+        return producer
+
+    def _begin(self, key: ProducerKey, epoch: int, first: int, topic_id: UUID | None) -> Producer:
+        history = self._begun
+        before = self._producers.get(key)
+        if before is not None:
+            if epoch > before.epoch:
+                if before.history is not self._begun:
+                    history = History.COMPLETE if first == 0 else before.history
+                first = 0  # as brokers have it of one that they know
+                self._replace(key, before)
+            else:
+                self._drop(key, before)
+        else:
+            self._topics[key.topic] += 1
+        producer = Producer(epoch, first, release=self._release, history=history, topic_id=topic_id)
+        self._producers[key] = producer
+        self._bound()
+        return producer
+
+    def _replace(self, key: ProducerKey, producer: Producer) -> None:
+        """Let a producer in a newer epoch take the place of the one that there was.
+
+        Whoever names a newer epoch may not be allowed to write. Until the broker has stored
+        something of it the older one goes on, if anything more comes of it.
+        """
+        if key in self._before:
+            producer.clear()
+        else:
+            self._before[key] = producer
+        self._producers.pop(key, None)
+
+    def _drop(self, key: ProducerKey, producer: Producer) -> None:
+        producer.clear()
+        del self._producers[key]
+        before = self._before.pop(key, None)
+        if before is not None:
+            before.clear()
+
+    def _forget(self, key: ProducerKey) -> None:
+        producer = self._producers.get(key)
+        if producer is not None:
+            self._drop(key, producer)
+        before = self._before.pop(key, None)
+        if before is not None:
+            before.clear()
+        self._kept.pop(key, None)
+        self._uncount(key)
+
+    def _set_aside(self, key: ProducerKey) -> None:
+        """Forget a producer; where gateways share records, keep the record.
+
+        Another gateway has it, too, and both have to give the producer's batches the same numbers.
+        """
+        producer = self._producers[key]
+        if producer.written and self._look_up is not None:
+            self._is_kept_elsewhere = True
+        is_kept = self._is_shared and producer.written
+        record = encoding.encode(producer, self._writer) if is_kept else None
+        self._forget(key)
+        if record is not None:
+            self._kept[key] = _Kept(record, producer.written)
+            self._topics[key.topic] += 1
+
+    def _uncount(self, key: ProducerKey) -> None:
+        self._topics[key.topic] -= 1
+        if self._topics[key.topic] <= 0:
+            del self._topics[key.topic]
+
+    def _bound(self) -> None:
+        while len(self._producers) > self._producers_max:
+            self._set_aside(self._least_needed())
+        while len(self._kept) > self._producers_max:
+            self._is_kept_elsewhere = self._look_up is not None
+            self._forget(next(iter(self._kept)))
+
+    def _least_needed(self) -> ProducerKey:
+        """Return one that was not used for long, of which nothing was dropped if there is one."""
+        oldest = islice(self._producers.items(), min(_LOOKED_AT, len(self._producers) - 1))
+        free = (key for key, producer in oldest if not producer.written)
+        return next(free, None) or next(iter(self._producers))
+
+    def _hold(self, batch: Batch) -> None:
+        """Hold a batch's data as long as it may go to the broker again, and count it."""
+        data = batch.data
+        if batch in self._held or (data is None and not batch.dropped):
+            return
+        size = len(batch.dropped) * 4
+        if data is not None:
+            held = memoryview(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+            if 2 * len(data) < held:
+                batch.data = bytes(data)  # or a small batch would hold a large request
+                held = len(data)
+            size += held
+        self._held[batch] = (size, self._now())
+        self._held_bytes += size
+        while self._held_bytes > self._held_max_bytes and self._held:
+            self._release(next(iter(self._held)))
+
+    def _release(self, batch: Batch) -> None:
+        size, _ = self._held.pop(batch, (0, 0.0))
+        self._held_bytes -= size
+        batch.data = None
+
+
+def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None) -> None:
+    """Pass on that a decision is kept, or why not."""
+    if failure is None and batch.loses_all:
+        batch.apply(Event.DROP)
+    done(failure)
+
+
+def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:
+    """Whether a batch that comes before has come, and is not decided yet."""
+    ahead = distance(producer.next, numbers.first)
+    return any(0 <= distance(producer.next, first) < ahead for first in waiting)
+
+
+def _is_other(known: UUID | None, told: UUID | None) -> bool:
+    return known is not None and told is not None and known != told
+
+
+def _ignore(_: str | None) -> None:
+    """Nobody waits for it."""
