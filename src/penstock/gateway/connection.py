@@ -11,19 +11,21 @@ import fcntl
 import socket
 import sys
 import termios
-from typing import TYPE_CHECKING, Final, cast
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
 
+from penstock.gateway.host import Host
 from penstock.gateway.routes import route
 from penstock.gateway.session import Session
 from penstock.gateway.tls import peer_principal
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
-    from penstock.gateway.server import Gateway
+    from penstock.gateway.memory import Budget
 
 log = structlog.get_logger()
 
@@ -41,6 +43,51 @@ _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 _TLS_BYTES: Final = 2**20
 """What may be on its way between the kernel and us."""
+
+
+class Phase(Enum):
+    """How far a client's connection has come."""
+
+    CONNECTING = auto()
+    """There is no connection to its broker yet."""
+    OPEN = auto()
+    ENDING = auto()
+    """What is in flight is answered, nothing new is taken."""
+    CLOSED = auto()
+    """Both connections are to be closed; what was written may still be flushed."""
+
+
+TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
+    Phase.CONNECTING: frozenset({Phase.OPEN, Phase.ENDING, Phase.CLOSED}),
+    Phase.OPEN: frozenset({Phase.ENDING, Phase.CLOSED}),
+    Phase.ENDING: frozenset({Phase.ENDING, Phase.CLOSED}),
+    Phase.CLOSED: frozenset({Phase.CLOSED}),
+}
+
+
+class Server(Host, Protocol):
+    """What the shell of a connection needs of the gateway, besides what its requests need."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+
+    @property
+    def clients(self) -> set[Client]:
+        """The clients that are connected."""
+
+    @property
+    def budget(self) -> Budget:
+        """The memory that all clients may take."""
+
+    @property
+    def request_max_bytes(self) -> int:
+        """The largest request (`socket.request.max.bytes`)."""
+
+    def connect_upstream(
+        self, node: int | None, protocol: asyncio.Protocol
+    ) -> Coroutine[Any, Any, asyncio.Transport | None]:
+        """Connect to a broker, or to any for the bootstrap address; None when none answers."""
 
 
 class Upstream(asyncio.Protocol):
@@ -74,7 +121,7 @@ class Upstream(asyncio.Protocol):
 class Client(asyncio.Protocol):
     """The client's side, and the owner of both."""
 
-    def __init__(self, gateway: Gateway, node: int | None, on_closed: Callable[[], None]) -> None:
+    def __init__(self, gateway: Server, node: int | None, on_closed: Callable[[], None]) -> None:
         """Make one for an accepted connection.
 
         Args:
@@ -90,8 +137,7 @@ class Client(asyncio.Protocol):
         self._early = b""
         self.held_bytes = 0
         self._pauses: set[str] = set()
-        self._closed = False
-        self._closing = False
+        self._phase = Phase.CONNECTING
         self._open_connections = 0
         self._half_closed: asyncio.TimerHandle | None = None
         self.since = self.last_active = gateway.loop.time()
@@ -115,12 +161,16 @@ class Client(asyncio.Protocol):
         """How much of the request that is being read has not come."""
         return self._session.missing_bytes if self._session is not None else 0
 
+    def _become(self, phase: Phase) -> None:
+        assert phase in TRANSITIONS[self._phase], f"{self._phase.name} to {phase.name}"
+        self._phase = phase
+
     async def _connect(self) -> None:
         transport = await self._gateway.connect_upstream(self._node, Upstream(self))
         if transport is None:
             self.close()
             return
-        if self._closed:
+        if self._phase is Phase.CLOSED:
             transport.close()
             return
         self._session = Session(
@@ -136,8 +186,10 @@ class Client(asyncio.Protocol):
         if self._early:
             early, self._early = self._early, b""
             self.data_received(early)
-        if self._closing:
+        if self._phase is Phase.ENDING:
             self._session.end()
+        elif self._phase is Phase.CONNECTING:
+            self._become(Phase.OPEN)
         self.resume("connecting")
 
     def data_received(self, data: bytes) -> None:
@@ -170,7 +222,7 @@ class Client(asyncio.Protocol):
 
     def account(self) -> None:
         """Tell the budget how much is held for this client."""
-        if self._session is None or self._closed:
+        if self._session is None or self._phase is Phase.CLOSED:
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
         if self._upstream is not None:
@@ -180,7 +232,7 @@ class Client(asyncio.Protocol):
     def from_broker(self, data: bytes) -> None:
         """The broker sent something."""
         self.last_active = self._gateway.loop.time()
-        if self._session is None or self._closed:
+        if self._session is None or self._phase is Phase.CLOSED:
             return
         try:
             self._session.upstream_data(data)
@@ -247,7 +299,7 @@ class Client(asyncio.Protocol):
 
     def _close_half_closed(self) -> None:
         """Wait no longer for answers that are of no use but to the client, which may be gone."""
-        if self._closed or self._session is None:
+        if self._phase is Phase.CLOSED or self._session is None:
             return
         if self._session.serves_client_only:
             self.close()
@@ -256,7 +308,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone."""
-        if self._closed:
+        if self._phase is Phase.CLOSED:
             self._gateway.budget.left(self)
         self._on_closed()
         self.resume_writing()
@@ -273,7 +325,7 @@ class Client(asyncio.Protocol):
         Who is not read cannot be heard to go.
         """
         self.account()
-        if not self._pauses or self._session is None or self._closed:
+        if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
             return
         state = tcp_state(self._transport)
         if state == _TCP_CLOSE:
@@ -287,7 +339,7 @@ class Client(asyncio.Protocol):
             self.account()
 
     def _client_gone(self) -> None:
-        if self._closed:
+        if self._phase is Phase.CLOSED:
             return
         if self._session is None:
             self.close()
@@ -316,15 +368,16 @@ class Client(asyncio.Protocol):
 
     def end(self) -> None:
         """Answer what is in flight, then close."""
-        self._closing = True
+        if self._phase is not Phase.CLOSED:
+            self._become(Phase.ENDING)
         if self._session is not None:
             self._session.end()
 
     def close(self) -> None:
         """Close both connections after flushing what was written to them."""
-        if self._closed:
+        if self._phase is Phase.CLOSED:
             return
-        self._closed = True
+        self._become(Phase.CLOSED)
         self._gateway.budget.left(self)
         if self._session is not None:
             self._session.closed()
@@ -339,7 +392,7 @@ class Client(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close both connections at once."""
-        self._closed = True
+        self._become(Phase.CLOSED)
         self._gateway.budget.left(self)
         if self._session is not None:
             self._session.closed()
