@@ -19,7 +19,6 @@ from penstock.engine.interception import intercept
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
     ACCEPTED,
-    POLICY_VIOLATION,
     RecordError,
     Verdict,
     failed,
@@ -28,6 +27,7 @@ from penstock.engine.verdict import (
     refused_records,
 )
 from penstock.engine.views import proxies, records
+from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy import (
     InvalidRecordException,
     PolicyViolationException,

@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.chain import others
 from penstock.engine.interception import intercept
-from penstock.engine.verdict import (
-    ACCEPTED,
-    MESSAGE_TOO_LARGE,
-    Outcome,
-    Verdict,
-    refused,
-    replaced,
-)
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
 from penstock.engine.views import Decoded
+from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.encoder import rebuild
 
 if TYPE_CHECKING:

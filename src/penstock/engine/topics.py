@@ -11,15 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.loading import frames_of
-from penstock.engine.verdict import (
-    ACCEPTED,
-    OUT_OF_MEMORY,
-    POLICY_VIOLATION,
-    UNKNOWN_SERVER_ERROR,
-    Outcome,
-    Verdict,
-    refused,
-)
+from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, refused
+from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (
     AlterConfigPolicy,
     ConfigResource,

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-UNKNOWN_SERVER_ERROR: Final = -1
-REQUEST_TIMED_OUT: Final = 7
-MESSAGE_TOO_LARGE: Final = 10
-POLICY_VIOLATION: Final = 44
-INVALID_RECORD: Final = 87
 
 OUT_OF_MEMORY: Final = "MemoryError"
 """The `error_type` of a verdict after which a process is not trusted further."""

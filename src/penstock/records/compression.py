@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import cramjam
 
-from penstock.records.errors import CORRUPT_MESSAGE, INVALID_RECORD, UnreadableRecords
+from penstock.error_codes import CORRUPT_MESSAGE, INVALID_RECORD
+from penstock.records.errors import UnreadableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable

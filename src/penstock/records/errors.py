@@ -1,11 +1,4 @@
-"""The one error of this package, and the codes it carries."""
-
-from typing import Final
-
-CORRUPT_MESSAGE: Final = 2
-INVALID_TIMESTAMP: Final = 32
-UNSUPPORTED_COMPRESSION_TYPE: Final = 76
-INVALID_RECORD: Final = 87
+"""The one error of this package."""
 
 
 class UnreadableRecords(Exception):  # noqa: N818 - named for what it is about

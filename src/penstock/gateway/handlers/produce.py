@@ -23,13 +23,8 @@ from cachetools import LRUCache, TTLCache
 
 from penstock.compacted_topic import CompactedTopicError
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
-from penstock.engine.verdict import (
-    INVALID_RECORD,
-    MESSAGE_TOO_LARGE,
-    Outcome,
-    failed,
-    refused,
-)
+from penstock.engine.verdict import Outcome, failed, refused
+from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.handlers.interceptions import Idempotence, Interceptions
 from penstock.gateway.refusals import Refused
 from penstock.topics.index import UnreadableSettingsError
