@@ -19,8 +19,10 @@ from penstock.engine.interception import intercept
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
     ACCEPTED,
+    FailureCause,
     RecordError,
     Verdict,
+    cause_of,
     failed,
     refused,
     refused_record,
@@ -278,8 +280,12 @@ def _text_of(objection: object) -> str | None:
 
 
 def _failure(name: str, error: BaseException) -> Verdict:
-    kind = type(error).__name__
-    return failed(name, f"failed: {kind}", detail=frames_of(error), error_type=kind)
+    return failed(
+        name,
+        f"failed: {type(error).__name__}",
+        detail=frames_of(error),
+        cause=cause_of(error),
+    )
 
 
 def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
@@ -288,5 +294,5 @@ def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
         ", ".join(plan.policies) or "of this topic",
         "cannot be configured",
         detail=str(error),
-        error_type="Unusable",
+        cause=FailureCause.UNUSABLE,
     )

@@ -125,7 +125,7 @@ def _contents(saw: Record | RecordProxy) -> str:
 
 def _words(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.ACCEPTED:
-        return "accepted"
+        return verdict.outcome.value
     code = "" if verdict.outcome is Outcome.DROPPED else f" with {verdict.code}"
     message = f": {verdict.message}" if verdict.message else ""
     detail = f" ({verdict.detail})" if verdict.detail else ""

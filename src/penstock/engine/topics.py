@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.loading import frames_of
-from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, refused
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, refused
 from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (
     AlterConfigPolicy,
@@ -98,20 +98,18 @@ class TopicJudge:
             self._validate(*arguments)
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, self._name)
-        except MemoryError as error:
-            return self._failure(error, OUT_OF_MEMORY)
         except BaseException as error:
-            return self._failure(error, type(error).__name__)
+            return self._failure(error)
         return ACCEPTED
 
-    def _failure(self, error: BaseException, kind: str) -> Verdict:
+    def _failure(self, error: BaseException) -> Verdict:
         # Without a text, as from a broker: what a policy raises otherwise is not for clients.
         return Verdict(
             outcome=Outcome.FAILED,
             code=UNKNOWN_SERVER_ERROR,
             policy=self._name,
             detail=f"{type(error).__name__} at {frames_of(error)}",
-            error_type=kind,
+            cause=cause_of(error),
         )
 
 

@@ -20,7 +20,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.topics import Alteration, Asking, Creation
-from penstock.engine.verdict import ACCEPTED, Outcome, RecordError, Verdict, replaced
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError, Verdict, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -183,7 +183,7 @@ def verdict(attempt: int, decided: Verdict) -> bytes:
         decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
     fields = asdict(decided)
     del fields["replacement"]
-    fields["outcome"] = decided.outcome.value
+    fields["cause"] = decided.cause and decided.cause.value
     body = json.dumps(fields).encode()
     return _VERDICT.pack(10 + len(body), VERDICT, attempt, _NOT_ACCEPTED) + body
 
@@ -203,5 +203,7 @@ def read_verdict(body: bytes) -> tuple[int, Verdict]:
         return attempt, replaced(body[end:], read_positions(body[start:end]))
     fields = json.loads(body[9:])
     fields["outcome"] = Outcome(fields["outcome"])
+    cause = fields["cause"]
+    fields["cause"] = None if cause is None else FailureCause(cause)
     fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
     return attempt, Verdict(**fields)

@@ -31,7 +31,15 @@ from penstock.engine.loading import frames_of
 from penstock.engine.plan import TopicPlan
 from penstock.engine.policies import Policies
 from penstock.engine.rewriting import intercept_and_judge
-from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, failed, refused
+from penstock.engine.verdict import (
+    ACCEPTED,
+    FailureCause,
+    Outcome,
+    Verdict,
+    cause_of,
+    failed,
+    refused,
+)
 from penstock.engine.views import Decoded
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
@@ -193,19 +201,18 @@ def main() -> None:
         try:
             decided = judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
         except Exception as error:
-            kind_of_error = type(error).__name__
             decided = failed(
                 "of this topic",
-                f"could not be applied: {kind_of_error}",
+                f"could not be applied: {type(error).__name__}",
                 detail=frames_of(error),
-                error_type=kind_of_error,
+                cause=cause_of(error),
             )
         progress.begin(attempt, DONE)
         now = time.monotonic()
         if not verdicts:
             gathering_since = now
         verdicts.append(messages.verdict(attempt, decided))
-        if decided.error_type == OUT_OF_MEMORY:
+        if decided.cause is FailureCause.OUT_OF_MEMORY:
             break
         if (
             not more

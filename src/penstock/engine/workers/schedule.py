@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from penstock.engine.interception import unable
-from penstock.engine.verdict import OUT_OF_MEMORY, failed, not_judged, timed_out
+from penstock.engine.verdict import FailureCause, failed, not_judged, timed_out
 from penstock.engine.workers.actions import Answer, Rest, Send, Skip
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobState
@@ -190,7 +190,7 @@ class Schedule:
         if worker.state is not _READY and self._is_released(worker, attempt):
             worker.become(_READY)
             self._arrange(now)
-        if verdict.error_type == OUT_OF_MEMORY and worker.judges:
+        if verdict.cause is FailureCause.OUT_OF_MEMORY and worker.judges:
             # The process is not trusted further, and ends by itself.
             self.staff.close(worker)
             self._take_back(worker, now)
@@ -497,7 +497,12 @@ class Schedule:
             self._answer(job, failed(job.policies, why))
         elif not overdue:
             code = self._limits.failed_code
-            self._answer(job, unable(job.interceptors, code, "their process ended"))
+            self._answer(
+                job,
+                unable(
+                    job.interceptors, code, "their process ended", cause=FailureCause.PROCESS_ENDED
+                ),
+            )
         else:
             job.overdue += 1
             if job.overdue > self._limits.retries or now >= job.deadline:
