@@ -14,6 +14,7 @@ mutation quotas are charged for both questions.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
@@ -56,7 +57,6 @@ log = structlog.get_logger()
 _RESULTS_TELL_CONFIGS_FROM = 5
 _RESULTS_TELL_IDS_FROM = 7
 _CLUSTER_METADATA = "__cluster_metadata"
-_DUPLICATE = "Duplicate topic name."
 _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
@@ -98,6 +98,9 @@ class _Creating:
         self._talk = talk
         self._request = talk.request
         self._asked = asked
+        names = Counter(topic.given.name for topic in asked)
+        # A controller creates none of these (ControllerApis.java, createTopics).
+        self._repeated = {name for name, count in names.items() if count > 1}
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
         self._creations: dict[str, UUID] = {}
@@ -162,9 +165,7 @@ class _Creating:
                 continue
             code = int(result.error_code)
             if code and (
-                code not in _AFTER_CONFIGS
-                or result.error_message == _DUPLICATE
-                or name == _CLUSTER_METADATA
+                code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
             ):
                 continue
             refusal = await self._refusal(judgement, topic, result, sound=not code)

@@ -102,15 +102,16 @@ class Judgement:
 async def complaint_about(host: Host, key: str, value: str) -> str | None:
     """Say what is wrong with a value for one of our own keys; None if nothing is."""
     complaint = topic_settings.complaint(key, value)
-    if complaint is None and key == topic_settings.RECORDS_POLICY:
-        complaint = await _about_class(host, value.strip())
-    if complaint is None and key == topic_settings.VALIDATION_POLICY:
+    if complaint is not None:
+        return complaint
+    why = None
+    if key == topic_settings.RECORDS_POLICY:
+        why = await _about_class(host, value.strip())
+    elif key == topic_settings.VALIDATION_POLICY:
         names = host.policies.plan.names["record.validation.policy.class.name"]
         if not names:
-            complaint = "the gateway has no record.validation.policy.class.name to read it"
-    if complaint is None or complaint.startswith("Invalid value"):
-        return complaint
-    return f"Invalid value {value} for configuration {key}: {complaint}"
+            why = "the gateway has no record.validation.policy.class.name to read it"
+    return why and topic_settings.invalid(key, value, why)
 
 
 async def _about_class(host: Host, name: str) -> str | None:
