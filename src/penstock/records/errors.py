@@ -1,7 +1,9 @@
 """The one error of this package."""
 
+from penstock.errors import MalformedError
 
-class UnreadableRecords(Exception):  # noqa: N818 - named for what it is about
+
+class UnreadableRecords(MalformedError):  # noqa: N818 - named for what it is about
     """The records cannot be read, so they cannot be judged and must not pass.
 
     Attributes:

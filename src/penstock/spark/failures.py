@@ -12,6 +12,8 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
+from penstock.errors import UnavailableError
+
 _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
@@ -68,7 +70,7 @@ _FAILURES: Final = (
 )
 
 
-class SparkError(Exception):
+class SparkError(UnavailableError):
     """Spark could not be started, or a job failed. The text is for a user."""
 
 

@@ -7,8 +7,10 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from penstock.errors import MalformedError
 
-class WireError(Exception):
+
+class WireError(MalformedError):
     """The peer's bytes are not what the protocol says. The connection cannot go on.
 
     The text never holds what the bytes hold.

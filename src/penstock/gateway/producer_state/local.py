@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import UnavailableError
 from penstock.gateway.producer_state.encoding import ProducerKey
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _GET: Final = "SELECT record, used FROM producers WHERE key = ?"
 _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
-class LocalStoreError(Exception):
+class LocalStoreError(UnavailableError):
     """The file cannot be used; the text says why."""
 
 
