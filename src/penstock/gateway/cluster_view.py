@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from penstock.cluster import uuid_of
 from penstock.configuration.clients import client_properties
-from penstock.engine.topics import Creation
+from penstock.engine.admin_policies import TopicCreation
 from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class ClusterView:
             self._defaults = (values, self._clock() + _DEFAULTS_BELIEVED_S)
         return values
 
-    async def missing_internal_topic(self, topic: str) -> Creation | None:
+    async def missing_internal_topic(self, topic: str) -> TopicCreation | None:
         """Give what brokers would create an internal topic with; None where it is there.
 
         Raises:
@@ -162,7 +162,7 @@ class ClusterView:
                 return None
             self._missing[topic] = None
         partitions, replicas = INTERNAL_TOPICS[topic]
-        return Creation(
+        return TopicCreation(
             topic,
             await self.default(partitions),
             await self.default(replicas),

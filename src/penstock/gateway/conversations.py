@@ -32,7 +32,7 @@ def handlers(policies: Policies, *, keeps_settings: bool) -> dict[int, Handler]:
     if keeps_settings:
         chosen[routing.DESCRIBE_CONFIGS] = describe_configs
         chosen[routing.DELETE_RECORDS] = delete_records
-    if keeps_settings or topics.wants_context or policies.plan.names["records.policy.class.name"]:
+    if keeps_settings or topics.needs_context or policies.plan.names["records.policy.class.name"]:
         chosen[routing.DELETE_TOPICS] = delete_topics
     if topics.create_topic is not None:
         chosen[routing.METADATA] = metadata

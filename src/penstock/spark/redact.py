@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
 
 REWRITTEN = "rewritten"
 
 
 def redact(
-    df: DataFrame, plan: RecordPlan, doors: Doors, *, to_topic: bool, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, doors: Sinks, *, to_topic: bool, topic: str | None = None
 ) -> Mapping[str, int]:
     """Run the interceptors over records and write what they leave.
 

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
 
 RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
 _ORIGINALS = ("original_key", "original_value")
 
 
 def redrive(
-    df: DataFrame, plan: RecordPlan, doors: Doors | None, *, target: str | None, replays_max: int
+    df: DataFrame, plan: RecordPlan, doors: Sinks | None, *, target: str | None, replays_max: int
 ) -> Mapping[str, int]:
     """Judge dead letters and write each where it belongs now.
 

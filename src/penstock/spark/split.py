@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")
 
 
 def split(
-    df: DataFrame, plan: RecordPlan, doors: Doors, *, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, doors: Sinks, *, topic: str | None = None
 ) -> Mapping[str, int]:
     """Judge records and write each through its door, in one pass.
 
@@ -51,7 +51,7 @@ def split(
 def split_stream(
     df: DataFrame,
     plan: RecordPlan,
-    doors: Doors,
+    doors: Sinks,
     checkpoint: str,
     *,
     topic: str,

@@ -27,10 +27,11 @@ from uuid import UUID
 
 from penstock.configuration import Configuration, ConfigurationError, read_configuration
 from penstock.engine.chain import Chain, unusable
+from penstock.engine.columns import DecodedColumns
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.intercepted_batch import intercept_and_judge
 from penstock.engine.loading import frames_of
 from penstock.engine.plan import TopicPlan
-from penstock.engine.policies import Policies
-from penstock.engine.rewriting import intercept_and_judge
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
@@ -40,7 +41,6 @@ from penstock.engine.verdict import (
     failed,
     refused,
 )
-from penstock.engine.views import Decoded
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
 from penstock.records import SLACK, UnreadableRecords, read_batch
@@ -59,7 +59,7 @@ class Judge:
     """Reads batches and judges them, by the plan that comes with each."""
 
     def __init__(
-        self, configuration: Configuration, policies: Policies, progress: Progress
+        self, configuration: Configuration, policies: PolicyInstances, progress: Progress
     ) -> None:
         self._policies = policies
         self._progress = progress
@@ -96,7 +96,7 @@ class Judge:
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
         if not chain.interceptors:
-            return chain.judge(partition, _topic_id(topic_id), Decoded(batch.records))
+            return chain.judge(partition, _topic_id(topic_id), DecodedColumns(batch.records))
         begin(attempt, INTERCEPTING)
         return intercept_and_judge(
             chain,
@@ -109,10 +109,10 @@ class Judge:
         )
 
     @property
-    def wants_context(self) -> bool:
+    def needs_context(self) -> bool:
         """Whether a policy of topics is to be told who asks, and what there is."""
         judges = (self._policies.create_topic, self._policies.alter_config)
-        return any(one is not None and one.wants_context for one in judges)
+        return any(one is not None and one.needs_context for one in judges)
 
     def judge_topic(self, attempt: int, question: messages.Question) -> Verdict:
         """Answer a question about a topic."""
@@ -122,11 +122,11 @@ class Judge:
                 self._policies.try_records_policy(question.name)
             except ConfigurationError as error:
                 return failed(question.name, "cannot be used", detail=str(error))
-        elif isinstance(question, messages.JudgeCreation):
+        elif isinstance(question, messages.JudgeTopicCreation):
             if self._policies.create_topic is not None:
-                return self._policies.create_topic.creation(*question)
+                return self._policies.create_topic.judge_creation(*question)
         elif self._policies.alter_config is not None:
-            return self._policies.alter_config.alteration(*question)
+            return self._policies.alter_config.judge_alteration(*question)
         return ACCEPTED
 
     def retire(self, name: str, topic: str) -> None:
@@ -159,7 +159,7 @@ def main() -> None:
     try:
         configuration = read_configuration(Path(path), properties)
         _limit_memory(configuration["policy.worker.memory.max.bytes"])
-        policies = Policies(configuration, names)
+        policies = PolicyInstances(configuration, names)
     except ConfigurationError as error:
         parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
         return
@@ -168,7 +168,7 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
     judge = Judge(configuration, policies, progress)
-    parent.sendall(messages.ready(policies.patterns, wants_context=judge.wants_context))
+    parent.sendall(messages.ready(policies.patterns, needs_context=judge.needs_context))
     header = messages.JUDGE_HEADER
     verdicts: list[bytes] = []
     gathering_since = 0.0

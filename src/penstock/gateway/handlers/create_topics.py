@@ -25,7 +25,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
 from penstock.compacted_topic import CompactedTopicError
-from penstock.engine.topics import Alteration, Creation
+from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.cluster_view import UnknownError
 from penstock.gateway.handlers.topic_judgement import (
     Judgement,
@@ -180,7 +180,7 @@ class _Creating:
             if complaint:
                 return Refusal(INVALID_CONFIG, complaint)
         if topic.given.configs:
-            altered = Alteration("TOPIC", topic.given.name, topic.configs)
+            altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
             refusal = await judgement.alteration(altered)
             if refusal is not None:
                 return refusal
@@ -192,19 +192,19 @@ class _Creating:
             return cannot_be_asked(error)
         return await judgement.creation(creation)
 
-    async def _creation(self, topic: _Asked, result: Any) -> Creation:
+    async def _creation(self, topic: _Asked, result: Any) -> TopicCreation:
         given = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
         if given.assignments:
             assignments = {one.partition_index: one.broker_ids for one in given.assignments}
-            return Creation(given.name, None, None, assignments, configs)
+            return TopicCreation(given.name, None, None, assignments, configs)
         # The cluster tells the counts to those who may describe the topic's configs.
         partitions, replicas = given.num_partitions, given.replication_factor
         counts = await self._talk.host.view.counts(
             result.num_partitions if partitions < 0 else partitions,
             result.replication_factor if replicas < 0 else replicas,
         )
-        return Creation(given.name, *counts, None, configs)
+        return TopicCreation(given.name, *counts, None, configs)
 
     # What is done
 

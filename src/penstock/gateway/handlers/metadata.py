@@ -23,7 +23,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.engine.topics import Creation
+from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.cluster_view import INTERNAL_TOPICS, UnknownError
 from penstock.gateway.handlers.topic_judgement import Judgement, Refusal
 from penstock.wire.addresses import replace_addresses
@@ -97,7 +97,7 @@ def _question(names: Sequence[str], *, creating: bool) -> MetadataRequest:
 
 
 async def _refusal(talk: Conversation, topic: str) -> Refusal | None:
-    asked: Creation | Refusal | None
+    asked: TopicCreation | Refusal | None
     try:
         if topic in INTERNAL_TOPICS:
             asked = await talk.host.view.missing_internal_topic(topic)
@@ -110,7 +110,7 @@ async def _refusal(talk: Conversation, topic: str) -> Refusal | None:
     return None if asked is None else await Judgement(talk).creation(asked)
 
 
-async def _as_created(talk: Conversation, topic: str) -> Creation | Refusal:
+async def _as_created(talk: Conversation, topic: str) -> TopicCreation | Refusal:
     """Find out, as the client, with what the cluster would create a topic by itself."""
     request = CreateTopicsRequest(
         topics=(
@@ -130,7 +130,7 @@ async def _as_created(talk: Conversation, topic: str) -> Creation | Refusal:
         return Refusal(int(result.error_code), result.error_message)
     # They are told to those who may describe the topic's configs.
     counts = await talk.host.view.counts(result.num_partitions, result.replication_factor)
-    return Creation(topic, *counts, None, {})
+    return TopicCreation(topic, *counts, None, {})
 
 
 def _code(talk: Conversation, refusal: Refusal | None) -> int:

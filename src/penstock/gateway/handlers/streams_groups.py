@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
-from penstock.engine.topics import Creation
+from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.cluster_view import UnknownError
 from penstock.gateway.handlers.topic_judgement import Judgement, Refusal, cannot_be_asked
 from penstock.wire.admin import NO_TIME
@@ -63,7 +63,7 @@ async def streams_group_heartbeat(talk: Conversation) -> bytes:
         except UnknownError as error:
             return _refused(talk, cannot_be_asked(error))
         configs = {config.key: config.value for config in topic.topic_configs}
-        asked = Creation(name, int(topic.partitions) or largest, replicas, None, configs)
+        asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
         refusal = await judgement.creation(asked)
         if refusal is not None:
             return _refused(talk, refusal)

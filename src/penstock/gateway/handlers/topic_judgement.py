@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.topics import Alteration, Asking
+from penstock.engine.admin_policies import AdminContext, ConfigAlteration
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.cluster_view import UnknownError
 from penstock.gateway.refusals import Refused
@@ -12,7 +12,7 @@ from penstock.topics import settings as topic_settings
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
-    from penstock.engine.topics import Creation
+    from penstock.engine.admin_policies import TopicCreation
     from penstock.gateway.handlers.conversation import Conversation
     from penstock.gateway.session import Host
     from penstock.gateway.topic_policies import TopicPolicies
@@ -47,16 +47,16 @@ class Judgement:
         """Those in force now: they may be others than a question ago."""
         return self._host.policies.topics
 
-    async def creation(self, asked: Creation) -> Refusal | None:
+    async def creation(self, asked: TopicCreation) -> Refusal | None:
         """Have a topic judged; it is counted as there from then on, if it is allowed."""
         if self._policies.create_topic is None:
             return None
-        if not self._policies.wants_context:
-            return self._refusal(asked.topic, await self._policies.creation(asked, Asking()))
+        if not self._policies.needs_context:
+            return self._refusal(asked.topic, await self._policies.creation(asked, AdminContext()))
         async with self._host.view.deciding:
             return await self._counted(asked)
 
-    async def _counted(self, asked: Creation) -> Refusal | None:
+    async def _counted(self, asked: TopicCreation) -> Refusal | None:
         """Have a topic judged among those there are, one after the other."""
         asking = await self._asking()
         if isinstance(asking, Refusal):
@@ -73,7 +73,7 @@ class Judgement:
             )
         return refusal
 
-    async def alteration(self, asked: Alteration) -> Refusal | None:
+    async def alteration(self, asked: ConfigAlteration) -> Refusal | None:
         """Have altered configs judged."""
         if self._policies.alter_config is None:
             return None
@@ -83,14 +83,14 @@ class Judgement:
         verdict = await self._policies.alteration(asked, asking)
         return self._refusal(f"{asked.resource_type} {asked.resource_name}", verdict)
 
-    async def _asking(self) -> Asking | Refusal:
-        if not self._policies.wants_context:
-            return Asking()
+    async def _asking(self) -> AdminContext | Refusal:
+        if not self._policies.needs_context:
+            return AdminContext()
         try:
             topics = await self._host.view.topics()
         except UnknownError as error:
             return cannot_be_asked(error)
-        return Asking(self._principal, self._client_id, topics)
+        return AdminContext(self._principal, self._client_id, topics)
 
     def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
         if verdict.outcome is Outcome.ACCEPTED:

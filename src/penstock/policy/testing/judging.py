@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from penstock.engine.topics import Alteration, Asking, Creation
+from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome
 from penstock.policy.records import Header, Record
-from penstock.policy.testing.single import judge_alteration_by, judge_by, judge_creation_by
+from penstock.policy.testing.single import judge_alteration, judge_creation, judge_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +81,7 @@ def judge(
         ConfigurationError: It cannot be made or configured.
     """
     views = [_record(record) for record in records]
-    verdict = judge_by(
+    verdict = judge_records(
         policy,
         views,
         topic=topic,
@@ -130,9 +130,11 @@ def judge_topic(
     """
     if replicas_assignments is not None:
         num_partitions = replication_factor = None
-    asked = Creation(topic, num_partitions, replication_factor, replicas_assignments, topic_configs)
-    asking = Asking(principal, client_id, topics)
-    verdict = judge_creation_by(policy, asked, asking, properties=configs, file=Path("configs"))
+    creation = TopicCreation(
+        topic, num_partitions, replication_factor, replicas_assignments, topic_configs
+    )
+    context = AdminContext(principal, client_id, topics)
+    verdict = judge_creation(policy, creation, context, properties=configs, file=Path("configs"))
     return _shown(verdict)
 
 
@@ -162,9 +164,11 @@ def judge_configs(
     Raises:
         ConfigurationError: It cannot be made or configured.
     """
-    asked = Alteration(resource_type, resource_name, altered)
-    asking = Asking(principal, client_id, topics)
-    verdict = judge_alteration_by(policy, asked, asking, properties=configs, file=Path("configs"))
+    alteration = ConfigAlteration(resource_type, resource_name, altered)
+    context = AdminContext(principal, client_id, topics)
+    verdict = judge_alteration(
+        policy, alteration, context, properties=configs, file=Path("configs")
+    )
     return _shown(verdict)
 
 

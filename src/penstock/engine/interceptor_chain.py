@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.engine.columns import Columns
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import FailureCause, Outcome, Verdict, bounded, cause_of, dropped
-from penstock.engine.views import Columns
 from penstock.policy import (
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.views import Headers, Records
+    from penstock.engine.columns import Headers, Records
 
 FAILED_MESSAGE = (
     "The registered produce request interceptors were unable to successfully process the request"
