@@ -25,9 +25,9 @@ from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.audit import audit
-from penstock.spark.places import Place
+from penstock.spark.locations import Location
 from penstock.spark.session import start_session
-from penstock.spark.sinks import Doors
+from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split
 
@@ -151,9 +151,9 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
 
     def identity_copy() -> None:
         [name] = targets("copy")
-        doors = {"all": Place(name, is_folder=False)}
+        doors = {"all": Location(name, is_folder=False)}
         copied = read().withColumn("door", F.lit("all"))
-        Doors(spark, doors, options, {name: PARTITIONS}).write(copied)
+        Sinks(spark, doors, options, {name: PARTITIONS}).write(copied)
         admin.delete_topics([name])[name].result(30)
 
     def run_audit() -> None:
@@ -162,8 +162,11 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
 
     def run_split() -> None:
         good, dead = targets("good", "dead")
-        places = {ACCEPTED: Place(good, is_folder=False), REJECTED: Place(dead, is_folder=False)}
-        doors = Doors(spark, places, options, {good: PARTITIONS, dead: PARTITIONS})
+        places = {
+            ACCEPTED: Location(good, is_folder=False),
+            REJECTED: Location(dead, is_folder=False),
+        }
+        doors = Sinks(spark, places, options, {good: PARTITIONS, dead: PARTITIONS})
         counts = split(read(), plan, doors, topic="orders")
         assert counts["refused"] == count // 20
         for name in (good, dead):

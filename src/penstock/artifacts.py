@@ -13,13 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from penstock.errors import UnavailableError
+
 _JAVA_LEAST: Final = 17
 _ATTEMPTS: Final = 4
 _SUMS: Final = Path(__file__).with_suffix(".sha256")
 """What `sha256sum` says of every artifact, by its path in a Maven repository."""
 
 
-class ArtifactError(Exception):
+class ArtifactError(UnavailableError):
     """Java is missing or too old, or an artifact cannot be fetched."""
 
 

@@ -4,14 +4,14 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, failed
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, Verdict, failed
 from penstock.engine.workers import actions
 from penstock.engine.workers.jobs import Job, JobState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, Hand
 from penstock.engine.workers.schedule import LOST_MAX, Limits, Phase, Schedule
 from penstock.engine.workers.worker import Worker, WorkerState
 
-MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, error_type=OUT_OF_MEMORY)
+MEMORY = Verdict(outcome=Outcome.FAILED, code=-1, cause=FailureCause.OUT_OF_MEMORY)
 
 ONE = Limits(1)
 
@@ -243,7 +243,7 @@ class World:
 
 
 def not_judged(verdict: Verdict) -> bool:
-    return verdict.code == 7 and verdict.error_type == "NotJudged"
+    return verdict.code == 7 and verdict.cause is FailureCause.NOT_JUDGED
 
 
 REFUSED = failed("P", "failed: ValueError")

@@ -40,7 +40,7 @@ class Recording:
 
 class NoTopicPolicies:
     create_topic = alter_config = None
-    wants_context = False
+    needs_context = False
 
 
 @dataclass

@@ -85,7 +85,7 @@ HEADERS = [
 KEYS = [None, b"", b"k", b"fail", b"\xff" * 50]
 
 
-class Doors:
+class Sinks:
     """Both doors with the same file."""
 
     def __init__(self, spark, kafka, running, topic, admin):
@@ -136,7 +136,7 @@ class Doors:
 
 @pytest.fixture
 def doors(spark, kafka, gateway, topic, admin):
-    return Doors(spark, kafka, gateway(PROPERTIES, POLICIES), topic, admin)
+    return Sinks(spark, kafka, gateway(PROPERTIES, POLICIES), topic, admin)
 
 
 def check(doors, records, codecs):

@@ -8,7 +8,7 @@ import zlib
 import cramjam
 import pytest
 
-from penstock.records.compression import Scratch, decompress
+from penstock.records.compression import Scratch, decompress, is_buffer_too_small
 from penstock.records.errors import UnreadableRecords
 
 TEXT = b"".join(b"line %d\n" % i for i in range(20_000))
@@ -124,3 +124,12 @@ def test_very_many_blocks_are_refused():
     with pytest.raises(UnreadableRecords, match="more than 65536 snappy blocks") as refused:
         opened(2, xerial(*[block] * 65_537), 10**6)
     assert refused.value.code == 87
+
+
+@pytest.mark.parametrize("module", [cramjam.gzip, cramjam.lz4, cramjam.zstd])
+def test_the_text_by_which_cramjam_2_14_says_that_a_buffer_is_too_small(module):
+    whole = bytes(module.compress(TEXT))
+    for data, expected in ((whole, True), (b"\x00" + whole[1:], False)):
+        with pytest.raises(cramjam.DecompressionError) as raised:
+            module.decompress_into(data, bytearray(len(TEXT) - 1))
+        assert is_buffer_too_small(raised.value) is expected

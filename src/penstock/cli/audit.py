@@ -94,8 +94,8 @@ def _topics(options: argparse.Namespace) -> int:
         properties["bootstrap.servers"] = options.bootstrap_server
     judged = asyncio.run(judge_topics(configuration, properties))
     short = [one for one in judged if one.verdict.outcome is not Outcome.ACCEPTED]
-    counts = Counter(one.verdict.outcome.value for one in judged)
-    shown = show_counts({name: counts[name] for name in ("accepted", "refused", "failed")})
+    counts = Counter(one.verdict.outcome for one in judged)
+    shown = show_counts({one.value: counts[one] for one in Outcome if one is not Outcome.DROPPED})
     print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
     for one in short:
         print(f"  {one.topic}  {one.verdict.policy}  {one.verdict.code}  {one.why}")
@@ -103,9 +103,7 @@ def _topics(options: argparse.Namespace) -> int:
 
 
 def _print(result: Audit, source: str, *, compared: bool) -> None:
-    outcomes = {
-        name: result.outcomes[name] for name in ("accepted", "refused", "dropped", "failed")
-    }
+    outcomes = {one.value: result.outcomes[one] for one in Outcome}
     print(f"{source}: {result.judged:,} records judged: {show_counts(outcomes)}")
     for reason, count in result.reasons.most_common(10):
         print(f"  {count:>9,}  {reason.policy}  {reason.code}  {reason.message or ''}")

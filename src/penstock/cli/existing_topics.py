@@ -10,8 +10,8 @@ from penstock.cli.jobs import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata, UnknownError
 from penstock.configuration import ConfigurationError
+from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
-from penstock.engine.topics import Alteration, Asking, Creation
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.topics.index import UnreadableSettingsError
@@ -67,13 +67,13 @@ async def judge_topics(
         judged = []
         for name in names:
             others = {other: counts for other, counts in topics.items() if other != name}
-            asking = Asking(topics=others)
+            asking = AdminContext(topics=others)
             verdict = ACCEPTED
             if configs[name]:
-                altered = Alteration("TOPIC", name, configs[name])
+                altered = ConfigAlteration("TOPIC", name, configs[name])
                 verdict = await policies.alteration(altered, asking)
             if verdict.outcome is Outcome.ACCEPTED:
-                asked = Creation(name, *topics[name], None, configs[name])
+                asked = TopicCreation(name, *topics[name], None, configs[name])
                 verdict = await policies.creation(asked, asking)
             judged.append(JudgedTopic(name, verdict))
     except (UnknownError, CompactedTopicError) as error:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.explain import Given, explain
+from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
-from penstock.engine.policies import Policies
+from penstock.engine.verdict import REJECTED
 from penstock.policy import Header, Record
 from penstock.wire.topics import NO_ID
 
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if (options.key is not None or options.header) and options.value is None:
         raise ConfigurationError("--key and --header belong to --value")
     plan = Plan(configuration)
-    policies = Policies(configuration, plan.names)
+    policies = PolicyInstances(configuration, plan.names)
     short = False
     try:
         for place, given in _records(options, configuration):
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
                     print(f"     saw {saw}")
             if not explained.steps:
                 print("  no policy judges this topic")
-            short = short or explained.verdict.outcome.value in {"refused", "failed"}
+            short = short or explained.verdict.outcome in REJECTED
     finally:
         policies.close()
     return 1 if short else 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.errors import PenstockError
 
-class CommandError(Exception):
+
+class CommandError(PenstockError):
     """Ends the command with a text and an exit code."""
 
     def __init__(self, text: str, code: int) -> None:

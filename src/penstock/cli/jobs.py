@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from penstock.cluster.offsets import Cluster, Topic
     from penstock.configuration import Configuration
-    from penstock.spark.places import Place
+    from penstock.spark.locations import Location
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
     from penstock.topics.index import SettingsIndex
 
 
@@ -163,16 +163,16 @@ class Job:
         end = {partition: last for partition, (_, last) in between.items()}
         return read_range(self.spark, self.kafka_options, topic.name, start, end)
 
-    def doors(self, places: Mapping[str, Place], *, appended: tuple[str, ...] = ()) -> Doors:
+    def doors(self, places: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
         """Prepare places to write to; topics among them have to exist."""
-        from penstock.spark.sinks import Doors  # noqa: PLC0415
+        from penstock.spark.sinks import Sinks  # noqa: PLC0415
 
         partitions = {
             place.name: len(self.cluster.topic(place.name).partitions)
             for place in places.values()
             if not place.is_folder
         }
-        return Doors(self.spark, places, self.kafka_options, partitions, appended=appended)
+        return Sinks(self.spark, places, self.kafka_options, partitions, appended=appended)
 
     def close(self) -> None:
         """Close the policies and the session."""
@@ -254,12 +254,12 @@ def settings_of(
         raise CommandError(str(error), 3) from None
 
 
-def place(text: str) -> Place:
+def place(text: str) -> Location:
     """Read a place for argparse."""
-    from penstock.spark.places import Place  # noqa: PLC0415
+    from penstock.spark.locations import Location  # noqa: PLC0415
 
     try:
-        return Place.parse(text)
+        return Location.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

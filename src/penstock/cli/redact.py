@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
 from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -42,4 +43,4 @@ def run(options: argparse.Namespace) -> int:
         with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
             counts = redact(df, plan, doors, to_topic=not target.is_folder, topic=options.topic)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
-        return 1 if counts["failed"] else 0
+        return 1 if counts[Outcome.FAILED] else 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
 
     from penstock.cli.jobs import Job
-    from penstock.spark.places import Place
+    from penstock.spark.locations import Location
 
 _GROUP = "penstock-redrive"
 
@@ -48,13 +48,13 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
-        from penstock.spark.places import Place  # noqa: PLC0415
+        from penstock.spark.locations import Location  # noqa: PLC0415
         from penstock.spark.progress import JobProgress  # noqa: PLC0415
         from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
         from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
 
         letters, target = options.letters, options.target
-        parked = Place(f"{letters.name.rstrip('/')}.parked", letters.is_folder)
+        parked = Location(f"{letters.name.rstrip('/')}.parked", letters.is_folder)
         plan = running.plan(None if target.is_folder else running.cluster.topic(target.name))
         if options.repair:
             plan = plan.with_interceptor(options.repair)
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 class _Work:
     """What has not been worked through of a dead letter topic."""
 
-    def __init__(self, running: Job, letters: Place, target: Place) -> None:
+    def __init__(self, running: Job, letters: Location, target: Location) -> None:
         self._cluster = running.cluster
         self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
         self.topic = self._cluster.topic(letters.name)

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.clients import client_properties
+from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
 
 
-class UnreachableError(Exception):
+class UnreachableError(UnavailableError):
     """The cluster does not answer. The text says which addresses were tried, and why not."""
 
 

@@ -30,6 +30,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients import client_properties
+from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ _DENIED: Final = frozenset(
 )
 
 
-class CompactedTopicError(Exception):
+class CompactedTopicError(UnavailableError):
     """The topic cannot be read or written now. The text is for a user."""
 
 

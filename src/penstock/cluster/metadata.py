@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from penstock.cluster.offsets import uuid_of
 from penstock.configuration.clients import client_properties
+from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +51,7 @@ INTERNAL_TOPICS: Final = {
 """By topic, the brokers' keys for the counts with which they create it."""
 
 
-class UnknownError(Exception):
+class UnknownError(UnavailableError):
     """The cluster does not tell. The text is for a user."""
 
 

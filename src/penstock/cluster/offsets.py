@@ -24,6 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients import client_properties
+from penstock.errors import UnavailableError
 from penstock.policy import Header, Record
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _BITS: Final = 2**64
 
 
-class ClusterError(Exception):
+class ClusterError(UnavailableError):
     """The cluster does not answer, or not as asked. The text is for a user."""
 
 

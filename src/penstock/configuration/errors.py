@@ -1,7 +1,9 @@
 """The one error of this package."""
 
+from penstock.errors import PenstockError
 
-class ConfigurationError(Exception):
+
+class ConfigurationError(PenstockError):
     """Something in the configuration file, or a class it names, is not usable.
 
     The text names the file and the key, says what is wrong and what would be right; it

@@ -15,19 +15,21 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.interception import intercept
+from penstock.engine.columns import proxies, records
+from penstock.engine.interceptor_chain import intercept
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
     ACCEPTED,
-    POLICY_VIOLATION,
+    FailureCause,
     RecordError,
     Verdict,
+    cause_of,
     failed,
     refused,
     refused_record,
     refused_records,
 )
-from penstock.engine.views import proxies, records
+from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy import (
     InvalidRecordException,
     PolicyViolationException,
@@ -40,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from uuid import UUID
 
-    from penstock.engine.interception import Interceptor
+    from penstock.engine.columns import Records
+    from penstock.engine.instances import PolicyInstances
+    from penstock.engine.interceptor_chain import Interceptor
     from penstock.engine.plan import TopicPlan
-    from penstock.engine.policies import Policies
-    from penstock.engine.views import Records
 
 
 Replaced = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
@@ -79,7 +81,7 @@ class Chain:
         ConfigurationError: A policy of the topic cannot be configured, or may not be named.
     """
 
-    def __init__(self, plan: TopicPlan, policies: Policies) -> None:
+    def __init__(self, plan: TopicPlan, policies: PolicyInstances) -> None:
         if plan.unusable:
             raise ConfigurationError(plan.unusable)
         self.plan = plan
@@ -278,8 +280,12 @@ def _text_of(objection: object) -> str | None:
 
 
 def _failure(name: str, error: BaseException) -> Verdict:
-    kind = type(error).__name__
-    return failed(name, f"failed: {kind}", detail=frames_of(error), error_type=kind)
+    return failed(
+        name,
+        f"failed: {type(error).__name__}",
+        detail=frames_of(error),
+        cause=cause_of(error),
+    )
 
 
 def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
@@ -288,5 +294,5 @@ def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
         ", ".join(plan.policies) or "of this topic",
         "cannot be configured",
         detail=str(error),
-        error_type="Unusable",
+        cause=FailureCause.UNUSABLE,
     )

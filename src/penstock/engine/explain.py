@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.chain import Chain
+from penstock.engine.columns import Columns, proxies
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
-from penstock.engine.views import Columns, proxies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from penstock.engine.instances import PolicyInstances
     from penstock.engine.plan import Plan
-    from penstock.engine.policies import Policies
     from penstock.policy import Record, RecordProxy
 
 
@@ -58,7 +58,7 @@ class Explained:
     steps: tuple[Step, ...]
 
 
-def explain(plan: Plan, policies: Policies, topic: str, given: Given) -> Explained:
+def explain(plan: Plan, policies: PolicyInstances, topic: str, given: Given) -> Explained:
     """Judge one record, policy by policy.
 
     Raises:
@@ -125,7 +125,7 @@ def _contents(saw: Record | RecordProxy) -> str:
 
 def _words(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.ACCEPTED:
-        return "accepted"
+        return verdict.outcome.value
     code = "" if verdict.outcome is Outcome.DROPPED else f" with {verdict.code}"
     message = f": {verdict.message}" if verdict.message else ""
     detail = f" ({verdict.detail})" if verdict.detail else ""

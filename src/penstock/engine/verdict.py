@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
+
+from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-UNKNOWN_SERVER_ERROR: Final = -1
-REQUEST_TIMED_OUT: Final = 7
-MESSAGE_TOO_LARGE: Final = 10
-POLICY_VIOLATION: Final = 44
-INVALID_RECORD: Final = 87
-
-OUT_OF_MEMORY: Final = "MemoryError"
-"""The `error_type` of a verdict after which a process is not trusted further."""
 
 TEXT_MAX_BYTES: Final = 1024
 """A policy's text is cut here: Kafka's strings end at 32 KiB, and an error holds three texts."""
@@ -24,8 +17,8 @@ TEXTS_MAX_BYTES: Final = 256 * 1024
 """All texts of one partition together; the records after it are named without a text."""
 
 
-class Outcome(Enum):
-    """What happens to the records."""
+class Outcome(StrEnum):
+    """What happens to the records, in the words of reports, of Spark's columns and of metrics."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -34,6 +27,31 @@ class Outcome(Enum):
     FAILED = "failed"
     """No policy decided: it raised, took too long, its process died, or it was never asked.
     Nothing passes."""
+
+
+REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
+"""The outcomes for which a client gets an error, and a stored record becomes a dead letter."""
+
+
+class FailureCause(Enum):
+    """Why no policy decided, where something depends on it."""
+
+    RAISED = auto()
+    """A policy raised what is no way of refusing."""
+    OUT_OF_MEMORY = auto()
+    """It raised MemoryError: its process is not trusted further."""
+    TIMED_OUT = auto()
+    NOT_JUDGED = auto()
+    """No policy is to blame."""
+    UNUSABLE = auto()
+    """The topic's policies cannot be configured."""
+    PROCESS_ENDED = auto()
+
+
+def cause_of(error: BaseException) -> FailureCause:
+    """Return the cause that an exception of a policy stands for."""
+    out_of_memory = isinstance(error, MemoryError)
+    return FailureCause.OUT_OF_MEMORY if out_of_memory else FailureCause.RAISED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,7 @@ class Verdict:
         record_errors: The records to blame, by ascending index; empty where the verdict is
             about the batch as a whole.
         detail: For the log only: where a policy failed. Never record contents.
-        error_type: The class of the exception with which a policy failed.
+        cause: Why no policy decided; None where one did, or where it makes no difference.
         replacement: What is to be stored in place of accepted records, where interceptors
             changed or dropped some of them.
     """
@@ -87,7 +105,7 @@ class Verdict:
     message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
     detail: str = ""
-    error_type: str = ""
+    cause: FailureCause | None = None
     replacement: Replacement | None = None
 
 
@@ -142,7 +160,7 @@ def timed_out(policy: str, why: str) -> Verdict:
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The produce request interceptors {why}"),
         policy=policy,
-        error_type="Timeout",
+        cause=FailureCause.TIMED_OUT,
     )
 
 
@@ -153,11 +171,13 @@ def not_judged(policy: str, why: str) -> Verdict:
         code=REQUEST_TIMED_OUT,
         message=bounded(f"The policy {policy} was not asked: {why}"),
         policy=policy,
-        error_type="NotJudged",
+        cause=FailureCause.NOT_JUDGED,
     )
 
 
-def failed(policy: str, why: str, *, detail: str = "", error_type: str = "") -> Verdict:
+def failed(
+    policy: str, why: str, *, detail: str = "", cause: FailureCause | None = None
+) -> Verdict:
     """No decision: refuse with an error that no client retries."""
     return Verdict(
         outcome=Outcome.FAILED,
@@ -165,7 +185,7 @@ def failed(policy: str, why: str, *, detail: str = "", error_type: str = "") -> 
         message=bounded(f"The policy {policy} {why}"),
         policy=policy,
         detail=detail,
-        error_type=error_type,
+        cause=cause,
     )
 
 

@@ -137,7 +137,7 @@ def _minds_deletion(host: Host) -> bool:
     policies = host.policies
     return (
         _has_settings(host)
-        or policies.topics.wants_context
+        or policies.topics.needs_context
         or bool(policies.plan.names["records.policy.class.name"])
     )
 

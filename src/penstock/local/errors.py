@@ -1,5 +1,7 @@
 """The one error of this package."""
 
+from penstock.errors import UnavailableError
 
-class LocalKafkaError(Exception):
+
+class LocalKafkaError(UnavailableError):
     """The local Kafka cannot be installed or started; the text says what to do about it."""

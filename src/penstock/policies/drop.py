@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.policies import json_paths
-from penstock.policies.by_topics import ByTopics
+from penstock.policies.topic_interceptor import TopicInterceptor
 from penstock.policy import (
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.policy import Header
 
 
-class DropRecords(ByTopics):
+class DropRecords(TopicInterceptor):
     """Drops the records that any of its conditions is true of; the producer is told all is well.
 
     A value that is not JSON has no fields, and no field's condition is true of it.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies import json_paths
-from penstock.policies.by_topics import ByTopics
+from penstock.policies.topic_interceptor import TopicInterceptor
 from penstock.policy import ProduceRequestInterceptorResult
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _KEY_LEAST_BYTES: Final = 16
 
 
-class RedactJsonFields(ByTopics):
+class RedactJsonFields(TopicInterceptor):
     """Replaces fields of JSON values, wherever they stand.
 
     A value without any of the fields stays the bytes it was; tombstones pass. Where a field

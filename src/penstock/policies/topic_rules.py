@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.policies.topic_settings_rules import (
+from penstock.policies.topic_rule_settings import (
     ALLOWED,
     CONFIG_RULES,
     NAME,
@@ -44,7 +44,7 @@ from penstock.policy import AlterConfigPolicy, CreateTopicPolicy, PolicyViolatio
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from penstock.policies.topic_settings_rules import Bounds
+    from penstock.policies.topic_rule_settings import Bounds
 
 
 class TopicRules(CreateTopicPolicy):

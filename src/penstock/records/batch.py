@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import crc32c
 
-from penstock.records.compression import NAMES, Scratch, decompress
-from penstock.records.decoder import SLACK, decode
-from penstock.records.errors import (
+from penstock.error_codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     UNSUPPORTED_COMPRESSION_TYPE,
-    UnreadableRecords,
 )
+from penstock.records.compression import NAMES, Scratch, decompress
+from penstock.records.decoder import SLACK, decode
+from penstock.records.errors import UnreadableRecords
 from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES, TRANSACTIONAL
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import cramjam
 
-from penstock.records.errors import CORRUPT_MESSAGE, INVALID_RECORD, UnreadableRecords
+from penstock.error_codes import CORRUPT_MESSAGE, INVALID_RECORD
+from penstock.records.errors import UnreadableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,6 @@ _FIRST_GUESS: Final = 4  # times the compressed size
 _GROWTH: Final = 8
 _LEAST: Final = 16 * 1024
 _SCRATCH_KEPT: Final = 8 * 2**20
-_FULL: Final = "failed to write whole buffer"  # what cramjam says when the buffer is too small
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -83,11 +83,19 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
             with scratch.room(size) as room:
                 return into(data, room)
         except cramjam.DecompressionError as error:
-            if _FULL not in str(error):
+            if not is_buffer_too_small(error):
                 raise _damaged(codec) from None
             if size == limit:
                 raise _too_large(limit) from None
             size = min(limit, size * _GROWTH)
+
+
+def is_buffer_too_small(error: cramjam.DecompressionError) -> bool:
+    """Tell a stream that needs more room from one that is damaged.
+
+    cramjam (2.14) has one exception for both: its text, Rust's own, tells them apart.
+    """
+    return "failed to write whole buffer" in str(error)
 
 
 class Scratch(threading.local):

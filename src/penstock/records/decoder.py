@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from penstock.records.errors import INVALID_RECORD, UnreadableRecords
+from penstock.error_codes import INVALID_RECORD
+from penstock.records.errors import UnreadableRecords
 from penstock.records.header import HEADER
 
 if TYPE_CHECKING:

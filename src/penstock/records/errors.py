@@ -1,14 +1,9 @@
-"""The one error of this package, and the codes it carries."""
+"""The one error of this package."""
 
-from typing import Final
-
-CORRUPT_MESSAGE: Final = 2
-INVALID_TIMESTAMP: Final = 32
-UNSUPPORTED_COMPRESSION_TYPE: Final = 76
-INVALID_RECORD: Final = 87
+from penstock.errors import MalformedError
 
 
-class UnreadableRecords(Exception):  # noqa: N818 - named for what it is about
+class UnreadableRecords(MalformedError):  # noqa: N818 - named for what it is about
     """The records cannot be read, so they cannot be judged and must not pass.
 
     Attributes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.verdict import REJECTED, Outcome
 from penstock.spark.verdicts import judge
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.plan import RecordPlan
 
-OUTCOMES: Final = ("accepted", "refused", "dropped", "failed")
+OUTCOMES: Final = tuple(outcome.value for outcome in Outcome)
 REASONS_MAX: Final = 1000
 """Reasons that a report names; what is beyond is counted together."""
 SAMPLES_MAX: Final = 5
@@ -95,7 +96,7 @@ class Audit:
     @property
     def share(self) -> float:
         """The share of records that were refused or failed; 0 without records."""
-        short = self.outcomes["refused"] + self.outcomes["failed"]
+        short = sum(self.outcomes[outcome] for outcome in REJECTED)
         return short / self.judged if self.judged else 0.0
 
 
@@ -139,7 +140,7 @@ def _grouped(
         judged = judge(judged.withColumnRenamed("verdict", "first"), other, topic=topic)
         judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
     verdict = F.col("verdict")
-    short = verdict["outcome"] != "accepted"
+    short = verdict["outcome"] != Outcome.ACCEPTED.value
     keys: dict[str, Column] = {
         "partition": F.col("partition"),
         "hour": F.floor(F.unix_micros("timestamp") / _HOUR_MICROS),
@@ -180,7 +181,7 @@ def _bounded(groups: DataFrame) -> DataFrame:
     """Merge what a driver should not hold: texts of rare reasons, rare header keys and prefixes."""
     reasons = ["outcome", "policy", "code", "message"]
     kept = (
-        groups.where("outcome != 'accepted'")
+        groups.where(f"outcome != '{Outcome.ACCEPTED}'")
         .groupBy(*reasons)
         .agg(F.sum("count").alias("total"))
         .orderBy(F.desc("total"))
@@ -207,29 +208,29 @@ def _bounded(groups: DataFrame) -> DataFrame:
 
 def _add(result: Audit, row: Row, *, compared: bool) -> None:
     count = row["count"]
-    outcome = row["outcome"]
+    outcome = Outcome(row["outcome"])
     result.outcomes[outcome] += count
     result.hours[row["hour"]][outcome] += count
     partition = result.partitions[row["partition"]]
     partition.outcomes[outcome] += count
     reason = _reason(row, "")
-    if outcome != "accepted":
+    if outcome is not Outcome.ACCEPTED:
         result.reasons[reason] += count
         result.policies[row["policy"] or ""] += count
         if row["header_keys"] is not None:
             result.header_keys[row["header_keys"]] += count
             result.key_prefixes[row["key_prefix"]] += count
         _keep_sample(result.samples[reason], Sample(row["partition"], row["first"]))
-    if outcome in {"refused", "failed"}:
+    if outcome in REJECTED:
         firsts = [row["first"], *_given(partition.first_refused)]
         lasts = [row["last"], *_given(partition.last_refused)]
         partition.first_refused, partition.last_refused = min(firsts), max(lasts)
     if compared:
         other = _reason(row, "other_")
         result.compared[outcome, other.outcome] += count
-        if outcome == "accepted" and other.outcome != "accepted":
+        if outcome is Outcome.ACCEPTED and other.outcome != Outcome.ACCEPTED:
             result.newly_refused[other] += count
-        if outcome != "accepted" and other.outcome == "accepted":
+        if outcome is not Outcome.ACCEPTED and other.outcome == Outcome.ACCEPTED:
             result.newly_accepted[reason] += count
 
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.chain import Chain, unusable
+from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
-from penstock.engine.policies import Policies
 from penstock.engine.verdict import failed
 from penstock.spark.rows import Rows, runs, verdict_array
 from penstock.wire.topics import NO_ID
@@ -44,7 +44,7 @@ class Evaluator:
         configuration = plan.configuration
         self._plan = plan
         self._topics = Plan(configuration)
-        self._policies = Policies(configuration, self._topics.names)
+        self._policies = PolicyInstances(configuration, self._topics.names)
         self._chains: dict[str, Chain | Verdict] = {}
 
     def judge(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:

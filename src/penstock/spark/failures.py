@@ -1,4 +1,8 @@
-"""What went wrong in Spark, in one line for a person."""
+"""What went wrong in Spark, in one line for a person.
+
+The one place that reads the texts of Spark and of its Kafka connector (4.2): a failed job
+brings the cause as part of a text, whatever it was. `tests/spark/test_failures.py` provokes them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,13 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-_TROUBLES: Final = (
+from penstock.errors import UnavailableError
+
+_WRONG_USE: Final = (
+    (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
+    (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
+)
+_FAILURES: Final = (
     (
         re.compile(
             r"UnknownTopicOrPartition|TopicAuthorizationException|This server does not host"
@@ -49,8 +59,6 @@ _TROUBLES: Final = (
         re.compile(r"CONVERSION_INVALID_INPUT"),
         "the first lines of the files hold base 64, a later one does not",
     ),
-    (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
-    (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
     (
         re.compile(r"ConfigurationError: (.*)"),
         "the policies cannot be loaded on the executors",
@@ -60,10 +68,9 @@ _TROUBLES: Final = (
         "a Python module is missing on the executors",
     ),
 )
-_WRONG_USE: Final = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA", "CANNOT_READ_FILE_FOOTER")
 
 
-class SparkError(Exception):
+class SparkError(UnavailableError):
     """Spark could not be started, or a job failed. The text is for a user."""
 
 
@@ -78,13 +85,13 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
     text = str(error)
     if isinstance(error, Py4JJavaError):
         text += str(error.java_exception.toString())
-    code = 2 if any(name in text for name in _WRONG_USE) else 3
-    for pattern, meaning in _TROUBLES:
-        match = pattern.search(text)
-        if match:
-            detail = f": {match[1].strip()}" if match.groups() else ""
-            return f"{meaning}{detail}", code
-    return f"Spark's job failed: {first_line(text)}", code
+    for causes, code in ((_WRONG_USE, 2), (_FAILURES, 3)):
+        for pattern, meaning in causes:
+            match = pattern.search(text)
+            if match:
+                detail = f": {match[1].strip()}" if match.groups() else ""
+                return f"{meaning}{detail}", code
+    return f"Spark's job failed: {first_line(text)}", 3
 
 
 def first_line(text: str) -> str:

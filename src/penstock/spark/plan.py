@@ -14,8 +14,8 @@ from penstock.configuration import (
     load_configuration,
     read_configuration,
 )
+from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan
-from penstock.engine.policies import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, Policies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +157,7 @@ def _plan(
     for one in filter(None, set_on_topics):
         if one.records_policy is not None and not one.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], one.records_policy)))
-    policies = Policies(configuration, names)
+    policies = PolicyInstances(configuration, names)
     hints = policies.hints
     policies.close()
     columns: dict[str, int] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.verdict import Outcome
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import TIMESTAMP, in_ms, own_headers, with_header
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
 
 REWRITTEN = "rewritten"
 
 
 def redact(
-    df: DataFrame, plan: RecordPlan, doors: Doors, *, to_topic: bool, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, doors: Sinks, *, to_topic: bool, topic: str | None = None
 ) -> Mapping[str, int]:
     """Run the interceptors over records and write what they leave.
 
@@ -47,7 +48,6 @@ def redact(
     columns = {"door": F.lit(REWRITTEN)}
     if to_topic:
         columns["headers"] = with_header(own_headers(), TIMESTAMP, in_ms(F.col("timestamp")))
-    doors.write(
-        frame.where(F.col("verdict.outcome") == "accepted").withColumns(columns).drop("verdict")
-    )
+    accepted = F.col("verdict.outcome") == Outcome.ACCEPTED.value
+    doors.write(frame.where(accepted).withColumns(columns).drop("verdict"))
     return counts.get

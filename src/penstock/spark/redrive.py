@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.verdict import Outcome
 from penstock.spark import dead_letters
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import header, in_ms, own_headers, with_header
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
 
 RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
 _ORIGINALS = ("original_key", "original_value")
 
 
 def redrive(
-    df: DataFrame, plan: RecordPlan, doors: Doors | None, *, target: str | None, replays_max: int
+    df: DataFrame, plan: RecordPlan, doors: Sinks | None, *, target: str | None, replays_max: int
 ) -> Mapping[str, int]:
     """Judge dead letters and write each where it belongs now.
 
@@ -71,8 +72,8 @@ def redrive(
     # A target that is dead-lettered again and again carries its count along.
     tried = F.col("replays") + 1
     door = (
-        F.when((outcome == "accepted") & (F.col("replays") < replays_max), RETURNED)
-        .when(outcome == "dropped", DROPPED)
+        F.when((outcome == Outcome.ACCEPTED.value) & (F.col("replays") < replays_max), RETURNED)
+        .when(outcome == Outcome.DROPPED.value, DROPPED)
         .when(tried >= replays_max, PARKED)
         .otherwise(AGAIN)
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.engine.columns import Columns
 from penstock.engine.verdict import Outcome
-from penstock.engine.views import Columns
 from penstock.policy import Header
 
 if TYPE_CHECKING:

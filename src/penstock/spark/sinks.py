@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.spark.places import Place
+    from penstock.spark.locations import Location
 
 _BEFORE: Final = ".replaced"
 """What a folder is called while another takes its place."""
 
 
-class Doors:
+class Sinks:
     """The places that a command writes to, by name."""
 
     def __init__(
         self,
         spark: SparkSession,
-        places: Mapping[str, Place],
+        places: Mapping[str, Location],
         options: Mapping[str, str],
         partitions: Mapping[str, int],
         *,
@@ -45,7 +45,7 @@ class Doors:
             options: Options of Spark's Kafka connector.
             partitions: How many partitions each topic among the places has: a record keeps
                 its partition's number, modulo that.
-            appended: Doors whose folders keep what they hold; others are replaced.
+            appended: Sinks whose folders keep what they hold; others are replaced.
         """
         self._spark = spark
         self._options = options

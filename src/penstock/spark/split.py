@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.verdict import Outcome
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
 from penstock.spark.dead_letters import REPLAYS, dead_letter, header, in_ms
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.plan import RecordPlan
-    from penstock.spark.sinks import Doors
+    from penstock.spark.sinks import Sinks
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 _ORIGINALS: Final = ("original_key", "original_value")
 
 
 def split(
-    df: DataFrame, plan: RecordPlan, doors: Doors, *, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, doors: Sinks, *, topic: str | None = None
 ) -> Mapping[str, int]:
     """Judge records and write each through its door, in one pass.
 
@@ -50,7 +51,7 @@ def split(
 def split_stream(
     df: DataFrame,
     plan: RecordPlan,
-    doors: Doors,
+    doors: Sinks,
     checkpoint: str,
     *,
     topic: str,
@@ -95,7 +96,7 @@ def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
 def _with_doors(judged: DataFrame) -> DataFrame:
     """Say through which door each record goes, and what it looks like there."""
     verdict = F.col("verdict")
-    accepted = verdict["outcome"] == "accepted"
+    accepted = verdict["outcome"] == Outcome.ACCEPTED.value
     headers = dead_letter(
         verdict,
         topic=F.col("topic"),
@@ -112,7 +113,7 @@ def _with_doors(judged: DataFrame) -> DataFrame:
         if original in judged.columns:
             columns[name] = F.when(accepted, F.col(name)).otherwise(F.col(original))
     return (
-        judged.where(verdict["outcome"] != "dropped")
+        judged.where(verdict["outcome"] != Outcome.DROPPED.value)
         .withColumns(columns)
         .drop("verdict", *_ORIGINALS)
     )

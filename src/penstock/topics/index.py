@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
+from penstock.errors import MalformedError
 from penstock.topics import settings
 from penstock.wire.names import is_topic_name
 
@@ -30,7 +31,7 @@ _NOBODY: Final = ""
 _TOPIC, _CREATION = "topic", "creation"
 
 
-class UnreadableSettingsError(Exception):
+class UnreadableSettingsError(MalformedError):
     """A record about the topic cannot be understood: nobody knows what holds for the topic."""
 
 

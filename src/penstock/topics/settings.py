@@ -83,4 +83,9 @@ def complaint(name: str, value: str) -> str | None:
             class_name(value)
         except ValueError as error:
             why = f"Expected {error}"
-    return why and f"Invalid value {value} for configuration {name}: {why}"
+    return why and invalid(name, value, why)
+
+
+def invalid(name: str, value: str, why: str) -> str:
+    """Say that a value may not be set, as Kafka's ConfigException does."""
+    return f"Invalid value {value} for configuration {name}: {why}"

@@ -1,39 +1,45 @@
-"""The one error of this package, and Kafka's error codes."""
+"""The one error of this package, and Kafka's error codes, from the protocol library's enum.
+
+They are plain integers, since they are packed, compared and logged as such.
+"""
 
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from penstock.errors import MalformedError
 
-class WireError(Exception):
+
+class WireError(MalformedError):
     """The peer's bytes are not what the protocol says. The connection cannot go on.
 
     The text never holds what the bytes hold.
     """
 
 
-NONE: Final = 0
-UNKNOWN_SERVER_ERROR: Final = -1
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-NOT_LEADER_OR_FOLLOWER: Final = 6
-REQUEST_TIMED_OUT: Final = 7
-NETWORK_EXCEPTION: Final = 13
-COORDINATOR_NOT_AVAILABLE: Final = 15
-INVALID_TOPIC_EXCEPTION: Final = 17
-TOPIC_AUTHORIZATION_FAILED: Final = 29
-UNSUPPORTED_VERSION: Final = 35
-INVALID_PARTITIONS: Final = 37
-INVALID_REPLICATION_FACTOR: Final = 38
-INVALID_REPLICA_ASSIGNMENT: Final = 39
-INVALID_CONFIG: Final = 40
-INVALID_REQUEST: Final = 42
-POLICY_VIOLATION: Final = 44
-OUT_OF_ORDER_SEQUENCE_NUMBER: Final = 45
-DUPLICATE_SEQUENCE_NUMBER: Final = 46
-INVALID_PRODUCER_EPOCH: Final = 47
-UNKNOWN_PRODUCER_ID: Final = 59
-TOPIC_DELETION_DISABLED: Final = 73
-UNKNOWN_TOPIC_ID: Final = 100
+NONE: Final = int(ErrorCode.none)
+UNKNOWN_SERVER_ERROR: Final = int(ErrorCode.unknown_server_error)
+UNKNOWN_TOPIC_OR_PARTITION: Final = int(ErrorCode.unknown_topic_or_partition)
+NOT_LEADER_OR_FOLLOWER: Final = int(ErrorCode.not_leader_or_follower)
+REQUEST_TIMED_OUT: Final = int(ErrorCode.request_timed_out)
+NETWORK_EXCEPTION: Final = int(ErrorCode.network_exception)
+COORDINATOR_NOT_AVAILABLE: Final = int(ErrorCode.coordinator_not_available)
+INVALID_TOPIC_EXCEPTION: Final = int(ErrorCode.invalid_topic_exception)
+TOPIC_AUTHORIZATION_FAILED: Final = int(ErrorCode.topic_authorization_failed)
+ILLEGAL_SASL_STATE: Final = int(ErrorCode.illegal_sasl_state)
+UNSUPPORTED_VERSION: Final = int(ErrorCode.unsupported_version)
+INVALID_PARTITIONS: Final = int(ErrorCode.invalid_partitions)
+INVALID_REPLICATION_FACTOR: Final = int(ErrorCode.invalid_replication_factor)
+INVALID_REPLICA_ASSIGNMENT: Final = int(ErrorCode.invalid_replica_assignment)
+INVALID_CONFIG: Final = int(ErrorCode.invalid_config)
+INVALID_REQUEST: Final = int(ErrorCode.invalid_request)
+POLICY_VIOLATION: Final = int(ErrorCode.policy_violation)
+OUT_OF_ORDER_SEQUENCE_NUMBER: Final = int(ErrorCode.out_of_order_sequence_number)
+DUPLICATE_SEQUENCE_NUMBER: Final = int(ErrorCode.duplicate_sequence_number)
+INVALID_PRODUCER_EPOCH: Final = int(ErrorCode.invalid_producer_epoch)
+UNKNOWN_PRODUCER_ID: Final = int(ErrorCode.unknown_producer_id)
+TOPIC_DELETION_DISABLED: Final = int(ErrorCode.topic_deletion_disabled)
+UNKNOWN_TOPIC_ID: Final = int(ErrorCode.unknown_topic_id)
 
 RETRIABLE: Final = frozenset(int(code) for code in ErrorCode if code.retriable)
 """Clients send the same request again after these; some of them leave open whether it was

@@ -16,7 +16,7 @@ from collections import deque
 from struct import error
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.wire.errors import NONE, WireError
+from penstock.wire.errors import ILLEGAL_SASL_STATE, NONE, WireError
 from penstock.wire.primitives import (
     INT16,
     INT64,
@@ -36,7 +36,6 @@ AUTHENTICATE_VERSIONS: Final = range(3)
 _FLEXIBLE_FROM: Final = 2
 
 _API_AT, _VERSION_AT, _CLIENT_ID_AT, _RESPONSE_AT = 4, 6, 12, 8
-_ILLEGAL_SASL_STATE: Final = 34
 _REFUSALS: Final = (b"{", b"e=")
 """How refusals begin that come without an error code: OAUTHBEARER's (RFC 7628, 3.2.2), which
 Kafka sends before the error, and SCRAM's (RFC 5802, 7). No mechanism's success begins so."""
@@ -121,7 +120,7 @@ def authenticated(frame: bytes, version: int) -> bool | None:
         message = _take(frame, position, length)
     except (IndexError, error):
         raise WireError("a response to SaslAuthenticate that cannot be read") from None
-    if code == _ILLEGAL_SASL_STATE:
+    if code == ILLEGAL_SASL_STATE:
         return None
     return code == NONE and not message.lstrip().startswith(_REFUSALS)
 

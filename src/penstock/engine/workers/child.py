@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from penstock.engine.workers import messages
-from penstock.engine.workers.offspring import VARIABLE, end_offspring, new_mark
+from penstock.engine.workers.descendants import VARIABLE, kill_descendants, new_mark
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Child(asyncio.Protocol):
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_LOOK_S)
         # Only now: a process that is killed may have been about to start another one.
-        left = await asyncio.to_thread(end_offspring, self._mark)
+        left = await asyncio.to_thread(kill_descendants, self._mark)
         if left:
             log.warning("a policy had left processes running", worker=self.pid, processes=left)
         with contextlib.suppress(TimeoutError):

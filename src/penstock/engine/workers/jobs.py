@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from penstock.engine.workers.line import Line
+    from penstock.engine.workers.queue import JobQueue
 
     Place = tuple[str, int]
     """A topic and the number of a partition: what one worker judges at a time."""
@@ -71,7 +71,7 @@ class Job:
     deadline: float
     state: JobState = JobState.WAITING
     attempt: int = 0
-    line: Line | None = None
+    line: JobQueue | None = None
     sent_at: float = 0.0
     overdue: int = 0
     lost: int = 0

@@ -19,8 +19,8 @@ from dataclasses import asdict, replace
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.engine.topics import Alteration, Asking, Creation
-from penstock.engine.verdict import ACCEPTED, Outcome, RecordError, Verdict, replaced
+from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError, Verdict, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,18 +41,18 @@ _DROPPED: Final = Struct(">I")  # length of the positions
 _POSITION: Final = "I"
 
 
-class JudgeCreation(NamedTuple):
+class JudgeTopicCreation(NamedTuple):
     """Whether a topic may be created."""
 
-    asked: Creation
-    asking: Asking
+    creation: TopicCreation
+    context: AdminContext
 
 
-class JudgeAlteration(NamedTuple):
+class JudgeConfigAlteration(NamedTuple):
     """Whether configs may be altered."""
 
-    asked: Alteration
-    asking: Asking
+    alteration: ConfigAlteration
+    context: AdminContext
 
 
 class TryRecordsPolicy(NamedTuple):
@@ -61,13 +61,16 @@ class TryRecordsPolicy(NamedTuple):
     name: str
 
 
-Question = JudgeCreation | JudgeAlteration | TryRecordsPolicy
+Question = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy
 _QUESTIONS: Final[dict[type, str]] = {
-    JudgeCreation: "creation",
-    JudgeAlteration: "alteration",
+    JudgeTopicCreation: "creation",
+    JudgeConfigAlteration: "alteration",
     TryRecordsPolicy: "class",
 }
-_ASKED: Final[dict[type, Any]] = {JudgeCreation: Creation, JudgeAlteration: Alteration}
+_SUBJECTS: Final[dict[type, Any]] = {
+    JudgeTopicCreation: TopicCreation,
+    JudgeConfigAlteration: ConfigAlteration,
+}
 
 
 def message(kind: int, body: bytes = b"") -> bytes:
@@ -112,7 +115,7 @@ def read_judge_topic(body: bytes) -> tuple[int, Question]:
     kind, *fields = json.loads(body[8:])
     read = {value: key for key, value in _QUESTIONS.items()}[kind]
     if read is not TryRecordsPolicy:
-        fields = [_ASKED[read](*fields[0]), Asking(*fields[1])]
+        fields = [_SUBJECTS[read](*fields[0]), AdminContext(*fields[1])]
     return int.from_bytes(body[:8], "big"), read(*fields)
 
 
@@ -144,17 +147,17 @@ class Ready(NamedTuple):
 
     Attributes:
         patterns: For each interceptor in order, what is found in the names of its topics.
-        wants_context: Whether a policy of topics is to be told who asks, and what there is.
+        needs_context: Whether a policy of topics takes the context of a request.
     """
 
     patterns: list[tuple[str, re.Pattern[str]]]
-    wants_context: bool
+    needs_context: bool
 
 
-def ready(patterns: Iterable[tuple[str, re.Pattern[str]]], *, wants_context: bool) -> bytes:
+def ready(patterns: Iterable[tuple[str, re.Pattern[str]]], *, needs_context: bool) -> bytes:
     """Say that the policies are loaded."""
     told = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
-    return message(READY, json.dumps([told, wants_context]).encode())
+    return message(READY, json.dumps([told, needs_context]).encode())
 
 
 def read_ready(body: bytes) -> Ready:
@@ -163,9 +166,9 @@ def read_ready(body: bytes) -> Ready:
     Raises:
         ValueError: It is not one.
     """
-    patterns, wants_context = json.loads(body)
+    patterns, needs_context = json.loads(body)
     return Ready(
-        [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns], wants_context
+        [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns], needs_context
     )
 
 
@@ -183,7 +186,7 @@ def verdict(attempt: int, decided: Verdict) -> bytes:
         decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
     fields = asdict(decided)
     del fields["replacement"]
-    fields["outcome"] = decided.outcome.value
+    fields["cause"] = decided.cause and decided.cause.value
     body = json.dumps(fields).encode()
     return _VERDICT.pack(10 + len(body), VERDICT, attempt, _NOT_ACCEPTED) + body
 
@@ -203,5 +206,7 @@ def read_verdict(body: bytes) -> tuple[int, Verdict]:
         return attempt, replaced(body[end:], read_positions(body[start:end]))
     fields = json.loads(body[9:])
     fields["outcome"] = Outcome(fields["outcome"])
+    cause = fields["cause"]
+    fields["cause"] = None if cause is None else FailureCause(cause)
     fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
     return attempt, Verdict(**fields)

@@ -27,12 +27,20 @@ from uuid import UUID
 
 from penstock.configuration import Configuration, ConfigurationError, read_configuration
 from penstock.engine.chain import Chain, unusable
+from penstock.engine.columns import DecodedColumns
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.intercepted_batch import intercept_and_judge
 from penstock.engine.loading import frames_of
 from penstock.engine.plan import TopicPlan
-from penstock.engine.policies import Policies
-from penstock.engine.rewriting import intercept_and_judge
-from penstock.engine.verdict import ACCEPTED, OUT_OF_MEMORY, Outcome, Verdict, failed, refused
-from penstock.engine.views import Decoded
+from penstock.engine.verdict import (
+    ACCEPTED,
+    FailureCause,
+    Outcome,
+    Verdict,
+    cause_of,
+    failed,
+    refused,
+)
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
 from penstock.records import SLACK, UnreadableRecords, read_batch
@@ -51,7 +59,7 @@ class Judge:
     """Reads batches and judges them, by the plan that comes with each."""
 
     def __init__(
-        self, configuration: Configuration, policies: Policies, progress: Progress
+        self, configuration: Configuration, policies: PolicyInstances, progress: Progress
     ) -> None:
         self._policies = policies
         self._progress = progress
@@ -88,7 +96,7 @@ class Judge:
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
         if not chain.interceptors:
-            return chain.judge(partition, _topic_id(topic_id), Decoded(batch.records))
+            return chain.judge(partition, _topic_id(topic_id), DecodedColumns(batch.records))
         begin(attempt, INTERCEPTING)
         return intercept_and_judge(
             chain,
@@ -101,10 +109,10 @@ class Judge:
         )
 
     @property
-    def wants_context(self) -> bool:
+    def needs_context(self) -> bool:
         """Whether a policy of topics is to be told who asks, and what there is."""
         judges = (self._policies.create_topic, self._policies.alter_config)
-        return any(one is not None and one.wants_context for one in judges)
+        return any(one is not None and one.needs_context for one in judges)
 
     def judge_topic(self, attempt: int, question: messages.Question) -> Verdict:
         """Answer a question about a topic."""
@@ -114,11 +122,11 @@ class Judge:
                 self._policies.try_records_policy(question.name)
             except ConfigurationError as error:
                 return failed(question.name, "cannot be used", detail=str(error))
-        elif isinstance(question, messages.JudgeCreation):
+        elif isinstance(question, messages.JudgeTopicCreation):
             if self._policies.create_topic is not None:
-                return self._policies.create_topic.creation(*question)
+                return self._policies.create_topic.judge_creation(*question)
         elif self._policies.alter_config is not None:
-            return self._policies.alter_config.alteration(*question)
+            return self._policies.alter_config.judge_alteration(*question)
         return ACCEPTED
 
     def retire(self, name: str, topic: str) -> None:
@@ -151,7 +159,7 @@ def main() -> None:
     try:
         configuration = read_configuration(Path(path), properties)
         _limit_memory(configuration["policy.worker.memory.max.bytes"])
-        policies = Policies(configuration, names)
+        policies = PolicyInstances(configuration, names)
     except ConfigurationError as error:
         parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))
         return
@@ -160,7 +168,7 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
     judge = Judge(configuration, policies, progress)
-    parent.sendall(messages.ready(policies.patterns, wants_context=judge.wants_context))
+    parent.sendall(messages.ready(policies.patterns, needs_context=judge.needs_context))
     header = messages.JUDGE_HEADER
     verdicts: list[bytes] = []
     gathering_since = 0.0
@@ -193,19 +201,18 @@ def main() -> None:
         try:
             decided = judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
         except Exception as error:
-            kind_of_error = type(error).__name__
             decided = failed(
                 "of this topic",
-                f"could not be applied: {kind_of_error}",
+                f"could not be applied: {type(error).__name__}",
                 detail=frames_of(error),
-                error_type=kind_of_error,
+                cause=cause_of(error),
             )
         progress.begin(attempt, DONE)
         now = time.monotonic()
         if not verdicts:
             gathering_since = now
         verdicts.append(messages.verdict(attempt, decided))
-        if decided.error_type == OUT_OF_MEMORY:
+        if decided.cause is FailureCause.OUT_OF_MEMORY:
             break
         if (
             not more

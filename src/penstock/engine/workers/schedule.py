@@ -25,14 +25,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
-from penstock.engine.interception import unable
-from penstock.engine.verdict import OUT_OF_MEMORY, failed, not_judged, timed_out
+from penstock.engine.interceptor_chain import unable
+from penstock.engine.verdict import FailureCause, failed, not_judged, timed_out
 from penstock.engine.workers.actions import Answer, Rest, Send, Skip
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobState
-from penstock.engine.workers.line import Line
+from penstock.engine.workers.pool import WorkerPool
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Hand
-from penstock.engine.workers.staff import Staff
+from penstock.engine.workers.queue import JobQueue
 from penstock.engine.workers.worker import AHEAD_MIN, Reason, Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -118,10 +118,10 @@ class Schedule:
         self.failure = ""
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
-        self.staff = Staff(self._act, limits.workers, spare=limits.spare, load_s=load_s)
-        self._lanes = [Line(slot) for slot in range(limits.workers)]
-        self._own: dict[Place, Line] = {}
-        self._line_of: dict[Place, Line] = {}
+        self.staff = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
+        self._lanes = [JobQueue(slot) for slot in range(limits.workers)]
+        self._own: dict[Place, JobQueue] = {}
+        self._line_of: dict[Place, JobQueue] = {}
         self._deadlines: Deadlines[Job] = Deadlines()
         self._attempt = 0
         self._silent_s = max(SILENT_S, limits.timeout_s, limits.interceptors_timeout_s)
@@ -190,7 +190,7 @@ class Schedule:
         if worker.state is not _READY and self._is_released(worker, attempt):
             worker.become(_READY)
             self._arrange(now)
-        if verdict.error_type == OUT_OF_MEMORY and worker.judges:
+        if verdict.cause is FailureCause.OUT_OF_MEMORY and worker.judges:
             # The process is not trusted further, and ends by itself.
             self.staff.close(worker)
             self._take_back(worker, now)
@@ -210,7 +210,7 @@ class Schedule:
 
     # What workers are sent
 
-    def _send(self, worker: Worker, line: Line, job: Job, now: float) -> None:
+    def _send(self, worker: Worker, line: JobQueue, job: Job, now: float) -> None:
         if job.alone and worker.sent:
             job.line = line
             line.put_back(job)
@@ -249,7 +249,7 @@ class Schedule:
             if job.state is JobState.WAITING:
                 return
 
-    def _take_off(self, worker: Worker, job: Job) -> Line:
+    def _take_off(self, worker: Worker, job: Job) -> JobQueue:
         """Take a job off a worker; give its line."""
         del worker.sent[job.attempt]
         worker.sent_bytes -= job.size
@@ -280,7 +280,7 @@ class Schedule:
 
     # Who serves which line
 
-    def _find_line(self, place: Place) -> Line:
+    def _find_line(self, place: Place) -> JobQueue:
         topic, partition = place
         lane = self._lanes[crc32(b"%s/%d" % (topic.encode(), partition)) % len(self._lanes)]
         if len(self._line_of) >= _PLACES_KEPT:
@@ -288,19 +288,19 @@ class Schedule:
         self._line_of[place] = lane
         return lane
 
-    def _assign(self, line: Line, worker: Worker | None) -> None:
+    def _assign(self, line: JobQueue, worker: Worker | None) -> None:
         if line.server is not None:
             line.server.lines.remove(line)
         line.server, line.heir = worker, None
         if worker is not None:
             worker.lines.append(line)
 
-    def _detach(self, worker: Worker, *, keep: Line | None = None) -> None:
+    def _detach(self, worker: Worker, *, keep: JobQueue | None = None) -> None:
         for line in list(worker.lines):
             if line is not keep:
                 self._assign(line, None)
 
-    def _settle(self, line: Line, now: float) -> None:
+    def _settle(self, line: JobQueue, now: float) -> None:
         """Do what waited for a line to have nothing at its worker."""
         if line.heir is not None:
             heir = line.heir
@@ -319,7 +319,7 @@ class Schedule:
             if own is None:
                 lane = job.line
                 assert lane is not None
-                own = Line(place=job.place)
+                own = JobQueue(place=job.place)
                 self._own[job.place] = self._line_of[job.place] = own
                 lane.split(job.place, own)
                 for waiting in own:
@@ -445,7 +445,7 @@ class Schedule:
         self._arrange(now)
         self._get_help(now)
 
-    def _dissolve(self, line: Line) -> bool:
+    def _dissolve(self, line: JobQueue) -> bool:
         """Give up a partition's own line if it is empty."""
         if line.place is None or line.waiting or line.outstanding:
             return False
@@ -497,7 +497,12 @@ class Schedule:
             self._answer(job, failed(job.policies, why))
         elif not overdue:
             code = self._limits.failed_code
-            self._answer(job, unable(job.interceptors, code, "their process ended"))
+            self._answer(
+                job,
+                unable(
+                    job.interceptors, code, "their process ended", cause=FailureCause.PROCESS_ENDED
+                ),
+            )
         else:
             job.overdue += 1
             if job.overdue > self._limits.retries or now >= job.deadline:

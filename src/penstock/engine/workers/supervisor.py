@@ -18,7 +18,7 @@ from penstock.engine.verdict import timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.child import Child
 from penstock.engine.workers.clock import RunningClock
-from penstock.engine.workers.instances import Instances
+from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import Job
 from penstock.engine.workers.progress import Hand
 from penstock.engine.workers.schedule import Limits, Phase, Schedule
@@ -85,11 +85,11 @@ class Supervisor:
             Plan(configuration).names if names is None else names,
         )
         self.patterns: Patterns = []
-        self.wants_context = False
+        self.needs_context = False
         self._make_child = child
         self._children: dict[Worker, Child] = {}
         self._timed_out = TimedOutBatches()
-        self._instances = Instances()
+        self._instances = InstanceUsage()
         self._tasks: set[asyncio.Task[None]] = set()
         self._opened = asyncio.Event()
         self._idle = asyncio.Event()
@@ -350,7 +350,7 @@ class Supervisor:
     def told_ready(self, worker: Worker, ready: messages.Ready) -> None:
         """Take note that a worker has its policies."""
         if not self._serving:
-            self.patterns, self.wants_context = ready
+            self.patterns, self.needs_context = ready
         self._schedule.loaded(worker, self._clock.now())
         self._carry_out()
 

@@ -9,7 +9,7 @@ from penstock.engine.workers.progress import DONE, Hand
 
 if TYPE_CHECKING:
     from penstock.engine.workers.jobs import Job
-    from penstock.engine.workers.line import Line
+    from penstock.engine.workers.queue import JobQueue
 
 AHEAD_MIN, AHEAD_MAX, AHEAD_MAX_BYTES = 2, 512, 512 * 1024
 """What a worker is sent before it answers, so that it does not wait for the next one: always
@@ -103,7 +103,7 @@ class Worker:
         self.sent: dict[int, Job] = {}
         self.sent_bytes = 0
         self.ahead = 8
-        self.lines: list[Line] = []
+        self.lines: list[JobQueue] = []
         self.alone = False
         self.furthest = WorkerState.STARTING
         self.hand = Hand(0, DONE)

@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.engine.topics import Alteration
+from penstock.engine.admin_policies import ConfigAlteration
 from penstock.gateway.admin.policy_checks import (
     KEEPS_SETTINGS,
     Judgement,
@@ -222,7 +222,7 @@ class _Altering:
         if kind is None or self._talk.host.policies.topics.alter_config is None:
             return None
         configs = await self._configs(resource)
-        altered = Alteration(kind, resource.given.resource_name, configs)
+        altered = ConfigAlteration(kind, resource.given.resource_name, configs)
         return await Judgement(self._talk).alteration(altered)
 
     async def _complaint(self, change: _Change) -> str | None:

@@ -17,7 +17,7 @@ from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
-from penstock.engine.topics import Creation
+from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.alter_configs import TOPIC
 from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS, Judgement, Refusal
 from penstock.topics import settings as topic_settings
@@ -51,7 +51,7 @@ async def create_partitions(context: RequestContext) -> bytes:
         if settings is not None and topic.name == settings.topic:
             refusal = Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
         elif judged:
-            asked = Creation(
+            asked = TopicCreation(
                 topic.name,
                 topic.count,
                 replicas.get(topic.name, 0),

@@ -14,6 +14,7 @@ mutation quotas are charged for both questions.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
@@ -25,7 +26,7 @@ from kio.static.primitive import i8, i16, i32
 
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import UnknownError
-from penstock.engine.topics import Alteration, Creation
+from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
     Judgement,
     Refusal,
@@ -56,7 +57,6 @@ log = structlog.get_logger()
 _RESULTS_TELL_CONFIGS_FROM = 5
 _RESULTS_TELL_IDS_FROM = 7
 _CLUSTER_METADATA = "__cluster_metadata"
-_DUPLICATE = "Duplicate topic name."
 _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
@@ -100,6 +100,9 @@ class _Creating:
         self._talk = context
         self._request = context.request
         self._asked = asked
+        names = Counter(topic.given.name for topic in asked)
+        # A controller creates none of these (ControllerApis.java, createTopics).
+        self._repeated = {name for name, count in names.items() if count > 1}
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
         self._creations: dict[str, UUID] = {}
@@ -164,9 +167,7 @@ class _Creating:
                 continue
             code = int(result.error_code)
             if code and (
-                code not in _AFTER_CONFIGS
-                or result.error_message == _DUPLICATE
-                or name == _CLUSTER_METADATA
+                code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
             ):
                 continue
             refusal = await self._refusal(judgement, topic, result, sound=not code)
@@ -181,7 +182,7 @@ class _Creating:
             if complaint:
                 return Refusal(INVALID_CONFIG, complaint)
         if topic.given.configs:
-            altered = Alteration("TOPIC", topic.given.name, topic.configs)
+            altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
             refusal = await judgement.alteration(altered)
             if refusal is not None:
                 return refusal
@@ -193,19 +194,19 @@ class _Creating:
             return cannot_be_asked(error)
         return await judgement.creation(creation)
 
-    async def _creation(self, topic: _Asked, result: Any) -> Creation:
+    async def _creation(self, topic: _Asked, result: Any) -> TopicCreation:
         given = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
         if given.assignments:
             assignments = {one.partition_index: one.broker_ids for one in given.assignments}
-            return Creation(given.name, None, None, assignments, configs)
+            return TopicCreation(given.name, None, None, assignments, configs)
         # The cluster tells the counts to those who may describe the topic's configs.
         partitions, replicas = given.num_partitions, given.replication_factor
         counts = await self._talk.host.view.counts(
             result.num_partitions if partitions < 0 else partitions,
             result.replication_factor if replicas < 0 else replicas,
         )
-        return Creation(given.name, *counts, None, configs)
+        return TopicCreation(given.name, *counts, None, configs)
 
     # What is done
 

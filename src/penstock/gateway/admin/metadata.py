@@ -24,7 +24,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
 from penstock.cluster.metadata import INTERNAL_TOPICS, UnknownError
-from penstock.engine.topics import Creation
+from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import Judgement, Refusal
 from penstock.wire.addresses import replace_addresses
 from penstock.wire.admin import as_version
@@ -108,7 +108,7 @@ async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
     return created if isinstance(created, Refusal) else await judgement.creation(created)
 
 
-async def _as_created(context: RequestContext, topic: str) -> Creation | Refusal:
+async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Refusal:
     """Find out, as the client, with what the cluster would create a topic by itself."""
     request = CreateTopicsRequest(
         topics=(
@@ -128,7 +128,7 @@ async def _as_created(context: RequestContext, topic: str) -> Creation | Refusal
         return Refusal(int(result.error_code), result.error_message)
     # They are told to those who may describe the topic's configs.
     counts = await context.host.view.counts(result.num_partitions, result.replication_factor)
-    return Creation(topic, *counts, None, {})
+    return TopicCreation(topic, *counts, None, {})
 
 
 def _code(context: RequestContext, refusal: Refusal | None) -> int:

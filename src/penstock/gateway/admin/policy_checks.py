@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cluster.metadata import UnknownError
-from penstock.engine.topics import Alteration, Asking, Creation
+from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.refusal_log import Refused
 from penstock.topics import settings as topic_settings
@@ -47,21 +47,21 @@ class Judgement:
         """Those in force now: they may be others than a question ago."""
         return self._host.policies.topics
 
-    async def creation(self, asked: Creation) -> Refusal | None:
+    async def creation(self, asked: TopicCreation) -> Refusal | None:
         """Have a topic judged; it is counted as there from then on, if it is allowed."""
         if self._policies.create_topic is None:
             return None
-        if not self._policies.wants_context:
-            return self._refusal(asked.topic, await self._policies.creation(asked, Asking()))
+        if not self._policies.needs_context:
+            return self._refusal(asked.topic, await self._policies.creation(asked, AdminContext()))
         async with self._host.view.deciding:
             return await self._counted(asked)
 
     async def internal_topic(self, missing: MissingTopic) -> Refusal | None:
         """Have one of Kafka's own topics judged."""
         name, partitions, replicas, configs = missing
-        return await self.creation(Creation(name, partitions, replicas, None, configs))
+        return await self.creation(TopicCreation(name, partitions, replicas, None, configs))
 
-    async def _counted(self, asked: Creation) -> Refusal | None:
+    async def _counted(self, asked: TopicCreation) -> Refusal | None:
         """Have a topic judged among those there are, one after the other."""
         asking = await self._asking()
         if isinstance(asking, Refusal):
@@ -78,7 +78,7 @@ class Judgement:
             )
         return refusal
 
-    async def alteration(self, asked: Alteration) -> Refusal | None:
+    async def alteration(self, asked: ConfigAlteration) -> Refusal | None:
         """Have altered configs judged."""
         if self._policies.alter_config is None:
             return None
@@ -88,14 +88,14 @@ class Judgement:
         verdict = await self._policies.alteration(asked, asking)
         return self._refusal(f"{asked.resource_type} {asked.resource_name}", verdict)
 
-    async def _asking(self) -> Asking | Refusal:
-        if not self._policies.wants_context:
-            return Asking()
+    async def _asking(self) -> AdminContext | Refusal:
+        if not self._policies.needs_context:
+            return AdminContext()
         try:
             topics = await self._host.view.topics()
         except UnknownError as error:
             return cannot_be_asked(error)
-        return Asking(self._principal, self._client_id, topics)
+        return AdminContext(self._principal, self._client_id, topics)
 
     def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
         if verdict.outcome is Outcome.ACCEPTED:
@@ -107,15 +107,16 @@ class Judgement:
 async def complaint_about(host: Host, key: str, value: str) -> str | None:
     """Say what is wrong with a value for one of our own keys; None if nothing is."""
     complaint = topic_settings.complaint(key, value)
-    if complaint is None and key == topic_settings.RECORDS_POLICY:
-        complaint = await _about_class(host, value.strip())
-    if complaint is None and key == topic_settings.VALIDATION_POLICY:
+    if complaint is not None:
+        return complaint
+    why = None
+    if key == topic_settings.RECORDS_POLICY:
+        why = await _about_class(host, value.strip())
+    elif key == topic_settings.VALIDATION_POLICY:
         names = host.policies.plan.names["record.validation.policy.class.name"]
         if not names:
-            complaint = "the gateway has no record.validation.policy.class.name to read it"
-    if complaint is None or complaint.startswith("Invalid value"):
-        return complaint
-    return f"Invalid value {value} for configuration {key}: {complaint}"
+            why = "the gateway has no record.validation.policy.class.name to read it"
+    return why and topic_settings.invalid(key, value, why)
 
 
 async def _about_class(host: Host, name: str) -> str | None:

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
 from penstock.cluster.metadata import UnknownError
-from penstock.engine.topics import Creation
+from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import Judgement, Refusal, cannot_be_asked
 from penstock.wire.admin import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
@@ -63,7 +63,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
         except UnknownError as error:
             return _refused(context, cannot_be_asked(error))
         configs = {config.key: config.value for config in topic.topic_configs}
-        asked = Creation(name, int(topic.partitions) or largest, replicas, None, configs)
+        asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
         refusal = await judgement.creation(asked)
         if refusal is not None:
             return _refused(context, refusal)

@@ -13,12 +13,16 @@ import structlog
 
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
 from penstock.engine.verdict import ACCEPTED, Outcome
-from penstock.engine.workers.messages import JudgeAlteration, JudgeCreation, TryRecordsPolicy
+from penstock.engine.workers.messages import (
+    JudgeConfigAlteration,
+    JudgeTopicCreation,
+    TryRecordsPolicy,
+)
 from penstock.engine.workers.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from penstock.configuration import Configuration
-    from penstock.engine.topics import Alteration, Asking, Creation
+    from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import Question
 
@@ -59,26 +63,26 @@ class TopicPolicies:
             await self._pool.close(drain_s=drain_s)
 
     @property
-    def wants_context(self) -> bool:
+    def needs_context(self) -> bool:
         """Whether a policy is to be told who asks, and what topics there are."""
-        return self._pool is not None and self._pool.wants_context
+        return self._pool is not None and self._pool.needs_context
 
     @property
     def pids(self) -> list[int]:
         """The process ids of its workers."""
         return self._pool.pids if self._pool is not None else []
 
-    async def creation(self, asked: Creation, asking: Asking) -> Verdict:
+    async def creation(self, asked: TopicCreation, asking: AdminContext) -> Verdict:
         """Judge a topic that is asked for."""
         if self.create_topic is None:
             return ACCEPTED
-        return await self._ask(JudgeCreation(asked, asking), self.create_topic)
+        return await self._ask(JudgeTopicCreation(asked, asking), self.create_topic)
 
-    async def alteration(self, asked: Alteration, asking: Asking) -> Verdict:
+    async def alteration(self, asked: ConfigAlteration, asking: AdminContext) -> Verdict:
         """Judge configs that are to be altered."""
         if self.alter_config is None:
             return ACCEPTED
-        return await self._ask(JudgeAlteration(asked, asking), self.alter_config)
+        return await self._ask(JudgeConfigAlteration(asked, asking), self.alter_config)
 
     async def cannot_use(self, records_policy: str) -> str | None:
         """Say why a class of KIP-686 cannot be used; None if it can be."""

@@ -22,12 +22,11 @@ import structlog
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import (
-    INVALID_RECORD,
-    MESSAGE_TOO_LARGE,
     Outcome,
     failed,
     refused,
 )
+from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
 from penstock.gateway.produce.interceptions import Interceptions

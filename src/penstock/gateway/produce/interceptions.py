@@ -11,7 +11,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.verdict import INVALID_RECORD, refused
+from penstock.engine.verdict import refused
+from penstock.error_codes import INVALID_RECORD
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.producer_state.batch import State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from penstock import __version__
+from penstock.engine.verdict import REJECTED, Outcome
 from penstock.spark.audit import OUTCOMES, REASONS_MAX, most_common
 
 if TYPE_CHECKING:
@@ -183,11 +184,11 @@ def _as_html(document: Mapping[str, Any]) -> str:
 def _as_junit(document: Mapping[str, Any]) -> str:
     """One test case for each policy; it fails where records fell short by it."""
     about = document["about"]
-    short = document["refused"] + document["failed"]
+    short = sum(document[outcome] for outcome in REJECTED)
     over = short > 0 if about["fail_over"] is None else document["share"] > about["fail_over"]
     policies: dict[str, list[Mapping[str, Any]]] = {}
     for reason in document["reasons"]:
-        if reason["outcome"] != "dropped":
+        if reason["outcome"] != Outcome.DROPPED:
             policies.setdefault(reason["policy"] or "", []).append(reason)
     suite = ET.Element(
         "testsuite",

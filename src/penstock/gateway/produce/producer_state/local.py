@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import UnavailableError
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _GET: Final = "SELECT record, used FROM producers WHERE key = ?"
 _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
-class LocalStoreError(Exception):
+class LocalStoreError(UnavailableError):
     """The file cannot be used; the text says why."""
 
 
@@ -64,7 +65,7 @@ class LocalStore:
         except OSError as error:
             raise LocalStoreError(f"{file.parent}: {error.strerror or error}") from None
         except sqlite3.Error as error:
-            why = "another process uses it" if "locked" in str(error) else str(error)
+            why = "another process uses it" if _is_locked(error) else str(error)
             raise LocalStoreError(f"{file}: {why}") from None
 
     def put(self, key: ProducerKey, record: bytes) -> None:
@@ -101,3 +102,9 @@ class LocalStore:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _is_locked(error: sqlite3.Error) -> bool:
+    # Extended codes have the primary one in their lowest byte; the module's own errors have none.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

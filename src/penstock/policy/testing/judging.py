@@ -1,18 +1,4 @@
-"""Unit tests of policies, without a cluster: the engine of the gateway, in this process.
-
-::
-
-    from penstock.policy import Record
-    from penstock.policy.testing import judge, judge_topic
-
-    def test_orders_need_a_key():
-        [good, bad] = judge(KeyRequired, [Record(0, b"k", b"v"), {"value": b"v"}])
-        assert good.outcome == "accepted"
-        assert bad.message == "a key is required"
-
-    def test_topics_are_small():
-        assert judge_topic(Sizes, "orders", num_partitions=50).code == 44
-"""
+"""What the author of a policy calls: values in, one verdict for each record out."""
 
 from __future__ import annotations
 
@@ -22,13 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
+from penstock.engine.verdict import Outcome
 from penstock.policy.records import Header, Record
+from penstock.policy.testing.single import judge_alteration, judge_creation, judge_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from penstock.engine.chain import Decided
-    from penstock.engine.verdict import Verdict as _BatchVerdict
+    from penstock.engine.verdict import Verdict as EngineVerdict
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
@@ -91,11 +80,8 @@ def judge(
         TypeError: `policy` is none of the interfaces.
         ConfigurationError: It cannot be made or configured.
     """
-    # Imported here so that a policy's own import of penstock.policy loads nothing else.
-    from penstock.engine.single import judge_by  # noqa: PLC0415
-
     views = [_record(record) for record in records]
-    verdict = judge_by(
+    verdict = judge_records(
         policy,
         views,
         topic=topic,
@@ -142,15 +128,14 @@ def judge_topic(
     Raises:
         ConfigurationError: It cannot be made or configured.
     """
-    from penstock.engine.single import judge_creation_by  # noqa: PLC0415
-    from penstock.engine.topics import Asking, Creation  # noqa: PLC0415
-
     if replicas_assignments is not None:
         num_partitions = replication_factor = None
-    asked = Creation(topic, num_partitions, replication_factor, replicas_assignments, topic_configs)
-    asking = Asking(principal, client_id, topics)
-    verdict = judge_creation_by(policy, asked, asking, properties=configs, file=Path("configs"))
-    return Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+    creation = TopicCreation(
+        topic, num_partitions, replication_factor, replicas_assignments, topic_configs
+    )
+    context = AdminContext(principal, client_id, topics)
+    verdict = judge_creation(policy, creation, context, properties=configs, file=Path("configs"))
+    return _shown(verdict)
 
 
 def judge_configs(
@@ -179,13 +164,12 @@ def judge_configs(
     Raises:
         ConfigurationError: It cannot be made or configured.
     """
-    from penstock.engine.single import judge_alteration_by  # noqa: PLC0415
-    from penstock.engine.topics import Alteration, Asking  # noqa: PLC0415
-
-    asked = Alteration(resource_type, resource_name, altered)
-    asking = Asking(principal, client_id, topics)
-    verdict = judge_alteration_by(policy, asked, asking, properties=configs, file=Path("configs"))
-    return Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
+    alteration = ConfigAlteration(resource_type, resource_name, altered)
+    context = AdminContext(principal, client_id, topics)
+    verdict = judge_alteration(
+        policy, alteration, context, properties=configs, file=Path("configs")
+    )
+    return _shown(verdict)
 
 
 def _record(given: Any) -> Record:
@@ -224,18 +208,23 @@ def _each(decided: Decided, count: int) -> list[Verdict]:
     for index in range(count):
         of = others.get(index)
         if of is None:
-            result.append(Verdict("accepted", key=keys[index], value=values[index]))
+            result.append(Verdict(Outcome.ACCEPTED.value, key=keys[index], value=values[index]))
         else:
-            result.append(Verdict(of.outcome.value, of.policy, of.code, of.message))
+            result.append(_shown(of))
     return result
 
 
-def _spread(verdict: _BatchVerdict, count: int) -> list[Verdict]:
+def _spread(verdict: EngineVerdict, count: int) -> list[Verdict]:
     """Give each record its own verdict."""
-    whole = Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
     if not verdict.record_errors:
-        return [whole] * count
-    result = [Verdict("accepted")] * count
+        return [_shown(verdict)] * count
+    result = [Verdict(Outcome.ACCEPTED.value)] * count
     for error in verdict.record_errors:
-        result[error.index] = Verdict("refused", error.policy, verdict.code, error.message)
+        result[error.index] = Verdict(
+            Outcome.REFUSED.value, error.policy, verdict.code, error.message
+        )
     return result
+
+
+def _shown(verdict: EngineVerdict) -> Verdict:
+    return Verdict(verdict.outcome.value, verdict.policy, verdict.code, verdict.message)

@@ -47,7 +47,7 @@ class Backoff:
         self.pause_s = self.until = 0.0
 
 
-class Staff:
+class WorkerPool:
     """The workers of a schedule.
 
     Attributes:

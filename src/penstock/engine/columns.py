@@ -66,8 +66,8 @@ class Columns:
         )
 
 
-class Decoded:
-    """Decoded records as columns; nothing is made before it is asked for."""
+class DecodedColumns:
+    """DecodedColumns records as columns; nothing is made before it is asked for."""
 
     __slots__ = ("_records", "count")
 
@@ -91,12 +91,12 @@ class Decoded:
     def headers(self) -> Iterable[Headers]:
         return map(_headers, self._records)
 
-    def pick(self, positions: Sequence[int]) -> Decoded:
+    def pick(self, positions: Sequence[int]) -> DecodedColumns:
         """Give only the records at these positions."""
-        return Decoded([self._records[position] for position in positions])
+        return DecodedColumns([self._records[position] for position in positions])
 
 
-Records = Columns | Decoded
+Records = Columns | DecodedColumns
 
 
 def records(of: Records) -> Iterator[Record]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.engine.columns import Columns
 from penstock.engine.loading import frames_of
-from penstock.engine.verdict import Outcome, Verdict, bounded, dropped
-from penstock.engine.views import Columns
+from penstock.engine.verdict import FailureCause, Outcome, Verdict, bounded, cause_of, dropped
 from penstock.policy import (
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.views import Headers, Records
+    from penstock.engine.columns import Headers, Records
 
 FAILED_MESSAGE = (
     "The registered produce request interceptors were unable to successfully process the request"
@@ -153,11 +153,11 @@ def _check(key: Any, value: Any) -> None:
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:
     """The verdict after an interceptor raised something else than a skip."""
-    kind = type(error).__name__
-    return unable(name, code, kind, detail=frames_of(error))
+    why = type(error).__name__
+    return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 
 
-def unable(name: str, code: int, why: str, *, detail: str = "") -> Verdict:
+def unable(name: str, code: int, why: str, *, cause: FailureCause, detail: str = "") -> Verdict:
     """The verdict where interceptors came to no result."""
     return Verdict(
         outcome=Outcome.FAILED,
@@ -165,5 +165,5 @@ def unable(name: str, code: int, why: str, *, detail: str = "") -> Verdict:
         message=bounded(f"{FAILED_MESSAGE}: {why}"),
         policy=name,
         detail=detail,
-        error_type=why,
+        cause=cause,
     )

@@ -7,7 +7,7 @@ from typing import ClassVar
 from penstock.policy import ProduceRequestInterceptor
 
 
-class ByTopics(ProduceRequestInterceptor):
+class TopicInterceptor(ProduceRequestInterceptor):
     """An interceptor for the topics in whose names `topics` is found (`re.search`)."""
 
     topics: ClassVar[str]

@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import others
-from penstock.engine.interception import intercept
-from penstock.engine.verdict import (
-    ACCEPTED,
-    MESSAGE_TOO_LARGE,
-    Outcome,
-    Verdict,
-    refused,
-    replaced,
-)
-from penstock.engine.views import Decoded
+from penstock.engine.columns import DecodedColumns
+from penstock.engine.interceptor_chain import intercept
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
+from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.encoder import rebuild
 
 if TYPE_CHECKING:
@@ -51,7 +45,7 @@ def intercept_and_judge(
         The verdict; its positions are those of the client's batch.
     """
     count = len(batch.records)
-    of = Decoded(batch.records)
+    of = DecodedColumns(batch.records)
     positions: Sequence[int] = range(count)
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]

@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.interception import Interceptor
+from penstock.engine.admin_policies import AdminPolicy, signature_error
+from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
-from penstock.engine.topics import TopicJudge, cannot_be_asked
 from penstock.policy import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
@@ -49,7 +49,7 @@ _OF_OTHERS: Final = {
 """By key, the interfaces that look the same and are asked about something else."""
 
 
-class Policies:
+class PolicyInstances:
     """Loads, configures, hands out and closes policy instances."""
 
     def __init__(
@@ -96,8 +96,8 @@ class Policies:
         for name in names.get(RECORDS, ()):
             self._records_classes[name] = self._load(name, RECORDS, "validate")
             self._records_ahead[name] = self._instance(self._records_classes[name], name, RECORDS)
-        self.create_topic = self._topic_judge(names.get(CREATE_TOPIC, ()), CREATE_TOPIC)
-        self.alter_config = self._topic_judge(names.get(ALTER_CONFIG, ()), ALTER_CONFIG)
+        self.create_topic = self._admin_policy(names.get(CREATE_TOPIC, ()), CREATE_TOPIC)
+        self.alter_config = self._admin_policy(names.get(ALTER_CONFIG, ()), ALTER_CONFIG)
 
     @property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
@@ -197,7 +197,7 @@ class Policies:
             self._open.append(instance)
         return instance
 
-    def _topic_judge(self, names: Sequence[str], key: str) -> TopicJudge | None:
+    def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
         for name in names:
             cls = self._load(name, key, "validate")
             if isinstance(cls, type) and issubclass(cls, _OF_OTHERS[key]):
@@ -205,10 +205,10 @@ class Policies:
                     f"{self._configuration.path}: {key}: {name} is a policy of another kind"
                 )
             instance = self._instance(cls, name, key)
-            complaint = cannot_be_asked(instance.validate)
+            complaint = signature_error(instance.validate)
             if complaint:
                 raise ConfigurationError(f"{self._configuration.path}: {key}: {name}: {complaint}")
-            return TopicJudge(name, instance)
+            return AdminPolicy(name, instance)
         return None
 
     def _interceptor(self, name: str) -> Interceptor:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Turn = OrderedDict[Place, Jobs]
 
 
-class Line:
+class JobQueue:
     """Waiting jobs: those of each turn by partition, and those in the order in which they came.
 
     Every operation takes the same time however many jobs wait, but for `split` and
@@ -92,7 +92,7 @@ class Line:
             if not turn:
                 del self._turns[job.turn]
 
-    def split(self, place: Place, into: Line) -> None:
+    def split(self, place: Place, into: JobQueue) -> None:
         """Move a partition's jobs to another line, in their order."""
         for whose, turn in list(self._turns.items()):
             jobs = turn.pop(place, None)

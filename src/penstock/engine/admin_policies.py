@@ -11,15 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.loading import frames_of
-from penstock.engine.verdict import (
-    ACCEPTED,
-    OUT_OF_MEMORY,
-    POLICY_VIOLATION,
-    UNKNOWN_SERVER_ERROR,
-    Outcome,
-    Verdict,
-    refused,
-)
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, refused
+from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (
     AlterConfigPolicy,
     ConfigResource,
@@ -33,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Creation(NamedTuple):
-    """A topic that is asked for; see `CreateTopicPolicy.RequestMetadata`."""
+class TopicCreation(NamedTuple):
+    """A topic to be created; see `CreateTopicPolicy.RequestMetadata`."""
 
     topic: str
     num_partitions: int | None
@@ -43,23 +36,23 @@ class Creation(NamedTuple):
     configs: Mapping[str, str]
 
 
-class Alteration(NamedTuple):
-    """Configs that are to be altered; see `AlterConfigPolicy.RequestMetadata`."""
+class ConfigAlteration(NamedTuple):
+    """Configs to be altered; see `AlterConfigPolicy.RequestMetadata`."""
 
     resource_type: str
     resource_name: str
     configs: Mapping[str, str | None]
 
 
-class Asking(NamedTuple):
-    """Who asks, and what topics there are: partitions and replicas by name."""
+class AdminContext(NamedTuple):
+    """Whose request it is, and what topics there are: partitions and replicas by name."""
 
     principal: str | None = None
     client_id: str | None = None
     topics: Mapping[str, tuple[int, int]] = MappingProxyType({})
 
 
-class TopicJudge:
+class AdminPolicy:
     """One policy of KIP-108 or KIP-133, ready to judge."""
 
     def __init__(self, name: str, policy: Any) -> None:
@@ -71,59 +64,58 @@ class TopicJudge:
         """
         self._name = name
         self._validate = policy.validate
-        self.wants_context = _takes_context(policy.validate)
+        self.needs_context = _takes_context(policy.validate)
 
-    def creation(self, asked: Creation, asking: Asking) -> Verdict:
-        """Judge a topic that is asked for."""
-        assignments = asked.replicas_assignments
+    def judge_creation(self, topic: TopicCreation, context: AdminContext) -> Verdict:
+        """Judge a topic to be created."""
+        assignments = topic.replicas_assignments
         request = CreateTopicPolicy.RequestMetadata(
-            asked.topic,
-            asked.num_partitions,
-            asked.replication_factor,
+            topic.topic,
+            topic.num_partitions,
+            topic.replication_factor,
             None
             if assignments is None
             else MappingProxyType({int(n): tuple(of) for n, of in assignments.items()}),
-            MappingProxyType(dict(asked.configs)),
+            MappingProxyType(dict(topic.configs)),
         )
-        return self._judge(request, asking)
+        return self._judge(request, context)
 
-    def alteration(self, asked: Alteration, asking: Asking) -> Verdict:
-        """Judge configs that are to be altered."""
+    def judge_alteration(self, altered: ConfigAlteration, context: AdminContext) -> Verdict:
+        """Judge configs to be altered."""
         request = AlterConfigPolicy.RequestMetadata(
-            ConfigResource(asked.resource_type, asked.resource_name),
-            MappingProxyType(dict(asked.configs)),
+            ConfigResource(altered.resource_type, altered.resource_name),
+            MappingProxyType(dict(altered.configs)),
         )
-        return self._judge(request, asking)
+        return self._judge(request, context)
 
-    def _judge(self, request: Any, asking: Asking) -> Verdict:
+    def _judge(self, request: Any, context: AdminContext) -> Verdict:
         arguments = [request]
-        if self.wants_context:
-            topics = {name: TopicDescription(*counts) for name, counts in asking.topics.items()}
-            context = RequestContext(asking.principal, asking.client_id, MappingProxyType(topics))
-            arguments.append(context)
+        if self.needs_context:
+            topics = {name: TopicDescription(*counts) for name, counts in context.topics.items()}
+            arguments.append(
+                RequestContext(context.principal, context.client_id, MappingProxyType(topics))
+            )
         try:
             self._validate(*arguments)
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, self._name)
-        except MemoryError as error:
-            return self._failure(error, OUT_OF_MEMORY)
         except BaseException as error:
-            return self._failure(error, type(error).__name__)
+            return self._failure(error)
         return ACCEPTED
 
-    def _failure(self, error: BaseException, kind: str) -> Verdict:
+    def _failure(self, error: BaseException) -> Verdict:
         # Without a text, as from a broker: what a policy raises otherwise is not for clients.
         return Verdict(
             outcome=Outcome.FAILED,
             code=UNKNOWN_SERVER_ERROR,
             policy=self._name,
             detail=f"{type(error).__name__} at {frames_of(error)}",
-            error_type=kind,
+            cause=cause_of(error),
         )
 
 
-def cannot_be_asked(validate: Any) -> str | None:
-    """Say why a `validate` method does not fit what it will be asked; None if it does."""
+def signature_error(validate: Any) -> str | None:
+    """Return why a `validate` method cannot be called as it will be; None if it can."""
     try:
         inspect.signature(validate).bind(*[None] * (2 if _takes_context(validate) else 1))
     except TypeError:
@@ -134,7 +126,7 @@ def cannot_be_asked(validate: Any) -> str | None:
 
 
 def _takes_context(validate: Any) -> bool:
-    """Tell whether a `validate` method wants a second argument."""
+    """Return whether a `validate` method has a required second parameter."""
     try:
         parameters = inspect.signature(validate).parameters.values()
     except (TypeError, ValueError):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     """A topic and its class."""
 
 
-class Instances:
+class InstanceUsage:
     """Counts the batches that are to be judged by each instance."""
 
     def __init__(self) -> None:

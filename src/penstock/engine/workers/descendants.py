@@ -22,7 +22,7 @@ def new_mark() -> str:
     return uuid.uuid4().hex
 
 
-def end_offspring(mark: str) -> int:
+def kill_descendants(mark: str) -> int:
     """End what a worker has left running; return how many processes that were.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Self
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A topic or a folder of Parquet files with Kafka's columns.
 
     Attributes:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
+from penstock.engine.columns import DecodedColumns
+from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, TopicPlan
-from penstock.engine.policies import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, Policies
-from penstock.engine.views import Decoded
 from penstock.policy import (
     BrokerRecordValidator,
     ProduceRequestInterceptor,
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
+    from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.chain import Decided
-    from penstock.engine.topics import Alteration, Asking, Creation
+    from penstock.engine.columns import DecodedRecord
     from penstock.engine.verdict import Verdict
-    from penstock.engine.views import DecodedRecord
 
 
-def judge_by(
+def judge_records(
     policy: Any,
     records: Sequence[DecodedRecord],
     *,
@@ -58,30 +58,42 @@ def judge_by(
             validation_setting=setting,
         )
         if key == INTERCEPTORS:
-            return Chain(plan, policies).decide(partition, topic_id, Decoded(records))
-        return Chain(plan, policies).judge(partition, topic_id, Decoded(records))
+            return Chain(plan, policies).decide(partition, topic_id, DecodedColumns(records))
+        return Chain(plan, policies).judge(partition, topic_id, DecodedColumns(records))
 
 
-def judge_creation_by(
-    policy: Any, asked: Creation, asking: Asking, *, properties: Mapping[str, str], file: Path
+def judge_creation(
+    policy: Any,
+    creation: TopicCreation,
+    context: AdminContext,
+    *,
+    properties: Mapping[str, str],
+    file: Path,
 ) -> Verdict:
     """Make, configure, ask and close one policy; see `penstock.policy.testing.judge_topic`."""
     with _alone(policy, CREATE_TOPIC, properties, file) as policies:
         assert policies.create_topic is not None
-        return policies.create_topic.creation(asked, asking)
+        return policies.create_topic.judge_creation(creation, context)
 
 
-def judge_alteration_by(
-    policy: Any, asked: Alteration, asking: Asking, *, properties: Mapping[str, str], file: Path
+def judge_alteration(
+    policy: Any,
+    alteration: ConfigAlteration,
+    context: AdminContext,
+    *,
+    properties: Mapping[str, str],
+    file: Path,
 ) -> Verdict:
     """Make, configure, ask and close one policy; see `penstock.policy.testing.judge_configs`."""
     with _alone(policy, ALTER_CONFIG, properties, file) as policies:
         assert policies.alter_config is not None
-        return policies.alter_config.alteration(asked, asking)
+        return policies.alter_config.judge_alteration(alteration, context)
 
 
 @contextmanager
-def _alone(policy: Any, key: str, properties: Mapping[str, str], file: Path) -> Iterator[Policies]:
+def _alone(
+    policy: Any, key: str, properties: Mapping[str, str], file: Path
+) -> Iterator[PolicyInstances]:
     """Make and configure one policy, given as a class or an instance; close it in the end."""
     cls = policy if isinstance(policy, type) else type(policy)
     name = _name_of(policy)
@@ -89,7 +101,7 @@ def _alone(policy: Any, key: str, properties: Mapping[str, str], file: Path) -> 
         read_configuration(file, {"upstream.bootstrap.servers": "none:1"}),
         properties=MappingProxyType(dict(properties)),
     )
-    policies = Policies(
+    policies = PolicyInstances(
         configuration,
         {key: (name,)},
         given={name: cls if isinstance(policy, type) else lambda: policy},

@@ -1,0 +1,19 @@
+"""Our names for Kafka's error codes against the protocol library's."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from penstock import error_codes
+from penstock.wire import errors as wire_errors
+
+WRITTEN_OUT = {name: code for name, code in vars(error_codes).items() if name.isupper()}
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_a_code_is_the_one_of_its_name(name):
+    assert ErrorCode[name.lower()] == WRITTEN_OUT[name]
+
+
+def test_the_gateways_codes_are_those_of_their_names_too():
+    codes = {n: c for n, c in vars(wire_errors).items() if n.isupper() and isinstance(c, int)}
+    assert {name: int(ErrorCode[name.lower()]) for name in codes} == codes

@@ -1,0 +1,40 @@
+"""The tree of exceptions that `penstock.errors` draws is the one that the classes form."""
+
+import importlib
+import pkgutil
+import re
+
+import penstock
+from penstock import errors
+
+
+def drawn():
+    """Return the pairs of class and base in the drawing."""
+    pairs, path = set(), []
+    for line in errors.__doc__.splitlines():
+        node = re.match(r"    (?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(  |$)", line)
+        if node is None:
+            continue
+        depth = len(node["indent"]) // 4
+        path[depth:] = [node["name"]]
+        if depth:
+            pairs.add((node["name"], path[depth - 1]))
+    return pairs
+
+
+def defined():
+    for module in pkgutil.walk_packages(penstock.__path__, "penstock."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    pairs, unvisited = set(), [Exception]
+    while unvisited:
+        base = unvisited.pop()
+        for one in base.__subclasses__():
+            unvisited.append(one)
+            if one.__module__.startswith("penstock."):
+                pairs.add((one.__name__, base.__name__))
+    return pairs
+
+
+def test_the_drawing_is_the_tree_of_the_classes():
+    assert drawn() == defined()
