@@ -46,7 +46,7 @@ class Misbehaves(BrokerRecordValidator):
         if value == b"regex": re.match("(a*)*b", "a" * 60)
         if value == b"wrong": return "no"
         if value == b"socket":
-            for fd in range(3, 30):
+            for fd in range(3, 1000):
                 try: os.write(fd, b"garbage garbage garbage")
                 except OSError: pass
         if value == b"child":

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from penstock.cluster.compacted_topic import CompactedTopicError, LogRecord
-from penstock.gateway import topic_settings
+from penstock.gateway.admin import topic_configs as topic_settings
 from penstock.gateway.admin.topic_configs import (
     ABANDONED_AFTER_S,
     LEFT_AFTER_S,

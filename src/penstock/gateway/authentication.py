@@ -21,12 +21,7 @@ class Authentication:
     """The SASL state of one connection (KIP-43, KIP-152, KIP-368)."""
 
     def __init__(
-        self,
-        *,
-        is_required: bool,
-        certificate_principal: str | None,
-        clock: Callable[[], float],
-        on_complete: Callable[[], None],
+        self, *, is_required: bool, certificate_principal: str | None, clock: Callable[[], float]
     ) -> None:
         """Begin with a client that is not authenticated by SASL.
 
@@ -34,12 +29,10 @@ class Authentication:
             is_required: Whether the cluster requires SASL.
             certificate_principal: Who the client is by its TLS certificate.
             clock: Returns the time in seconds; it never goes back.
-            on_complete: Called when the client has authenticated, each time.
         """
         self.is_required = is_required
         self._certificate_principal = certificate_principal
         self._clock = clock
-        self._on_complete = on_complete
         self._messages = sasl.Authentication()
         self._uses_sasl = False
         self._valid_until = math.inf
@@ -91,4 +84,3 @@ class Authentication:
         if has_authenticated:
             lifetime_ms = sasl.session_lifetime_ms(frame, version)
             self._valid_until = self._clock() + lifetime_ms / 1000 if lifetime_ms else math.inf
-            self._on_complete()

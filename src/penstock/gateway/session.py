@@ -121,7 +121,6 @@ class Session:
             is_required=host.requires_sasl,
             certificate_principal=certificate_principal,
             clock=host.clock,
-            on_complete=self._take_large_requests,
         )
         self._request_max_bytes = request_max_bytes
         self._requests = FrameReader(
@@ -277,9 +276,6 @@ class Session:
         if opens is None and row.read_acks is None:
             self._enqueue(arriving)
         return opens is not None
-
-    def _take_large_requests(self) -> None:
-        self._requests.most_bytes = self._request_max_bytes
 
     def _request_frame(self, frame: bytes) -> None:
         self._has_asked = True
@@ -462,6 +458,8 @@ class Session:
             transform, expected.transform = expected.transform, None
             assert transform is not None
             expected.response = transform(frame)
+            if self.authentication.is_done:
+                self._requests.most_bytes = self._request_max_bytes
             self._flush()
             self._go_on()
         if self._phase is Phase.ENDING:
