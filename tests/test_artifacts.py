@@ -16,7 +16,7 @@ def fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     jar = tmp_path / "maven" / NAME
 
-    def resolve(coordinates, folder):
+    def resolve(coordinates, folder, report):
         jar.parent.mkdir(parents=True, exist_ok=True)
         jar.write_bytes(b"content")
         return [str(jar)]

@@ -10,7 +10,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from penstock.policy import Header, Record
-from penstock.records import SLACK, UnreadableRecords, read_batch
+from penstock.records.batch import read_batch
+from penstock.records.decoder import SLACK
+from penstock.records.errors import UnreadableRecords
 from tests.records import oracle
 from tests.records.encoding import CODECS, encode_batch, values, zigzag
 

@@ -1,6 +1,7 @@
-"""Judge what is stored, and report what the policies would turn away. Nothing is changed.
+"""Judge what is stored, and report what the policies would refuse.
 
-With --topics: judge the topics that exist, by the policies of topics and configs, without Spark.
+Nothing is changed. With --topics: judge the topics that exist, by the policies of topics and
+configs, without Spark.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Judge single records, and say what each policy decided and what it saw. Needs no Spark.
+"""Judge single records, and say what each policy decided and what it saw.
 
-A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null; any other JSON
-value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of objects
-`key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
+Needs no Spark. A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null;
+any other JSON value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of
+objects `key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
 """
 
 from __future__ import annotations

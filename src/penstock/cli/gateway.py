@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
+from penstock.cli.failures import CommandError
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.discovery import UnreachableError
 from penstock.gateway.server import Gateway
@@ -37,7 +38,10 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
-    uvloop.run(_serve(configuration))
+    try:
+        uvloop.run(_serve(configuration))
+    except UnreachableError as error:
+        raise CommandError(f"the cluster cannot be reached: {error}", 3) from error
     return 0
 
 

@@ -1,6 +1,7 @@
-"""Rewrite stored records by the file's interceptors (KIP-905) into another topic or folder.
+"""Rewrite stored records by the file's interceptors (KIP-905).
 
-Records on which an interceptor fails are left out and counted, and the exit code is 1.
+They go into another topic or folder. Records on which an interceptor fails are left out and
+counted, and the exit code is 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Move records that the policies refuse aside, as dead letters with the reason in headers.
+"""Move records that the policies refuse aside, as dead letters.
 
-Folders appear when they are complete, and must not hold anything before. Topics are written
-at least once: what an interrupted run had written, the next one writes again.
+The reason is in their headers. Folders appear when they are complete, and must not hold anything
+before. Topics are written at least once: what an interrupted run had written, the next one writes
+again.
 """
 
 from __future__ import annotations

@@ -17,12 +17,6 @@ from penstock.spark.failures import SparkError, first_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CONNECTOR: Final = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-    "+org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
-)
-"""Spark's Kafka connector by Maven coordinates."""
-
 SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # With it, some frames bring Spark's task threads into an endless loop.
@@ -53,7 +47,7 @@ def connector_jars() -> list[str]:
         ArtifactError: They cannot be fetched.
     """
     own = {_artifact(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-    jars = map(Path, artifacts.class_path(CONNECTOR).split(os.pathsep))
+    jars = map(Path, artifacts.class_path(artifacts.Artifacts.SPARK_CONNECTOR).split(os.pathsep))
     return [str(jar) for jar in jars if _artifact(jar) not in own]
 
 
