@@ -19,7 +19,7 @@ from penstock.engine.explain import Given, explain
 from penstock.engine.plan import Plan
 from penstock.engine.policies import Policies
 from penstock.policy import Header, Record
-from penstock.wire.topics import NO_ID
+from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     import argparse

@@ -179,10 +179,12 @@ class Job:
         from penstock.spark import close_policies  # noqa: PLC0415
 
         if self._session is not None:
+            from penstock.spark.session import stop_session  # noqa: PLC0415
+
             with contextlib.suppress(Exception):
                 workers = self._session.sparkContext.defaultParallelism
                 close_policies(self._session, workers=workers)
-            self._session.stop()
+            stop_session(self._session)
             self._session = None
 
 

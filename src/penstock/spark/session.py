@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyspark
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -38,6 +40,9 @@ _LOCAL: Final = {
     "spark.sql.shuffle.partitions": "8",
     "spark.driver.memory": "1g",
 }
+
+
+_JVM_ENDS_WITHIN_S: Final = 30.0
 
 
 def connector_jars() -> list[str]:
@@ -83,9 +88,37 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
     try:
         session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
+        end_jvm()
         raise SparkError(f"Spark does not start at {master}: {first_line(str(error))}") from None
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session, and wait for the end of its JVM."""
+    session.stop()
+    end_jvm()
+
+
+def end_jvm() -> None:
+    """End the JVM that PySpark started for this process, and wait for its end.
+
+    Left alone, it ends some seconds after this process. A JVM that started this process
+    (`spark-submit`) goes on.
+    """
+    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    if process.stdin is not None:
+        process.stdin.close()  # which the JVM ends at
+    try:
+        process.wait(_JVM_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _artifact(jar: Path) -> str:
