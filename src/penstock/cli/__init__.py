@@ -11,13 +11,12 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.failures import CommandError
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DONE, FALLS_SHORT, WRONG_USE, CLUSTER_FAILED = 0, 1, 2, 3
 COMMANDS: Final = {
     "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
     "gateway": "Serve clients in front of the cluster.",
@@ -67,15 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         return _fail(options, str(error), error.code)
     except ConfigurationError as error:
-        return _fail(options, str(error), WRONG_USE)
+        return _fail(options, str(error), ExitCode.WRONG_USE)
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        return DONE
+        return ExitCode.DONE
     except Exception as error:
-        return _fail(
-            options, f"an error in Penstock itself: {type(error).__name__}: {error}", CLUSTER_FAILED
-        )
+        text = f"an error in Penstock itself: {type(error).__name__}: {error}"
+        return _fail(options, text, ExitCode.CLUSTER_FAILED)
     return code
 
 

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.cli.dry_run import dry_run
+from penstock.cli.failures import ExitCode
 from penstock.configuration import load_configuration
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, takes_settings
 
@@ -32,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     for warning in configuration.warnings:
         print(f"warning: {warning}")
     print("ok")
-    return 0
+    return ExitCode.DONE
 
 
 def describe(configuration: Configuration, patterns: Patterns) -> list[str]:

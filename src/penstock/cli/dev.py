@@ -19,7 +19,7 @@ import uvloop
 
 from penstock.artifacts import ArtifactError, Artifacts, class_path
 from penstock.cli.dry_run import dry_run
-from penstock.cli.failures import CommandError
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
 from penstock.configuration import (
@@ -81,12 +81,12 @@ def run(options: argparse.Namespace) -> int:
                 file = _write_sample(scratch)
             uvloop.run(_serve(file, kafka.bootstrap_servers, scratch))
     except (LocalKafkaError, ArtifactError) as error:
-        raise CommandError(str(error), 3) from error
+        raise CommandError(str(error)) from error
     except UnreachableError as error:
-        raise CommandError(f"the cluster cannot be reached: {error}", 3) from error
+        raise CommandError(f"the cluster cannot be reached: {error}") from error
     except KeyboardInterrupt:
         pass
-    return 0
+    return ExitCode.DONE
 
 
 async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:

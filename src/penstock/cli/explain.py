@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.explain import Given, explain
 from penstock.engine.plan import Plan
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
             short = short or explained.verdict.outcome.value in {"refused", "failed"}
     finally:
         policies.close()
-    return 1 if short else 0
+    return ExitCode.FALLS_SHORT if short else ExitCode.DONE
 
 
 def _records(
@@ -144,7 +145,6 @@ def _content(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> tuple[str, Given]:
-    from penstock.cli.failures import CommandError  # noqa: PLC0415
     from penstock.cli.jobs import settings_of  # noqa: PLC0415
     from penstock.cluster import Cluster, ClusterError  # noqa: PLC0415
 
@@ -159,7 +159,7 @@ def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> 
         topic = cluster.topic(options.topic)
         record = cluster.record(topic, int(partition), int(offset))
     except ClusterError as error:
-        raise CommandError(str(error), 3) from error
+        raise CommandError(str(error)) from error
     print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
     own = settings_of(topic, configuration, properties)
     given = Given(int(partition), topic.topic_id, record, own)

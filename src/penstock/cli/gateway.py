@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from penstock.cli.failures import CommandError
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.discovery import UnreachableError
 from penstock.gateway.server import Gateway
@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         uvloop.run(_serve(configuration))
     except UnreachableError as error:
-        raise CommandError(f"the cluster cannot be reached: {error}", 3) from error
-    return 0
+        raise CommandError(f"the cluster cannot be reached: {error}") from error
+    return ExitCode.DONE
 
 
 async def _serve(configuration: Configuration) -> None:

@@ -205,7 +205,7 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
     try:
         yield running
     except (ArtifactError, ClusterError, SparkError, OSError) as error:
-        raise CommandError(str(error), 3) from error
+        raise CommandError(str(error)) from error
     except (CommandError, ConfigurationError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -253,7 +253,7 @@ def settings_of(
     try:
         return kept_settings(configuration, properties).of(topic.name, topic.topic_id)
     except (CompactedTopicError, UnreadableSettingsError) as error:
-        raise CommandError(str(error), 3) from None
+        raise CommandError(str(error)) from None
 
 
 def place(text: str) -> Place:

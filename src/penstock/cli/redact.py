@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
 from penstock.configuration import ConfigurationError
 
@@ -43,4 +44,4 @@ def run(options: argparse.Namespace) -> int:
         with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
             counts = redact(df, plan, doors, to_topic=not target.is_folder, topic=options.topic)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
-        return 1 if counts["failed"] else 0
+        return ExitCode.FALLS_SHORT if counts["failed"] else ExitCode.DONE

@@ -20,7 +20,7 @@ from penstock.records.errors import (
     UNSUPPORTED_COMPRESSION_TYPE,
     UnreadableRecords,
 )
-from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES, TRANSACTIONAL
+from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,11 +84,6 @@ class RecordBatch(NamedTuple):
     def codec(self) -> str:
         """Name the compression."""
         return NAMES[self.attributes & _CODEC]
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
 
 
 class _Limits(NamedTuple):
