@@ -9,20 +9,26 @@ export PENSTOCK_CACHE := $(CACHE)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 STAMP := $(VENV)/.installed
+FETCHED := $(CACHE)/.fetched
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo test interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: help setup demo dist test interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
-setup: $(STAMP)  ## create .venv and install Penstock into it
+setup: $(STAMP) $(FETCHED)  ## create .venv, install Penstock into it, fetch Kafka and Spark's connector
 
 $(STAMP): $(REQUIREMENTS)
 	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes --cache-dir $(CACHE)/pip -r requirements/development.txt
+	$(BIN)/pip install --require-hashes --cache-dir $(CACHE)/pip -r requirements/development.txt
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Nothing is fetched later: neither by a test nor by a benchmark.
+$(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 | $(STAMP)
+	$(BIN)/python -m penstock.artifacts
 	touch $@
 
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
@@ -33,6 +39,7 @@ test: lint  ## linters, types, import contracts, and the tests against a real Ka
 	$(BIN)/python -m pytest --ignore=tests/chaos --numprocesses=2 --dist=loadfile
 
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
+	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download
 	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
@@ -46,6 +53,11 @@ fuzz: setup  ## 500,000 requests that lie; INPUTS= for another number, SEED= to 
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200
+
+dist: $(STAMP)  ## build wheel and sdist into dist/, install each into an environment of its own, try it there
+	rm -rf dist
+	$(BIN)/hatchling build
+	$(BIN)/python -m pytest tests/test_distribution.py -m dist
 
 lint: setup  ## formatter, linter, strict types, import contracts
 	$(BIN)/ruff format --check .
@@ -76,4 +88,4 @@ bench-spark: setup  ## benchmarks/spark: audit and split against jobs that do no
 	$(BIN)/python benchmarks/spark/bench.py
 
 clean:  ## remove what make setup and the tests created
-	rm -rf $(VENV) $(CACHE)
+	rm -rf $(VENV) $(CACHE) dist

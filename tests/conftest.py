@@ -121,11 +121,11 @@ def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., Running
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A classic Spark session."""
-    from penstock.spark.session import start_session
+    from penstock.spark.session import start_session, stop_session
 
     session = start_session("tests", "local[2]", {"spark.sql.shuffle.partitions": "2"})
     yield session
-    session.stop()
+    stop_session(session)
 
 
 @pytest.fixture

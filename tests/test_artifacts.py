@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from penstock import artifacts
-from penstock.artifacts import ArtifactError
+from penstock.artifacts import ArtifactError, Artifacts
 
 NAME = "org/example/one/1.0/one-1.0.jar"
 
@@ -16,7 +16,8 @@ def fetched(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     jar = tmp_path / "maven" / NAME
 
-    def resolve(coordinates, folder):
+    def resolve(coordinates, folder, report):
+        report(f"fetching {coordinates}")
         jar.parent.mkdir(parents=True, exist_ok=True)
         jar.write_bytes(b"content")
         return [str(jar)]
@@ -42,6 +43,23 @@ def test_what_has_no_sum_is_not_used(fetched, monkeypatch):
     monkeypatch.setattr(artifacts, "_sums", dict)
     with pytest.raises(ArtifactError, match="there is no sum of it"):
         artifacts.class_path("org.example:one:1.0")
+
+
+@pytest.mark.parametrize("one", Artifacts)
+def test_make_setup_has_fetched_what_tests_need(one, monkeypatch):
+    def resolve(*_):
+        raise AssertionError("run make setup: tests fetch nothing")
+
+    monkeypatch.setattr(artifacts, "_resolve", resolve)
+    assert artifacts.class_path(one).endswith(".jar")
+
+
+def test_what_is_fetched_is_reported(fetched):
+    lines = []
+    artifacts.class_path("org.example:one:1.0", lines.append)
+    assert lines == ["fetching org.example:one:1.0"]
+    artifacts.class_path("org.example:one:1.0", lines.append)
+    assert len(lines) == 1, "it is there"
 
 
 def test_there_are_sums_of_all_that_is_used():

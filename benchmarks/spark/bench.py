@@ -26,7 +26,7 @@ from penstock.local import LocalKafka
 from penstock.spark import load_plan
 from penstock.spark.audit import audit
 from penstock.spark.locations import Location
-from penstock.spark.session import start_session
+from penstock.spark.session import start_session, stop_session
 from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
 from penstock.spark.split import ACCEPTED, REJECTED, split
@@ -200,7 +200,7 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
     say(f"{count:,} records")
     say(table)
     say(", ".join(f"{kind}: {size:,.0f} MiB at most" for kind, size in sorted(most.items())))
-    spark.stop()
+    stop_session(spark)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Java, and Java artifacts by their Maven coordinates, fetched once through jgo."""
+"""Java, and Java artifacts by their Maven coordinates, fetched once through jgo.
+
+`python -m penstock.artifacts` fetches all of them, which is what `make setup` does.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,19 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Report = Callable[[str], None]
 
 _JAVA_LEAST: Final = 17
 _ATTEMPTS: Final = 4
@@ -21,23 +31,37 @@ _SUMS: Final = Path(__file__).with_suffix(".sha256")
 """What `sha256sum` says of every artifact, by its path in a Maven repository."""
 
 
+class Artifacts(StrEnum):
+    """What is fetched: `group:artifact:version`, several joined by `+`."""
+
+    KAFKA = (
+        "org.apache.kafka:kafka_2.13:4.3.1+org.apache.kafka:kafka-tools:4.3.1"
+        "+org.slf4j:slf4j-simple:1.7.36"
+    )
+    SPARK_CONNECTOR = (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+        "+org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
+    )
+
+
 class ArtifactError(UnavailableError):
     """Java is missing or too old, or an artifact cannot be fetched."""
 
 
 def cache_folder() -> Path:
-    """Give the folder for downloads: `PENSTOCK_CACHE`, or `penstock` in the user's cache."""
+    """Return the folder for downloads: `PENSTOCK_CACHE`, or `penstock` in the user's cache."""
     given = os.environ.get("PENSTOCK_CACHE")
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
-def class_path(coordinates: str) -> str:
-    """Give the Java class path of artifacts, fetching them the first time.
+def class_path(coordinates: str, report: Report | None = None) -> str:
+    """Return the Java class path of artifacts, fetching them the first time.
 
     Args:
-        coordinates: `group:artifact:version`, several joined by `+`.
+        coordinates: One of `Artifacts`.
+        report: Takes a line now and then while they are fetched.
 
     Raises:
         ArtifactError: They cannot be fetched, or one is not what it was when its sum was taken.
@@ -51,7 +75,7 @@ def class_path(coordinates: str) -> str:
             jars = listing.read_text().splitlines()
             if all(Path(jar).is_file() for jar in jars):
                 return os.pathsep.join(jars)
-        jars = _resolve(coordinates, folder)
+        jars = _resolve(coordinates, folder, report or _silent)
         for jar in jars:
             _check(Path(jar), folder)
         fresh = listing.with_suffix(".new")
@@ -83,7 +107,11 @@ def _sums() -> dict[str, str]:
     return {name: found for found, name in (line.split() for line in lines)}
 
 
-def _resolve(coordinates: str, folder: Path) -> list[str]:
+def _silent(_line: str) -> None:
+    """Report to nobody."""
+
+
+def _resolve(coordinates: str, folder: Path, report: Report) -> list[str]:
     try:
         from jgo.maven import Dependency, MavenContext, PythonResolver  # noqa: PLC0415 - an extra
     except ImportError:
@@ -97,18 +125,25 @@ def _resolve(coordinates: str, folder: Path) -> list[str]:
         wanted.append(Dependency(context.project(group, artifact).at_version(version).artifact()))
     for attempt in range(1, _ATTEMPTS + 1):
         try:
+            report("fetching " + ", ".join(coordinates.split("+")))
             _, found = PythonResolver().resolve(wanted)
             needed = [*wanted, *(one for one in found if one.scope in {"compile", "runtime"})]
-            return list(dict.fromkeys(str(one.artifact.resolve()) for one in needed))
+            jars: dict[str, None] = {}
+            for number, one in enumerate(needed, 1):
+                jar = one.artifact.resolve()
+                report(f"  {number} of {len(needed)}: {jar.name}")
+                jars[str(jar)] = None
+            return list(jars)
         except Exception as error:
             # Whatever a download can end in; what has arrived stays in the cache.
             reason = f"{type(error).__name__}: {error}"
+            report(f"  {reason}")
             time.sleep(attempt)
     raise ArtifactError(f"{coordinates} cannot be fetched from the Maven registry: {reason}")
 
 
 def java() -> str:
-    """Give the Java program.
+    """Return the Java program.
 
     Raises:
         ArtifactError: There is none, or it is older than 17.
@@ -127,3 +162,22 @@ def java() -> str:
             + (match[1] if match else "of unknown version")
         )
     return program
+
+
+def main() -> int:
+    """Fetch everything, with progress; return the exit code."""
+
+    def report(line: str) -> None:
+        print(line, flush=True)  # noqa: T201 - a program of its own
+
+    try:
+        for coordinates in Artifacts:
+            class_path(coordinates, report)
+    except ArtifactError as error:
+        sys.stderr.write(f"{error}\n")
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -117,7 +117,7 @@ class World:
     def submit(
         self, place=("t", 0), turn=None, *, size=100, timeout_s=math.inf, interceptors="", does=None
     ) -> Job:
-        job = Job(place, turn, "P", interceptors, does, None, size, self.now, self.now + timeout_s)
+        job = Job(place, turn, "P", interceptors, does, None, size, self.now + timeout_s)
         self.jobs.append(job)
         self.schedule.submit(job, self.now)
         self.carry_out()

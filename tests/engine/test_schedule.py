@@ -50,7 +50,7 @@ def test_a_partition_goes_to_the_same_worker_while_all_is_well():
 
 
 def test_no_state_is_reached_that_may_not_follow():
-    job = Job(("t", 0), None, "P", "", None, None, 0, 0.0, math.inf)
+    job = Job(("t", 0), None, "P", "", None, None, 0, math.inf)
     with pytest.raises(AssertionError, match="WAITING to BEGUN"):
         job.become(JobState.BEGUN)
     worker = Worker(1)
@@ -201,9 +201,7 @@ def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partiti
     world = World(Limits(1)).open()
     hold_up(world)
     for number in range(partitions):
-        world.schedule.submit(
-            Job(("many", number), 1, "P", "", None, None, 9, world.now, math.inf), world.now
-        )
+        world.schedule.submit(Job(("many", number), 1, "P", "", None, None, 9, math.inf), world.now)
     world.jobs += [None] * partitions
     world.carry_out()
     assert len(world.living()) == 3
@@ -537,7 +535,7 @@ def test_many_waiting_jobs_do_not_make_a_verdict_slow(monkeypatch):
         world = World(Limits(1)).open()
         (process,) = world.ready
         for number in range(waiting):
-            job = Job(("t", number % 500), number % 7, "P", "", None, None, 900, 0.0, 1000.0)
+            job = Job(("t", number % 500), number % 7, "P", "", None, None, 900, 1000.0)
             world.schedule.submit(job, 0.0)
         world.schedule.actions.clear()
         counted = 0

@@ -9,7 +9,7 @@ import pytest
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused, replaced
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.records import read_batch
+from penstock.records.batch import read_batch
 from tests.gateway.test_session import Talk, produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values

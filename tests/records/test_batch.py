@@ -10,7 +10,10 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 from penstock.policy import Header, Record
-from penstock.records import SLACK, UnreadableRecords, read_batch
+from penstock.records.batch import read_batch
+from penstock.records.decoder import SLACK
+from penstock.records.errors import UnreadableRecords
+from penstock.records.header import TRANSACTIONAL
 from tests.records import oracle
 from tests.records.encoding import CODECS, encode_batch, values, zigzag
 
@@ -73,7 +76,7 @@ def test_batches_of_other_writers(builder, codec):
         assert writer.append(i, r.timestamp, r.key, r.value, headers)
     batch = read(bytes(writer.build()))
     assert fields(batch) == expected(RECORDS)
-    assert batch.is_transactional
+    assert batch.attributes & TRANSACTIONAL
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 3, 11)
     assert (batch.base_timestamp, batch.max_timestamp) == (NOW, NOW + 70_000)
 

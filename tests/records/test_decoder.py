@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
-from penstock.records import UnreadableRecords, read_batch
+from penstock.records.batch import read_batch
+from penstock.records.errors import UnreadableRecords
 from tests.records import oracle
 from tests.records.encoding import encode_batch
 

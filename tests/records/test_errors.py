@@ -1,4 +1,4 @@
-from penstock.records import UnreadableRecords
+from penstock.records.errors import UnreadableRecords
 
 
 def test_an_error_carries_code_and_message():

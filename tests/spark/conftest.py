@@ -58,23 +58,11 @@ class Done(NamedTuple):
     err: str
 
 
-class Unstoppable:
-    """A session that a command cannot stop."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def stop(self) -> None:
-        """Do not."""
-
-
 @pytest.fixture
 def command(spark, monkeypatch) -> Callable[..., Done]:
     """Runs `penstock` in this process and on this session."""
-    monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_: Unstoppable(spark))
+    monkeypatch.setattr(penstock.spark.session, "start_session", lambda *_: spark)
+    monkeypatch.setattr(penstock.spark.session, "stop_session", lambda _: None)
 
     def run(*arguments: object) -> Done:
         out, err = io.StringIO(), io.StringIO()

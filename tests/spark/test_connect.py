@@ -10,6 +10,7 @@ SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
 from penstock.spark import apply, close_policies, judge, load_plan
+from penstock.spark.session import end_jvm
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 assert "connect" in type(spark).__module__
@@ -24,6 +25,7 @@ applied = apply(df, plan).where("verdict.outcome = 'accepted'").select("value").
 print("applied", [bytes(row.value) for row in applied])
 close_policies(spark, workers=2)
 spark.stop()
+end_jvm()
 """
 
 

@@ -1,4 +1,4 @@
-"""The program `penstock`: one file for each command.
+"""The program `penstock`: one file for each command, imported when the command is chosen.
 
 Exit codes: 0 done; 1 the data falls short of the policy; 2 wrong use or configuration;
 3 the cluster cannot be reached or failed. A traceback only with `--debug`.
@@ -9,62 +9,94 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.failures import CommandError
-from penstock.cli.logs import LEVELS, set_up_logs
-from penstock.configuration import ConfigurationError
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.configuration.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DONE, FALLS_SHORT, WRONG_USE, CLUSTER_FAILED = 0, 1, 2, 3
-_COMMANDS: Final = ("dev", "gateway", "check", "explain", "audit", "split", "redact", "redrive")
+COMMANDS: Final = {
+    "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
+    "gateway": "Serve clients in front of the cluster.",
+    "check": "Load everything as the gateway would, and print the plan for each topic pattern.",
+    "explain": "Judge single records, and say what each policy decided and what it saw.",
+    "audit": "Judge what is stored, and report what the policies would refuse.",
+    "split": "Move records that the policies refuse aside, as dead letters.",
+    "redact": "Rewrite stored records by the file's interceptors (KIP-905).",
+    "redrive": "Judge dead letters again, and return what now passes.",
+}
+"""The commands, and the lines that `penstock --help` has for them."""
+_LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+class _CommandParser(argparse.ArgumentParser):
+    """The parser of a command, which imports the command's module when it is first used."""
+
+    command = ""
+
+    def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
+        module = importlib.import_module(f"penstock.cli.{self.command}")
+        self.description = (module.__doc__ or "").strip()
+        module.add_arguments(self)
+        self.set_defaults(run=module.run)
+        return super().parse_known_args(*arguments, **options)
+
+
+class _Version(argparse.Action):
+    """Print the versions, and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from penstock.cli.versions import versions  # noqa: PLC0415
+
+        print("\n".join(versions()))
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; give its exit code."""
-    # Imported here, not above: each command brings only what it needs.
-    from penstock.cluster.brokers import UnreachableError  # noqa: PLC0415
+    """Run a command line; return its exit code."""
+    options = _parser().parse_args(arguments)
+    # Imported here: its library takes longer than all that is above.
+    from penstock.cli.logs import set_up_logs  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(
-        prog="penstock", description="Policies for Kafka records, enforced before they are stored."
-    )
-    parser.add_argument("--debug", action="store_true", help="show tracebacks")
-    parser.add_argument(
-        "--log-level", choices=LEVELS, default="info", help="of the log on standard error"
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in _COMMANDS:
-        command = importlib.import_module(f"penstock.cli.{name}")
-        description = (command.__doc__ or "").strip()
-        one = commands.add_parser(
-            name,
-            help=description.splitlines()[0],
-            description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.add_arguments(one)
-        one.set_defaults(run=command.run)
-    options = parser.parse_args(arguments)
     set_up_logs(options.log_level)
     try:
         code: int = options.run(options)
     except CommandError as error:
         return _fail(options, str(error), error.code)
     except ConfigurationError as error:
-        return _fail(options, str(error), WRONG_USE)
-    except UnreachableError as error:
-        return _fail(options, f"the cluster cannot be reached: {error}", CLUSTER_FAILED)
+        return _fail(options, str(error), ExitCode.WRONG_USE)
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        return DONE
+        return ExitCode.DONE
     except Exception as error:
-        return _fail(
-            options, f"an error in Penstock itself: {type(error).__name__}: {error}", CLUSTER_FAILED
-        )
+        text = f"an error in Penstock itself: {type(error).__name__}: {error}"
+        return _fail(options, text, ExitCode.CLUSTER_FAILED)
     return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock", description="Policies for Kafka records, enforced before they are stored."
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show versions of Penstock and what it uses"
+    )
+    parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.add_argument(
+        "--log-level", choices=_LOG_LEVELS, default="info", help="of the log on standard error"
+    )
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser
+    )
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        command.command = name
+    return parser
 
 
 def _fail(options: argparse.Namespace, text: str, code: int) -> int:

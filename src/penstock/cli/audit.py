@@ -1,6 +1,7 @@
-"""Judge what is stored, and report what the policies would turn away. Nothing is changed.
+"""Judge what is stored, and report what the policies would refuse.
 
-With --topics: judge the topics that exist, by the policies of topics and configs, without Spark.
+Nothing is changed. With --topics: judge the topics that exist, by the policies of topics and
+configs, without Spark.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, ratio, show_counts
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.verdict import Outcome
@@ -79,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             written = write_report(Path(options.report), result, about)
             print(f"report {written['report.html']}")
         over = options.fail_over is not None and result.share > options.fail_over
-        return 1 if over else 0
+        return ExitCode.FALLS_SHORT if over else ExitCode.DONE
 
 
 def _topics(options: argparse.Namespace) -> int:
@@ -99,7 +101,7 @@ def _topics(options: argparse.Namespace) -> int:
     print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
     for one in short:
         print(f"  {one.topic}  {one.verdict.policy}  {one.verdict.code}  {one.why}")
-    return 1 if short else 0
+    return ExitCode.FALLS_SHORT if short else ExitCode.DONE
 
 
 def _print(result: Audit, source: str, *, compared: bool) -> None:

@@ -10,13 +10,16 @@ import asyncio
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvloop
 
-from penstock.artifacts import ArtifactError
+from penstock.artifacts import ArtifactError, Artifacts, class_path
+from penstock.cli.dry_run import dry_run
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.logs import set_up_logs
 from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
 from penstock.cluster.brokers import UnreachableError
@@ -41,6 +44,8 @@ _WATCH_EVERY_S: Final = 0.3
 _DEFAULT_PORT: Final = 9192
 _PORTS_NEEDED: Final = 2
 _SAMPLE_TOPIC: Final = "orders"
+_NO_KAFKA: Final = "127.0.0.1:1"
+"""Stands for the local Kafka until that runs; nothing connects to it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,22 +68,25 @@ def run(options: argparse.Namespace) -> int:
 
     set_up_logs(options.log_level, renderer=_Terminal())
     file = Path(options.file) if options.file else None
-    if file is not None:
-        _read(file, "127.0.0.1:1")  # complain before Kafka is started
-    print("starting Kafka (the first time, it is fetched) ...", flush=True)
+    scratch = None
     try:
+        if file is not None:
+            # Whatever is wrong in it is told before anything is fetched or started.
+            asyncio.run(dry_run(_read(file, _NO_KAFKA)))
+        class_path(Artifacts.KAFKA, report=partial(print, flush=True))
+        print("starting Kafka ...", flush=True)
         with LocalKafka() as kafka:
-            folder = None
             if file is None:
-                folder = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
-                file = _write_sample(folder)
-            uvloop.run(_serve(file, kafka.bootstrap_servers, folder))
+                scratch = Path(tempfile.mkdtemp(prefix="penstock-dev-"))
+                file = _write_sample(scratch)
+            uvloop.run(_serve(file, kafka.bootstrap_servers, scratch))
     except (LocalKafkaError, ArtifactError) as error:
-        print(f"penstock dev: {error}", file=sys.stderr)
-        return 3
+        raise CommandError(str(error)) from error
+    except UnreachableError as error:
+        raise CommandError(f"the cluster cannot be reached: {error}") from error
     except KeyboardInterrupt:
         pass
-    return 0
+    return ExitCode.DONE
 
 
 async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:

@@ -77,7 +77,7 @@ async def judge_topics(
                 verdict = await policies.creation(asked, asking)
             judged.append(JudgedTopic(name, verdict))
     except (UnknownError, CompactedTopicError) as error:
-        raise CommandError(f"{properties['bootstrap.servers']}: {error}", 3) from None
+        raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     else:
         return judged
     finally:

@@ -1,8 +1,8 @@
-"""Judge single records, and say what each policy decided and what it saw. Needs no Spark.
+"""Judge single records, and say what each policy decided and what it saw.
 
-A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null; any other JSON
-value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of objects
-`key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
+Needs no Spark. A line of RECORDS.jsonl is an object with some of `key`, `value` (texts, or null;
+any other JSON value stands for its own text), `key_base64`, `value_base64`, `headers` (a list of
+objects `key`, `value` or `value_base64`), `timestamp` (ms), `partition`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.explain import Given, explain
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import REJECTED
 from penstock.policy import Header, Record
-from penstock.wire.topics import NO_ID
+from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
             short = short or explained.verdict.outcome in REJECTED
     finally:
         policies.close()
-    return 1 if short else 0
+    return ExitCode.FALLS_SHORT if short else ExitCode.DONE
 
 
 def _records(
@@ -145,7 +146,6 @@ def _content(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> tuple[str, Given]:
-    from penstock.cli.failures import CommandError  # noqa: PLC0415
     from penstock.cli.jobs import settings_of  # noqa: PLC0415
     from penstock.cluster.offsets import Cluster, ClusterError  # noqa: PLC0415
 
@@ -160,7 +160,7 @@ def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> 
         topic = cluster.topic(options.topic)
         record = cluster.record(topic, int(partition), int(offset))
     except ClusterError as error:
-        raise CommandError(str(error), 3) from error
+        raise CommandError(str(error)) from error
     print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
     own = settings_of(topic, configuration, properties)
     given = Given(int(partition), topic.topic_id, record, own)

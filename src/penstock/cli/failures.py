@@ -1,13 +1,29 @@
-"""Errors that end a command."""
+"""How commands end."""
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from penstock.errors import PenstockError
+
+
+class ExitCode(IntEnum):
+    """What a command tells the script that ran it."""
+
+    DONE = 0
+    FALLS_SHORT = 1
+    """The data falls short of the policy, or of a threshold."""
+    WRONG_USE = 2
+    """Wrong use or configuration."""
+    CLUSTER_FAILED = 3
+    """The cluster or Spark cannot be reached, or failed."""
+    INTERRUPTED = 130
+    """By Ctrl-C, as a shell counts it."""
 
 
 class CommandError(PenstockError):
     """Ends the command with a text and an exit code."""
 
-    def __init__(self, text: str, code: int) -> None:
+    def __init__(self, text: str, code: int = ExitCode.CLUSTER_FAILED) -> None:
         super().__init__(text)
         self.code = code

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.server import Gateway
@@ -37,8 +38,11 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
-    uvloop.run(_serve(configuration))
-    return 0
+    try:
+        uvloop.run(_serve(configuration))
+    except UnreachableError as error:
+        raise CommandError(f"the cluster cannot be reached: {error}") from error
+    return ExitCode.DONE
 
 
 async def _serve(configuration: Configuration) -> None:

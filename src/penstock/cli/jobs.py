@@ -179,10 +179,12 @@ class Job:
         from penstock.spark import close_policies  # noqa: PLC0415
 
         if self._session is not None:
+            from penstock.spark.session import stop_session  # noqa: PLC0415
+
             with contextlib.suppress(Exception):
                 workers = self._session.sparkContext.defaultParallelism
                 close_policies(self._session, workers=workers)
-            self._session.stop()
+            stop_session(self._session)
             self._session = None
 
 
@@ -203,7 +205,7 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
     try:
         yield running
     except (ArtifactError, ClusterError, SparkError, OSError) as error:
-        raise CommandError(str(error), 3) from error
+        raise CommandError(str(error)) from error
     except (CommandError, ConfigurationError, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -251,7 +253,7 @@ def settings_of(
     try:
         return kept_settings(configuration, properties).of(topic.name, topic.topic_id)
     except (CompactedTopicError, UnreadableSettingsError) as error:
-        raise CommandError(str(error), 3) from None
+        raise CommandError(str(error)) from None
 
 
 def place(text: str) -> Location:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,8 +12,6 @@ from penstock.cli.log_limits import LogLimits
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
-
-LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 def set_up_logs(level: str, *, renderer: Processor | None = None) -> None:

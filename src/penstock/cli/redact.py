@@ -1,12 +1,14 @@
-"""Rewrite stored records by the file's interceptors (KIP-905) into another topic or folder.
+"""Rewrite stored records by the file's interceptors (KIP-905).
 
-Records on which an interceptor fails are left out and counted, and the exit code is 1.
+They go into another topic or folder. Records on which an interceptor fails are left out and
+counted, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
 from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
@@ -43,4 +45,4 @@ def run(options: argparse.Namespace) -> int:
         with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
             counts = redact(df, plan, doors, to_topic=not target.is_folder, topic=options.topic)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
-        return 1 if counts[Outcome.FAILED] else 0
+        return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import add_job_arguments, job, place, show_counts
 from penstock.configuration import ConfigurationError
 
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         if work is not None and not options.dry_run:
             work.done()
         print(f"{letters}: {show_counts(counts)}" + (" (dry run)" if options.dry_run else ""))
-        return 0
+        return ExitCode.DONE
 
 
 class _Work:

@@ -1,7 +1,8 @@
-"""Move records that the policies refuse aside, as dead letters with the reason in headers.
+"""Move records that the policies refuse aside, as dead letters.
 
-Folders appear when they are complete, and must not hold anything before. Topics are written
-at least once: what an interrupted run had written, the next one writes again.
+The reason is in their headers. Folders appear when they are complete, and must not hold anything
+before. Topics are written at least once: what an interrupted run had written, the next one writes
+again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
 from penstock.configuration import ConfigurationError
 
@@ -71,7 +73,7 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
     if not (options.accepted.is_folder and options.rejected.is_folder):
         print("run again, this appends the same records to topics again")
-    return 0
+    return ExitCode.DONE
 
 
 def _stream(options: argparse.Namespace, running: Job) -> int:
@@ -98,7 +100,7 @@ def _stream(options: argparse.Namespace, running: Job) -> int:
         if ended.is_set():
             query.stop()
             break
-    return 0
+    return ExitCode.DONE
 
 
 def _report(number: int, counts: Mapping[str, int]) -> None:

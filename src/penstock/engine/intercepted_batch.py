@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.chain import Chain
-    from penstock.records import RecordBatch
+    from penstock.records.batch import RecordBatch
 
 
 def intercept_and_judge(

@@ -23,6 +23,7 @@ from penstock.gateway.addresses import Addresses
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, TopicSettings
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
+from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.policy_set import PolicySet
@@ -33,11 +34,10 @@ from penstock.gateway.produce.producer_state.local import LocalStore, LocalStore
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
-from penstock.gateway.tls import client_context, renew, server_context
+from penstock.gateway.tls import renew, server_context
 from penstock.topics.kept import settings_topic
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Coroutine, Mapping
 
     from penstock.configuration import Configuration
@@ -97,15 +97,11 @@ class Gateway:
         most = configuration["queued.max.request.bytes"]
         self.budget = Budget(most if most > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
-        listener = configuration.listener
-        file = configuration.path
         upstream = configuration.upstream_properties
-        self._server_tls = server_context(configuration.properties, file) if listener.tls else None
-        self._upstream_tls: ssl.SSLContext | None = None
-        if configuration["upstream.security.protocol"].endswith("SSL"):
-            self._upstream_tls = client_context(upstream, file)
-        brokers.check(upstream, file)
-        self._advertised_host = advertised_host(configuration)
+        endpoints = endpoints_of(configuration)
+        self._server_tls = endpoints.listener_tls
+        self._upstream_tls = endpoints.upstream_tls
+        self._advertised_host = endpoints.advertised_host
         self._listeners: list[Listener] = []
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -593,22 +589,6 @@ def gateway_name(configuration: Configuration) -> str:
     where = configuration.listener.address
     name = f"{socket.gethostname()}/{where}"
     return name if where.port else f"{name}/{uuid.uuid4()}"
-
-
-def advertised_host(configuration: Configuration) -> str:
-    """Give the host name that clients are told.
-
-    Raises:
-        ConfigurationError: It has to be given, because the listener's is a wildcard.
-    """
-    given: str | None = configuration["advertised.host"]
-    host = given or configuration.listener.address.host
-    if host in {"", "0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
-        raise ConfigurationError(
-            f"{configuration.path}: advertised.host must be set: clients cannot connect to "
-            f"the listener's wildcard address"
-        )
-    return host
 
 
 def _nothing_to_judge(*_: object, **__: object) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from penstock import artifacts
-from penstock.artifacts import java
+from penstock.artifacts import Artifacts, java
 from penstock.local.errors import LocalKafkaError
 from penstock.local.ports import free_ports
 
@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-KAFKA_VERSION: Final = "4.3.1"
-KAFKA: Final = (
-    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
-    "+org.slf4j:slf4j-simple:1.7.36"
-)
 READY_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 20.0
 _PR_SET_PDEATHSIG: Final = 1
@@ -56,7 +51,7 @@ def class_path(more: Sequence[Path] = ()) -> str:
     Raises:
         ArtifactError: It cannot be fetched.
     """
-    return os.pathsep.join([artifacts.class_path(KAFKA), *map(str, more)])
+    return os.pathsep.join([artifacts.class_path(Artifacts.KAFKA), *map(str, more)])
 
 
 class LocalNode:

@@ -20,7 +20,7 @@ from penstock.error_codes import (
 from penstock.records.compression import NAMES, Scratch, decompress
 from penstock.records.decoder import SLACK, decode
 from penstock.records.errors import UnreadableRecords
-from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES, TRANSACTIONAL
+from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,11 +84,6 @@ class RecordBatch(NamedTuple):
     def codec(self) -> str:
         """Name the compression."""
         return NAMES[self.attributes & _CODEC]
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
 
 
 class _Limits(NamedTuple):
@@ -157,6 +152,34 @@ def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -
     (base_offset, _, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
     codec = attributes & _CODEC
+    _check_codec(view, codec, crc, api_version)
+    _check_offsets(base_offset, last_delta, count)
+    if attributes & _CONTROL:
+        raise _invalid("Clients are not allowed to write control records")
+    if producer_id >= 0 and base_sequence < 0:
+        raise _invalid(
+            f"Invalid sequence number {base_sequence} in record batch with producerId {producer_id}"
+        )
+    if attributes & _LOG_APPEND_TIME:
+        raise UnreadableRecords(
+            INVALID_TIMESTAMP,
+            "Invalid timestamp type in the batch: a producer sets CreateTime only",
+        )
+    _check_size(view, codec, count, limits)
+    if codec or not in_place:
+        view = _copied(view, attributes, limits.decompressed_bytes)
+    return RecordBatch(
+        attributes,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        decode(view, count),
+    )
+
+
+def _check_codec(view: memoryview, codec: int, crc: int, api_version: int) -> None:
     if codec == _ZSTD and api_version < _ZSTD_FROM_VERSION:
         raise UnreadableRecords(
             UNSUPPORTED_COMPRESSION_TYPE,
@@ -170,6 +193,9 @@ def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -
         )
     if codec >= len(NAMES):
         raise _invalid(f"Unknown compression type id: {codec}")
+
+
+def _check_offsets(base_offset: int, last_delta: int, count: int) -> None:
     if base_offset != 0:
         raise _invalid(f"The baseOffset of the record batch should be 0, but it is {base_offset}")
     if last_delta < 0:
@@ -180,36 +206,17 @@ def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -
         raise _invalid(
             f"Inconsistent batch offset range [0, {last_delta}] and count of records {count}"
         )
-    if attributes & _CONTROL:
-        raise _invalid("Clients are not allowed to write control records")
-    if producer_id >= 0 and base_sequence < 0:
-        raise _invalid(
-            f"Invalid sequence number {base_sequence} in record batch with producerId {producer_id}"
-        )
-    if attributes & _LOG_APPEND_TIME:
-        raise UnreadableRecords(
-            INVALID_TIMESTAMP,
-            "Invalid timestamp type in the batch: a producer sets CreateTime only",
-        )
-    limit = limits.decompressed_bytes
+
+
+def _check_size(view: memoryview, codec: int, count: int, limits: _Limits) -> None:
     if count > limits.records and (codec or count * _LEAST_RECORD_BYTES <= len(view)):
         raise _invalid(
             f"The batch has {count} records, more than {limits.records} "
             "(decompressed.batch.max.records)"
         )
+    limit = limits.decompressed_bytes
     if not codec and len(view) - HEADER.size > limit:
         raise _invalid(f"The records take more than {limit} bytes (decompressed.batch.max.bytes)")
-    if codec or not in_place:
-        view = _copied(view, attributes, limit)
-    return RecordBatch(
-        attributes,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        decode(view, count),
-    )
 
 
 def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:

@@ -23,7 +23,7 @@ from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
 from penstock.engine.verdict import failed
 from penstock.spark.rows import Rows, runs, verdict_array
-from penstock.wire.topics import NO_ID
+from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

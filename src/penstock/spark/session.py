@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyspark
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -16,12 +18,6 @@ from penstock.spark.failures import SparkError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-CONNECTOR: Final = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
-    "+org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
-)
-"""Spark's Kafka connector by Maven coordinates."""
 
 SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
@@ -46,6 +42,9 @@ _LOCAL: Final = {
 }
 
 
+_JVM_ENDS_WITHIN_S: Final = 30.0
+
+
 def connector_jars() -> list[str]:
     """Give the paths of the connector's jars, fetched the first time, without Spark's own.
 
@@ -53,7 +52,7 @@ def connector_jars() -> list[str]:
         ArtifactError: They cannot be fetched.
     """
     own = {_artifact(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-    jars = map(Path, artifacts.class_path(CONNECTOR).split(os.pathsep))
+    jars = map(Path, artifacts.class_path(artifacts.Artifacts.SPARK_CONNECTOR).split(os.pathsep))
     return [str(jar) for jar in jars if _artifact(jar) not in own]
 
 
@@ -89,9 +88,37 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
     try:
         session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
+        end_jvm()
         raise SparkError(f"Spark does not start at {master}: {first_line(str(error))}") from None
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session, and wait for the end of its JVM."""
+    session.stop()
+    end_jvm()
+
+
+def end_jvm() -> None:
+    """End the JVM that PySpark started for this process, and wait for its end.
+
+    Left alone, it ends some seconds after this process. A JVM that started this process
+    (`spark-submit`) goes on.
+    """
+    gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way to its JVM
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    if process.stdin is not None:
+        process.stdin.close()  # which the JVM ends at
+    try:
+        process.wait(_JVM_ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _artifact(jar: Path) -> str:

@@ -1,9 +1,13 @@
-"""Names of topics, as brokers allow them (org.apache.kafka.common.internals.Topic)."""
+"""Names and ids of topics, as brokers allow them (org.apache.kafka.common.internals.Topic)."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
+from uuid import UUID
+
+NO_ID: Final = UUID(int=0)
+"""The id of a topic where none is known."""
 
 _TOPIC: Final = re.compile(r"(?!\.\.?$)[a-zA-Z0-9._-]{1,249}")
 

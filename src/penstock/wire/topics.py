@@ -7,7 +7,6 @@ served by every broker since 1.1.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
-from uuid import UUID
 
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
@@ -16,12 +15,13 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i8
 
+from penstock.wire.names import NO_ID
 from penstock.wire.requests import CLIENT_ID, read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from uuid import UUID
 
-NO_ID: Final = UUID(int=0)
 _TOPIC: Final = 2
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 

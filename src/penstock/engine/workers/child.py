@@ -17,7 +17,7 @@ from penstock.engine.workers.descendants import VARIABLE, kill_descendants, new_
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import Ready
@@ -164,27 +164,8 @@ class Child(asyncio.Protocol):
         """Take messages. Only a policy that writes to our socket can make them wrong."""
         if self._garbled:
             return
-        if self._pieces:
-            self._pieces.append(data)
-            self._missing -= len(data)
-            if self._missing > 0:
-                return
-            data = b"".join(self._pieces)
-            self._pieces = []
-        missing = 1
         verdicts: list[tuple[int, Verdict]] = []
-        start, size = 0, len(data)
-        while size - start >= _PREFIX.size:
-            length, kind = _PREFIX.unpack_from(data, start)
-            if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
-                self._garbled = True
-                break
-            end = start + _PREFIX.size - 1 + length
-            if size < end:
-                missing = end - size
-                break
-            body = data[start + _PREFIX.size : end]
-            start = end
+        for kind, body in self._split(self._join(data)):
             try:
                 if kind == messages.VERDICT:
                     verdicts.append(messages.read_verdict(body))
@@ -197,12 +178,40 @@ class Child(asyncio.Protocol):
                 self._events.told_ready(self.worker, ready)
             else:
                 self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
-        if start < size:
-            self._pieces, self._missing = [data[start:]], missing
         if verdicts:
             self._events.told_verdicts(self.worker, verdicts)
         if self._garbled:
             self._events.told_garbage(self.worker)
+
+    def _join(self, data: bytes) -> bytes:
+        """Return data behind what was left of earlier data; nothing while a message is cut."""
+        if not self._pieces:
+            return data
+        self._pieces.append(data)
+        self._missing -= len(data)
+        if self._missing > 0:
+            return b""
+        joined = b"".join(self._pieces)
+        self._pieces = []
+        return joined
+
+    def _split(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the kind and body of each message; keep what is behind the last whole one."""
+        missing = 1
+        start, size = 0, len(data)
+        while size - start >= _PREFIX.size:
+            length, kind = _PREFIX.unpack_from(data, start)
+            if length > _MESSAGE_MAX or kind not in _FROM_WORKER:
+                self._garbled = True
+                return
+            end = start + _PREFIX.size - 1 + length
+            if size < end:
+                missing = end - size
+                break
+            yield kind, data[start + _PREFIX.size : end]
+            start = end
+        if start < size:
+            self._pieces, self._missing = [data[start:]], missing
 
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""

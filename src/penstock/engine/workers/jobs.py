@@ -46,7 +46,6 @@ class Job:
         payload: What a worker is told. The schedule does not look at it.
         done: Takes the verdict. The schedule does not call it.
         size: Bytes.
-        submitted: When it came, in seconds.
         deadline: When its client gives it up.
         state: Where it is.
         attempt: The number under which it was sent last. Numbers are never used twice.
@@ -67,7 +66,6 @@ class Job:
     payload: Any
     done: Any
     size: int
-    submitted: float
     deadline: float
     state: JobState = JobState.WAITING
     attempt: int = 0

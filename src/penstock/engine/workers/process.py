@@ -43,7 +43,9 @@ from penstock.engine.verdict import (
 )
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
-from penstock.records import SLACK, UnreadableRecords, read_batch
+from penstock.records.batch import read_batch
+from penstock.records.decoder import SLACK
+from penstock.records.errors import UnreadableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +147,29 @@ def _topic_id(data: bytes) -> UUID:
     return UUID(bytes=data)
 
 
+class _Verdicts:
+    """Verdicts about batches, gathered for one call to the system."""
+
+    def __init__(self, parent: socket.socket) -> None:
+        self._parent = parent
+        self._gathered: list[bytes] = []
+        self._since = 0.0
+
+    def add(self, verdict: bytes) -> bool:
+        """Gather one; tell whether the first of them has waited long enough."""
+        now = time.monotonic()
+        if not self._gathered:
+            self._since = now
+        self._gathered.append(verdict)
+        return now - self._since > _GATHERED_S
+
+    def send(self) -> None:
+        """Send what was gathered."""
+        if self._gathered:
+            self._parent.sendall(b"".join(self._gathered))
+            self._gathered.clear()
+
+
 def main() -> None:
     """Run until the parent says CLOSE or goes away."""
     _die_with_parent()
@@ -169,62 +194,64 @@ def main() -> None:
     gc.set_threshold(200_000, 20, 20)
     judge = Judge(configuration, policies, progress)
     parent.sendall(messages.ready(policies.patterns, needs_context=judge.needs_context))
-    header = messages.JUDGE_HEADER
-    verdicts: list[bytes] = []
-    gathering_since = 0.0
+    _serve(inbox, judge, progress, parent)
+    for complaint in policies.close():
+        sys.stderr.write(f"close() failed: {complaint}\n")
+
+
+def _serve(
+    inbox: Iterator[tuple[int, memoryview, bool]],
+    judge: Judge,
+    progress: Progress,
+    parent: socket.socket,
+) -> None:
+    """Do what the parent says, in order, until there is nothing more."""
+    verdicts = _Verdicts(parent)
     for kind, body, more in inbox:
-        if kind != messages.JUDGE and verdicts:
-            parent.sendall(b"".join(verdicts))
-            verdicts.clear()
+        if kind == messages.JUDGE:
+            attempt = messages.JUDGE_HEADER.unpack_from(body)[0]
+            if attempt > progress.skipped:
+                decided = _judge_batch(judge, body)
+                progress.begin(attempt, DONE)
+                waited = verdicts.add(messages.verdict(attempt, decided))
+                if decided.cause is FailureCause.OUT_OF_MEMORY:
+                    break
+                if waited or decided.outcome is not Outcome.ACCEPTED:
+                    verdicts.send()
+            if not more:
+                verdicts.send()
+            continue
+        verdicts.send()
         if kind == messages.JUDGE_TOPIC:
             attempt, question = messages.read_judge_topic(bytes(body))
             if attempt > progress.skipped:
                 decided = judge.judge_topic(attempt, question)
                 progress.begin(attempt, DONE)
                 parent.sendall(messages.verdict(attempt, decided))
-            continue
-        if kind == messages.RETIRE:
+        elif kind == messages.RETIRE:
             judge.retire(*json.loads(bytes(body)))
-            continue
-        if kind != messages.JUDGE:
+        else:
             break
-        attempt, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)
-        if attempt <= progress.skipped:
-            if verdicts and not more:
-                parent.sendall(b"".join(verdicts))
-                verdicts.clear()
-            continue
-        plan_end = header.size + plan_size
-        plan = bytes(body[header.size : plan_end])
-        dropped = bytes(body[plan_end : plan_end + dropped_size])
-        data = body[plan_end + dropped_size :]
-        try:
-            decided = judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
-        except Exception as error:
-            decided = failed(
-                "of this topic",
-                f"could not be applied: {type(error).__name__}",
-                detail=frames_of(error),
-                cause=cause_of(error),
-            )
-        progress.begin(attempt, DONE)
-        now = time.monotonic()
-        if not verdicts:
-            gathering_since = now
-        verdicts.append(messages.verdict(attempt, decided))
-        if decided.cause is FailureCause.OUT_OF_MEMORY:
-            break
-        if (
-            not more
-            or now - gathering_since > _GATHERED_S
-            or decided.outcome is not Outcome.ACCEPTED
-        ):
-            parent.sendall(b"".join(verdicts))
-            verdicts.clear()
-    if verdicts:
-        parent.sendall(b"".join(verdicts))
-    for complaint in policies.close():
-        sys.stderr.write(f"close() failed: {complaint}\n")
+    verdicts.send()
+
+
+def _judge_batch(judge: Judge, body: memoryview) -> Verdict:
+    header = messages.JUDGE_HEADER
+    attempt, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)
+    plan_end = header.size + plan_size
+    plan = bytes(body[header.size : plan_end])
+    dropped = bytes(body[plan_end : plan_end + dropped_size])
+    data = body[plan_end + dropped_size :]
+    try:
+        return judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
+    except Exception as error:
+        kind_of_error = type(error).__name__
+        return failed(
+            "of this topic",
+            f"could not be applied: {kind_of_error}",
+            detail=frames_of(error),
+            cause=cause_of(error),
+        )
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:

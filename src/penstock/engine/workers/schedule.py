@@ -589,11 +589,15 @@ class Schedule:
             self._hold_up(worker, job, now)
             return
         if len(worker.sent) > AHEAD_MIN and worker.state is WorkerState.READY:
-            behind = (one for one in worker.sent.values() if one.state is JobState.SENT)
-            first = next(behind, None)
-            if first is not None and now - first.sent_at > STALE_S:
-                self._take_back(worker, now)
-                self._feed(worker, now)
+            self._take_back_stale(worker, now)
+
+    def _take_back_stale(self, worker: Worker, now: float) -> None:
+        """Let other workers have what has waited behind a batch for long."""
+        behind = (one for one in worker.sent.values() if one.state is JobState.SENT)
+        first = next(behind, None)
+        if first is not None and now - first.sent_at > STALE_S:
+            self._take_back(worker, now)
+            self._feed(worker, now)
 
     def _answer_overdue(self, worker: Worker, now: float) -> None:
         """Answer what a worker has that does nothing, and whose client waits no longer."""

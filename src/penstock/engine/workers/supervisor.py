@@ -176,7 +176,6 @@ class Supervisor:
             (version, topic_id.bytes, topic_plan.encoded, again, data, records_policy),
             done,
             len(data),
-            now,
             now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
         )
         self._schedule.submit(job, now)
@@ -192,7 +191,7 @@ class Supervisor:
         """
         now = self._clock.now()
         deadline = now + _SHARE_OF_TIMEOUT * _QUESTION_TIMEOUT_S
-        self._schedule.submit(Job(("", 0), None, names, "", question, done, 0, now, deadline), now)
+        self._schedule.submit(Job(("", 0), None, names, "", question, done, 0, deadline), now)
         self._carry_out()
 
     def withdraw(self, turn: Hashable) -> None:

@@ -41,10 +41,9 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.names import is_topic_name
+from penstock.wire.names import NO_ID, is_topic_name
 from penstock.wire.produce import ENTRY_BYTES, Answer, ProduceResponse
 from penstock.wire.producers import LastSequence
-from penstock.wire.topics import NO_ID
 from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:

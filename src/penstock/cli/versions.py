@@ -1,0 +1,33 @@
+"""What `penstock --version` prints."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from typing import Final
+
+from penstock import __version__
+
+_SHOWN_APIS: Final = {
+    "Produce": routes.PRODUCE,
+    "Fetch": routes.FETCH,
+    "Metadata": routes.METADATA,
+    "ApiVersions": routes.API_VERSIONS,
+}
+"""The APIs that every client uses; their versions tell what clients can connect."""
+
+
+def versions() -> list[str]:
+    """Return the lines: Penstock, Python, the Kafka protocol, and PySpark where it is installed."""
+    ranges = {name: routes.VERSIONS[key] for name, key in _SHOWN_APIS.items()}
+    served = ", ".join(f"{name} {first}-{last}" for name, (first, last) in ranges.items())
+    lines = [
+        f"penstock {__version__}",
+        f"Python {platform.python_version()}",
+        f"Kafka protocol: {served}",
+    ]
+    try:
+        lines.append(f"PySpark {metadata.version('pyspark')}")
+    except metadata.PackageNotFoundError:
+        lines.append("PySpark is not installed")
+    return lines

@@ -1,0 +1,91 @@
+"""The program itself: its versions, its help, and what it imports for a command."""
+
+import importlib
+import json
+import platform
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+import penstock
+from penstock.cli import COMMANDS
+from tests.gateways import PENSTOCK, write_configuration
+
+SLOW = {"uvloop", "aiokafka", "confluent_kafka", "kio", "pyspark", "pandas", "pyarrow", "jgo"}
+"""Libraries that take long to import; each is needed by some commands only."""
+IMPORTED_BY = """
+import json, sys
+from penstock.cli import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as error:
+    code = error.code
+assert code == 0, code
+print(json.dumps(sorted(sys.modules)))
+"""
+POLICIES = """
+from penstock.policy import *
+class One(BrokerRecordValidator):
+    def validate_record(self, *_): pass
+class Small(CreateTopicPolicy):
+    def validate(self, request): pass
+"""
+
+
+def imported_by(*arguments: object) -> set[str]:
+    """Return the modules that a command line has imported at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED_BY, *map(str, arguments)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture
+def file(tmp_path):
+    properties = {
+        "record.validator.classes": "policies.One",
+        "create.topic.policy.class.name": "policies.Small",
+    }
+    return write_configuration(tmp_path, "nowhere.invalid:1", 9192, properties, POLICIES)
+
+
+def test_check_imports_nothing_slow(file):
+    assert not imported_by("check", file) & SLOW
+
+
+def test_explain_imports_nothing_slow(file):
+    assert not imported_by("explain", file, "--topic", "t", "--value", "v") & SLOW
+
+
+@pytest.mark.parametrize("command", ["split", "audit", "redact", "redrive"])
+def test_help_of_a_spark_command_imports_no_spark_and_no_other_command(command):
+    modules = imported_by(command, "--help")
+    assert not modules & SLOW
+    assert {f"penstock.cli.{name}" for name in COMMANDS} & modules == {f"penstock.cli.{command}"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_line_in_the_help_begins_its_own_help(name):
+    module = importlib.import_module(f"penstock.cli.{name}")
+    assert module.__doc__.splitlines()[0] == COMMANDS[name]
+
+
+def test_version():
+    done = subprocess.run(
+        [*PENSTOCK, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    own, python, protocol, spark = done.stdout.splitlines()
+    assert own == f"penstock {penstock.__version__}"
+    assert python == f"Python {platform.python_version()}"
+    assert re.fullmatch(r"Kafka protocol: Produce \d+-\d+(, \w+ \d+-\d+)+", protocol)
+    assert spark == f"PySpark {metadata.version('pyspark')}"
+
+
+def test_version_imports_no_spark():
+    assert "pyspark" not in imported_by("--version")

@@ -1,0 +1,74 @@
+"""What `make dist` has built works elsewhere: in an environment and a folder of its own."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).parents[1]
+POLICIES = """
+from penstock.policy import BrokerRecordValidator
+class One(BrokerRecordValidator):
+    def validate_record(self, *_): pass
+"""
+CONFIGURATION = """
+upstream.bootstrap.servers=nowhere.invalid:9092
+record.validator.classes=policies.One
+"""
+
+
+@pytest.mark.dist
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
+    [built] = (ROOT / "dist").glob(kind)
+    wheel = built if built.suffix == ".whl" else build_wheel(built, tmp_path)
+    python = new_environment(tmp_path / "elsewhere")
+    pip_install(python, "--require-hashes", "-r", str(ROOT / "requirements" / "runtime.txt"))
+    pip_install(python, "--no-deps", "--no-index", str(wheel))
+    (tmp_path / "policies.py").write_text(POLICIES)
+    (tmp_path / "penstock.properties").write_text(CONFIGURATION)
+
+    version = run(tmp_path, str(python.with_name("penstock")), "--version")
+    checked = run(tmp_path, str(python.with_name("penstock")), "check", "penstock.properties")
+
+    assert version.splitlines()[0] == f"penstock {penstock.__version__}"
+    assert "PySpark is not installed" in version
+    assert checked.endswith("topics *\n  1. record  policies.One\nok\n")
+
+
+def build_wheel(sdist: Path, folder: Path) -> Path:
+    """Build from the sdist alone, with the build backend that is pinned in requirements/."""
+    pip(Path(sys.executable), "wheel", "--no-deps", "--no-index", "--no-build-isolation",
+        "--wheel-dir", str(folder), str(sdist))  # fmt: skip
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def new_environment(folder: Path) -> Path:
+    venv.create(folder, with_pip=True, symlinks=True)
+    return folder / "bin" / "python"
+
+
+def pip_install(python: Path, *arguments: str) -> None:
+    pip(python, "install", *arguments)
+
+
+def pip(python: Path, *arguments: str) -> None:
+    cache = Path(os.environ["PENSTOCK_CACHE"]) / "pip"
+    run(cache.parent, str(python), "-m", "pip", *arguments, "--quiet", "--cache-dir", str(cache))
+
+
+def run(folder: Path, *command: str) -> str:
+    """Run a command that knows nothing of this checkout; return its output."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
