@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Final
 
 from penstock import __version__
+from penstock.gateway import routes
 
 _SHOWN_APIS: Final = {
     "Produce": routes.PRODUCE,
