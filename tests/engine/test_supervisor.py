@@ -20,6 +20,7 @@ from penstock.wire.topics import NO_ID
 from tests.gateways import is_running, wait_until, write_configuration
 from tests.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.system
 POLICIES = """
 import ctypes, json, os, re, sys, time
 from penstock.policy import *
