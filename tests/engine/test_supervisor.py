@@ -102,6 +102,7 @@ class Judging:
         return await asyncio.wait_for(future, 60)
 
 
+@pytest.mark.kips("B44")
 @pytest.mark.parametrize(
     ("does", "told"),
     [
@@ -205,6 +206,7 @@ async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(
         assert done.index("slow") >= 20
 
 
+@pytest.mark.kips("B39")
 async def test_the_policies_of_one_process_never_overlap(tmp_path):
     policies = """
 import threading
@@ -262,6 +264,7 @@ class Misbehaves(RecordsPolicy):
         assert "ended its process" in str(verdict.message)
 
 
+@pytest.mark.kips("B9")
 @pytest.mark.parametrize(
     ("policies", "told"),
     [

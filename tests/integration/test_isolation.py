@@ -1,4 +1,4 @@
-"""The event loop never runs a policy: kips.md B39, B40, B44; workers that die during load."""
+"""The event loop never runs a policy; workers that die during load."""
 
 import os
 import signal
@@ -41,6 +41,7 @@ def latencies(address: str, topic: str, count: int) -> list[float]:
 BATCH = encode_batch(values(b"v"))
 
 
+@pytest.mark.kips("B40")
 def test_a_slow_policy_on_one_topic_leaves_another_topics_latency_alone(gateway, topic):
     slow, quick = topic("slow"), topic("quick")
     running = gateway({"record.validator.classes": "policies.Slow"}, POLICIES)
@@ -66,6 +67,7 @@ def test_a_slow_policy_on_one_topic_leaves_another_topics_latency_alone(gateway,
     assert max(beside) < 1.0
 
 
+@pytest.mark.kips("B40")
 def test_on_one_connection_the_order_of_replies_is_the_order_of_requests(gateway, topic):
     slow, quick = topic("slow"), topic("quick")
     running = gateway({"record.validator.classes": "policies.Slow"}, POLICIES)
@@ -78,6 +80,7 @@ def test_on_one_connection_the_order_of_replies_is_the_order_of_requests(gateway
     assert [[slow], [quick], [quick]] == [[t for t, _ in answers] for answers in answered]
 
 
+@pytest.mark.kips("B44")
 @pytest.mark.parametrize("how", ["from outside", "by the policy"])
 def test_load_goes_on_while_workers_die(gateway, topic, stored, how):
     name = topic("load", 4)

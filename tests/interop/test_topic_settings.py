@@ -335,6 +335,7 @@ class Tools:
         return partition.error_code
 
 
+@pytest.mark.kips("B50")
 def test_kafka_configs(gateway_address, name, kafka):
     tools = Tools(gateway_address, name)
     assert tools.topics("--create").returncode == 0

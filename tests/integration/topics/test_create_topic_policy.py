@@ -172,6 +172,7 @@ def judging(kafka, tmp_path_factory):
 # What is decided
 
 
+@pytest.mark.kips("B1")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_refused_topic_takes_no_other_with_it(client, broker, version):
     few, many, last = unique("few"), unique("many"), unique("last")
@@ -184,6 +185,7 @@ def test_a_refused_topic_takes_no_other_with_it(client, broker, version):
     assert [exists(broker, name) for name in (few, many, last)] == [True, False, True]
 
 
+@pytest.mark.kips("B2")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_validate_only_tells_the_same_and_creates_nothing(client, broker, version):
     few, many = unique("few"), unique("many")
@@ -236,6 +238,7 @@ def shown(client: RawClient, topic: Topic, version: int = 7) -> list:
     return json.loads(message)
 
 
+@pytest.mark.kips("B3")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_defaults_are_filled_in_before_a_policy_sees_them(client, version):
     name = unique("tell")
@@ -244,6 +247,7 @@ def test_defaults_are_filled_in_before_a_policy_sees_them(client, version):
     assert shown(client, Topic(name, -1, 1), version) == [name, 1, 1, None, {}]
 
 
+@pytest.mark.kips("B3")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_assignments_are_shown_instead_of_counts(client, version):
     name = unique("tell")
@@ -251,11 +255,13 @@ def test_assignments_are_shown_instead_of_counts(client, version):
     assert shown(client, topic, version) == [name, None, None, {"0": [0], "1": [0]}, {}]
 
 
+@pytest.mark.kips("B4")
 def test_configs_are_those_of_the_request_alone(client):
     name, configs = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
     assert shown(client, Topic(name, configs=configs)) == [name, 1, 1, None, configs]
 
 
+@pytest.mark.kips("B4")
 @pytest.mark.parametrize(
     ("attempt", "assignments"),
     [
@@ -298,6 +304,7 @@ FAULTY = {
 }
 
 
+@pytest.mark.kips("B5")
 @pytest.mark.parametrize("fault", FAULTY)
 def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fault):
     """The policy refuses all of them, if it is asked."""
@@ -313,6 +320,7 @@ def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fau
 # Policies that fail
 
 
+@pytest.mark.kips("B6")
 def test_after_an_error_the_others_proceed_and_the_log_says_where(client, broker, judging):
     name, other = unique("error"), unique("other")
 
@@ -329,6 +337,7 @@ def test_after_an_error_the_others_proceed_and_the_log_says_where(client, broker
     assert "a secret" not in json.dumps(judging.log)
 
 
+@pytest.mark.kips("B6")
 @pytest.mark.parametrize("does", ["quit", "unusual"])
 def test_nothing_that_a_policy_raises_ends_more_than_its_topic(client, broker, judging, does):
     name, other = unique(does), unique("other")
@@ -391,6 +400,7 @@ def test_a_text_that_is_too_long_is_cut_between_characters(client, version):
 # The life of a policy
 
 
+@pytest.mark.kips("B7")
 def test_a_policy_is_configured_once_and_closed_once(gateway, broker, tmp_path):
     """Also where topics have settings of their own, which other processes judge records by."""
     notes = tmp_path / "notes"
@@ -470,6 +480,7 @@ def unusable(why: str, key: str) -> tuple[str, str, str]:
 KEYS = ("create.topic.policy.class.name", "alter.config.policy.class.name")
 
 
+@pytest.mark.kips("B9")
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("why", UNUSABLE)
 async def test_a_policy_that_cannot_be_used_is_not_loaded(tmp_path, why, key):
@@ -487,6 +498,7 @@ async def test_a_policy_that_cannot_be_used_is_not_loaded(tmp_path, why, key):
     assert telling in str(raised.value)
 
 
+@pytest.mark.kips("B9")
 @pytest.mark.parametrize(
     ("why", "key"),
     [
