@@ -283,18 +283,12 @@ def test_settings_go_with_a_topic_that_is_deleted_without_a_gateway(pair, a, adm
 
 
 @pytest.mark.kips("B51")
-def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b, record_property):
+def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b):
     name = new_name()
     a.create(name, judged_by("A"))
-    taken = []
     for policy in islice(cycle("BA"), 20):
         assert a.alter(name, judged_by(policy)) == 0
-        start = time.monotonic()
         wait_until(lambda policy=policy: verdict(b, name) == policy, CONVERGE_WITHIN_S)
-        taken.append(time.monotonic() - start)
-
-    record_property("slowest_s", max(taken))
-    assert max(taken) < CONVERGE_WITHIN_S
 
 
 @pytest.mark.kips("B51")
