@@ -12,7 +12,11 @@ STAMP := $(VENV)/.installed
 FETCHED := $(CACHE)/.fetched
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
-.PHONY: help setup demo dist test interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
+# The tests run in random order; the seed stands in the first lines of what pytest prints.
+IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
+SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
+
+.PHONY: help setup demo dist unit test coverage interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -34,9 +38,15 @@ $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 | $(STAMP)
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
-test: lint  ## linters, types, import contracts, and the tests against a real Kafka
-	$(BIN)/python -m pytest tests/chaos
-	$(BIN)/python -m pytest --ignore=tests/chaos --numprocesses=2 --dist=loadfile
+unit: setup  ## the tests that need no Kafka, no Spark and no process: under a minute; ORDER= repeats an order
+	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
+
+test: lint unit  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
+	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+
+coverage: setup  ## what the tests of `make test` run, by module, worker processes included
+	rm -f $(CACHE)/coverage*
+	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadfile --no-loadscope-reorder; $(BIN)/coverage report
 
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
 	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download

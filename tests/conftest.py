@@ -18,6 +18,7 @@ from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic
 
+pytest_plugins = ["tests.unit", "tests.order"]
 _counter = itertools.count()
 
 

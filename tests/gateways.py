@@ -137,6 +137,16 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 15.0, *, what
         time.sleep(0.02)
 
 
+def wait_until_settled(measure: Callable[[], object], timeout_s: float = 30.0) -> None:
+    """Wait until a measure is the same ten times in a row."""
+    deadline, seen = time.monotonic() + timeout_s, [object()]
+    while len(seen) < 10:
+        assert time.monotonic() < deadline, f"{measure} does not settle: {seen}"
+        value = measure()
+        seen = [*seen, value] if value == seen[-1] else [value]
+        time.sleep(0.05)
+
+
 def is_running(pid: int) -> bool:
     """Whether a process runs (and is not a zombie)."""
     try:

@@ -21,6 +21,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("round_seed", range(first, first + count))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Judge the rounds together after the last of them."""
+    items.sort(
+        key=lambda item: "results" in item.fixturenames and "round_seed" not in item.fixturenames
+    )
+
+
 @pytest.fixture(scope="session")
 def mild(pytestconfig) -> bool:
     """Whether nothing happens in which clients store twice by themselves."""
@@ -45,6 +53,8 @@ def world(tmp_path_factory, pytestconfig) -> Iterator[World]:
 def say(pytestconfig):
     """Prints, whatever is captured."""
     reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:  # a worker of pytest-xdist has no terminal
+        return print
     capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
 
     def write(text: str) -> None:

@@ -14,6 +14,7 @@ from penstock.gateway.server import Gateway
 from penstock.local import free_ports
 from tests.gateways import PENSTOCK, is_running, wait_until, write_configuration
 
+pytestmark = pytest.mark.system
 POLICIES = """
 from penstock.policy import *
 class Batch(RecordsPolicy):

@@ -40,6 +40,7 @@ def test_an_import_inside_a_function_goes_the_same_way_long_after(tmp_path):
     assert "helper" not in sys.modules
 
 
+@pytest.mark.kips("B34")
 def test_a_module_on_the_path_wins_over_the_processs_own_and_leaves_it_alone(tmp_path):
     import json
 

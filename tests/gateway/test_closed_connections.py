@@ -32,47 +32,49 @@ def uncollected():
     gc.enable()
 
 
-@pytest.mark.parametrize("ends", ["at once", "halfway", "answered"])
-def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, monkeypatch, uncollected):
-    made = []
+@pytest.fixture
+def made(monkeypatch):
+    """Collect references to all clients and sessions."""
+    references = []
 
     def note(init):
         def noted(self, *arguments, **options):
-            made.append(weakref.ref(self))
+            references.append(weakref.ref(self))
             init(self, *arguments, **options)
 
         return noted
 
     monkeypatch.setattr(Client, "__init__", note(Client.__init__))
     monkeypatch.setattr(Session, "__init__", note(Session.__init__))
+    return references
+
+
+async def ask(address, sent, *, answered):
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(sent)
+    if answered:
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+    writer.close()
+
+
+@pytest.mark.parametrize("ends", ["at once", "halfway", "answered"])
+def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, made, uncollected):
     frame = produce_frame(topic(), encode_batch(values(b"good", b"bad")))
     sent = {"at once": b"", "halfway": unfinished(2**20), "answered": frame}[ends]
-
-    async def ask(address):
-        reader, writer = await asyncio.open_connection(*address)
-        writer.write(sent)
-        if ends == "answered":
-            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
-        writer.close()
+    properties = {"record.validator.classes": "policies.Judges"}
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, 0, properties, POLICIES)
 
     async def attack() -> None:
         gateway = Gateway(load_configuration(file))
         try:
             address = await gateway.start()
             for _ in range(10):
-                await ask(address)
+                await ask(address, sent, answered=ends == "answered")
             async with asyncio.timeout(20):
                 while gateway.clients or any(one() for one in made):
                     await asyncio.sleep(0.05)
         finally:
             await gateway.stop()
 
-    file = write_configuration(
-        tmp_path,
-        kafka.bootstrap_servers,
-        0,
-        {"record.validator.classes": "policies.Judges"},
-        POLICIES,
-    )
     uvloop.run(attack())
     assert len(made) >= 10

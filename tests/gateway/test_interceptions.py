@@ -85,6 +85,7 @@ def pipelined(*verdicts, talk=None, first=0):
     return talk
 
 
+@pytest.mark.kips("B28")
 @pytest.mark.parametrize(
     ("told", "behind"),
     [(0, 0), (6, 7), (7, 7), (19, 7), (10, 45), (87, 45), (-1, 45), (45, 7)],

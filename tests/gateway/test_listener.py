@@ -9,6 +9,7 @@ import pytest
 
 from penstock.gateway.listener import ConnectionLimits, Listener
 
+pytestmark = pytest.mark.system
 ANY = 2**31 - 1
 
 

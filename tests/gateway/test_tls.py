@@ -123,7 +123,8 @@ def test_what_cannot_be_is_told_at_start(files, properties, text):
         files.context(**properties)
 
 
-def test_a_renewed_certificate_is_shown_to_new_connections(files):
+def test_a_renewed_certificate_is_shown_to_new_connections(tmp_path):
+    files = Files(tmp_path)
     properties = {"ssl.keystore.location": str(files.key)}
     server = files.context()
     first = files.handshake(server).getpeercert()

@@ -36,6 +36,25 @@ class Alters(AlterConfigPolicy):
 SECONDS = 20
 
 
+def send_all_kinds(greedy: Connections, address: str) -> None:
+    """Send unfinished, unread, slow, tiny and exploding requests, and leave connections idle."""
+    small = bomb(8_000_000, rising=False)
+    refused = produce_frame("free", encode_batch(values(*[b"bad"] * 200)))
+    slow = produce_frame("free", encode_batch(values(b"slow")))
+    tiny = produce_frame("free", encode_batch(values(b"tiny")))
+    for _ in range(10):
+        greedy.send(greedy.connect(address), unfinished(50 * MIB))
+    for _ in range(5):
+        unread = greedy.connect(address, receive_bytes=4096)
+        greedy.send(unread, refused, times=2000)
+        greedy.send(greedy.connect(address), slow * 2000)
+        greedy.send(greedy.connect(address), tiny * 20_000)
+    for _ in range(3):
+        greedy.send(greedy.connect(address), produce_frame("free", small), times=20)
+    for _ in range(200):
+        greedy.connect(address)
+
+
 def test_a_good_producer_beside_them(cluster, gateway, bases):
     running = gateway(
         {
@@ -49,26 +68,12 @@ def test_a_good_producer_beside_them(cluster, gateway, bases):
         upstream=cluster.bootstrap_servers,
     )
     address = running.broker_address()
-    small = bomb(8_000_000, rising=False)
-    refused = produce_frame("free", encode_batch(values(*[b"bad"] * 200)))
-    slow = produce_frame("free", encode_batch(values(b"slow")))
-    tiny = produce_frame("free", encode_batch(values(b"tiny")))
     attack, chance = Attack(address), random.Random(7)
     with Innocent(address, "innocent") as innocent:
         wait_until(lambda: len(innocent.seconds) > 20)
         innocent.seconds.clear()
         with Watchdog(running) as seen, Connections() as greedy:
-            for _ in range(10):
-                greedy.send(greedy.connect(address), unfinished(50 * MIB))
-            for _ in range(5):
-                unread = greedy.connect(address, receive_bytes=4096)
-                greedy.send(unread, refused, times=2000)
-                greedy.send(greedy.connect(address), slow * 2000)
-                greedy.send(greedy.connect(address), tiny * 20_000)
-            for _ in range(3):
-                greedy.send(greedy.connect(address), produce_frame("free", small), times=20)
-            for _ in range(200):
-                greedy.connect(address)
+            send_all_kinds(greedy, address)
             until = time.monotonic() + SECONDS
             while time.monotonic() < until and not innocent.wrong:
                 attack.send(mutated(chance, bases)[1])

@@ -1,4 +1,4 @@
-"""KIP-729 and KIP-940 on the wire: kips.md B16, B17, B19, B20, B31 to B37, B42, B43, B45, B52."""
+"""KIP-729 and KIP-940 on the wire."""
 
 import os
 
@@ -62,6 +62,7 @@ def header_required(glob: str = "*") -> dict[str, str]:
     }
 
 
+@pytest.mark.kips("B16")
 def test_the_first_objection_to_a_record_counts_and_all_records_are_named(gateway, topic, stored):
     name = topic()
     running = gateway({"record.validator.classes": "policies.A, policies:B"}, POLICIES)
@@ -79,6 +80,7 @@ def test_the_first_objection_to_a_record_counts_and_all_records_are_named(gatewa
     assert stored(name) == []
 
 
+@pytest.mark.kips("B17")
 def test_five_culprits_are_five_errors_and_three_texts(gateway, topic):
     name = topic()
     running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
@@ -90,6 +92,20 @@ def test_five_culprits_are_five_errors_and_three_texts(gateway, topic):
     assert "due to 5 record errors" in answer.error_message
 
 
+@pytest.mark.kips("B18")
+def test_a_record_that_the_broker_would_refuse_too_has_one_error(gateway, topic):
+    name = topic("compacted", **{"cleanup.policy": "compact"})
+    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+
+    answer = call(running, [(name, [(0, encode_batch(values(b"v", key=None)))])])[name, 0]
+
+    assert answer.error_code == 87
+    [(position, text)] = errors(answer)
+    assert position == 0
+    assert "without key" not in text
+
+
+@pytest.mark.kips("B19")
 def test_without_policies_nothing_is_decoded(gateway, topic, stored):
     name = topic()
     running = gateway({})
@@ -103,6 +119,7 @@ def test_without_policies_nothing_is_decoded(gateway, topic, stored):
     assert values_of(stored(name)) == [b"v"]
 
 
+@pytest.mark.kips("B20", "B31", "B45")
 @pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 10, 11, 12])
 def test_every_version_gets_an_answer_it_can_read(gateway, topic, stored, version):
     name = topic("strict", 2)
@@ -123,6 +140,7 @@ def test_every_version_gets_an_answer_it_can_read(gateway, topic, stored, versio
     assert [1, 1] == [partition for partition, *_ in stored(name)]
 
 
+@pytest.mark.kips("B45")
 def test_topic_ids_are_asked_for_and_answered_with(gateway, topic, admin, stored):
     strict, free = topic("strict"), topic("free")
     running = gateway(header_required("strict*"), POLICIES)
@@ -136,6 +154,7 @@ def test_topic_ids_are_asked_for_and_answered_with(gateway, topic, admin, stored
     assert stored(strict) == []
 
 
+@pytest.mark.kips("B45")
 def test_an_unknown_topic_id_is_100_and_takes_no_other_with_it(gateway, topic, admin):
     from uuid import uuid4
 
@@ -161,6 +180,7 @@ def test_an_unknown_topic_gets_the_brokers_error(gateway, kafka):
     assert through.error_code == 3
 
 
+@pytest.mark.kips("B32")
 def test_the_policy_is_not_asked_for_a_topic_without_the_key(gateway, topic, stored):
     name = topic()
     running = gateway(header_required("other*"), POLICIES)
@@ -169,6 +189,7 @@ def test_the_policy_is_not_asked_for_a_topic_without_the_key(gateway, topic, sto
     assert values_of(stored(name)) == [b"v"]
 
 
+@pytest.mark.kips("B32", "B33")
 def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(gateway, topic, admin):
     name = topic()
     properties = {
@@ -186,6 +207,7 @@ def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(gatewa
     assert errors(by_name) == errors(by_id) == [(0, expected)]
 
 
+@pytest.mark.kips("B42")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_large_value_with_short_hints(gateway, topic, codec):
     name = topic()
@@ -203,6 +225,7 @@ def test_a_large_value_with_short_hints(gateway, topic, codec):
     assert text.endswith("'', b'k', 5, ())")
 
 
+@pytest.mark.kips("B43")
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd", "snappy"])
 def test_a_decompression_bomb_is_refused_within_the_limit(gateway, topic, codec):
     name = topic()
@@ -251,6 +274,7 @@ def test_what_cannot_be_read_is_refused(gateway, topic, stored, batch, code, tex
     assert stored(name) == []
 
 
+@pytest.mark.kips("B35", "B37")
 def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(gateway, topic, stored):
     name = topic("strict", 2)
     running = gateway(header_required("strict*"), POLICIES)
@@ -279,6 +303,7 @@ def test_no_acks_and_no_refusal_leave_the_connection_open(gateway, topic, stored
     assert len(stored(name)) == 4
 
 
+@pytest.mark.kips("B35")
 def test_acks_of_the_leader_alone(gateway, topic):
     name = topic()
     running = gateway({"record.validator.classes": "policies.A"}, POLICIES)
@@ -287,6 +312,7 @@ def test_acks_of_the_leader_alone(gateway, topic):
     assert answers[name, 0].error_code == 0
 
 
+@pytest.mark.kips("B52")
 def test_internal_topics_get_the_brokers_own_answer(gateway, kafka):
     running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
     with RawClient(kafka.bootstrap_servers) as client:
@@ -304,6 +330,7 @@ def test_internal_topics_get_the_brokers_own_answer(gateway, kafka):
     assert through.error_code == 17
 
 
+@pytest.mark.kips("B34")
 def test_the_class_path_comes_first_and_for_that_policy_alone(gateway, topic, tmp_path):
     name = topic()
     apart = tmp_path / "apart"

@@ -1,4 +1,4 @@
-"""KIP-686 on the wire: kips.md B10 to B12, B14, B15."""
+"""KIP-686 on the wire."""
 
 import pytest
 
@@ -42,6 +42,7 @@ def switched_on(glob: str, name: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.kips("B10")
 def test_a_bad_batch_is_refused_whole_with_the_policys_text(gateway, topic, stored):
     name = topic("braces")
     running = gateway(switched_on("braces*", "Braces"), POLICIES)
@@ -58,6 +59,7 @@ def test_a_bad_batch_is_refused_whole_with_the_policys_text(gateway, topic, stor
     assert stored(name) == []
 
 
+@pytest.mark.kips("B11")
 @pytest.mark.parametrize(
     "properties",
     [
@@ -80,6 +82,7 @@ def test_what_is_not_switched_on_does_not_run(gateway, topic, stored, properties
     assert values_of(stored(name)) == [b"x"]
 
 
+@pytest.mark.kips("B12", "B38")
 def test_a_refusal_takes_neither_another_topic_nor_another_partition_with_it(
     gateway, topic, stored
 ):
@@ -99,6 +102,7 @@ def test_a_refusal_takes_neither_another_topic_nor_another_partition_with_it(
     assert values_of(stored(free)) == [b"bad"]
 
 
+@pytest.mark.kips("B14", "B35")
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_are_seen_as_they_were_sent_whatever_the_codec(gateway, topic, codec):
     name = topic("views")
@@ -119,6 +123,7 @@ def test_records_are_seen_as_they_were_sent_whatever_the_codec(gateway, topic, c
     assert produced(response)[name, 0].error_message == repr(expected)
 
 
+@pytest.mark.kips("B15")
 def test_a_policy_that_raises_something_else_fails_the_partition(gateway, topic, stored):
     name = topic("raises")
     running = gateway(switched_on("raises*", "Raises"), POLICIES)

@@ -1,4 +1,4 @@
-"""kips.md B47 and B48: a third of the records dropped, and connections with them.
+"""A third of the records dropped, and connections with them.
 
 In `make test` for some thousand records of each client; `make interop` sends 200,000 of each,
 and adds franz-go.
@@ -131,6 +131,7 @@ def command(request, java_client):
     return franz_go() if client == "franz-go" else python(client)
 
 
+@pytest.mark.kips("B47")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "command",
@@ -152,6 +153,7 @@ def test_exactly_the_kept_records_are_stored_once_in_order(disturbed, command):
     assert stored == kept(count)
 
 
+@pytest.mark.kips("B48")
 @pytest.mark.timeout(900)
 def test_transactions_of_java(disturbed, java_client: JavaClient):
     happened, stored, count = disturbed(

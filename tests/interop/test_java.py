@@ -1,4 +1,6 @@
-"""The Java client 4.x: kips.md B35, B46 and what it sees on a refusal."""
+"""The Java client 4.x: transactions, idempotence, and what it sees on a refusal."""
+
+import pytest
 
 from tests.integration.reading import read_topic, values_of
 from tests.interop.conftest import REASON
@@ -31,6 +33,7 @@ def test_a_single_culprit_and_a_batch_policy(judged, topic, java_client):
     assert {tuple(line[2:]) for line in batch} == {("PolicyViolationException", "no is not yes")}
 
 
+@pytest.mark.kips("B46")
 def test_one_poisoned_batch_among_a_hundred_with_five_in_flight(judged, topic, java_client, stored):
     name = topic()
 
@@ -44,6 +47,7 @@ def test_one_poisoned_batch_among_a_hundred_with_five_in_flight(judged, topic, j
     assert len(kept) + len(refused) == 1000
 
 
+@pytest.mark.kips("B35")
 def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
     for first in (["good-1", "bad-2"], ["bad-1"], ["bad-1", "good-2"]):
         name = topic()
@@ -56,6 +60,7 @@ def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
         assert values_of(committed) == [b"good-after"]
 
 
+@pytest.mark.kips("B48")
 def test_transactions_of_which_all_is_dropped_commit(gateway, topic, java_client, kafka):
     """Java 4 sends transactions 2 (KIP-890): the broker has to hear of each partition."""
     running = gateway(

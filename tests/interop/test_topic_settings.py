@@ -226,6 +226,20 @@ def client(request, gateway_address) -> Iterator[Any]:
     made.close()
 
 
+def check_invalid_changes(client: Any, name: str) -> None:
+    """Nothing of a change is applied where a part of it is invalid."""
+    before = client.describe(name)
+    for configs, why in (
+        ({POLICY: "policies.NotAllowed"}, MAY_NOT_BE_NAMED),
+        ({ENABLED: "maybe"}, NO_BOOLEAN),
+        ({ENABLED: "maybe", RETENTION: "3600000"}, NO_BOOLEAN),
+    ):
+        assert client.change(name, configs) == (INVALID_CONFIG, why)
+        assert client.replace(name, configs) == (INVALID_CONFIG, why)
+    assert client.change(name, {ENABLED: "true", RETENTION: "long"})[0] == INVALID_CONFIG
+    assert client.describe(name) == before
+
+
 def test_libraries_of_python(client, name, kafka):
     assert client.create(name, {POLICY: "policies.NotAllowed"}) == (
         INVALID_CONFIG,
@@ -242,17 +256,7 @@ def test_libraries_of_python(client, name, kafka):
     assert client.change(name, {ENABLED: "false"}) == (OK, "")
     assert client.produce(name, b"bad-2")[0] == OK
 
-    before = client.describe(name)
-    for configs, why in (
-        ({POLICY: "policies.NotAllowed"}, MAY_NOT_BE_NAMED),
-        ({ENABLED: "maybe"}, NO_BOOLEAN),
-        ({ENABLED: "maybe", RETENTION: "3600000"}, NO_BOOLEAN),
-    ):
-        assert client.change(name, configs) == (INVALID_CONFIG, why)
-        assert client.replace(name, configs) == (INVALID_CONFIG, why)
-    assert client.change(name, {ENABLED: "true", RETENTION: "long"})[0] == INVALID_CONFIG
-    assert client.describe(name) == before
-
+    check_invalid_changes(client, name)
     assert client.change(name, {POLICY: None, ENABLED: None, VALIDATION: "worse"}) == (OK, "")
     assert client.produce(name, b"worse-1")[0] == INVALID_RECORD
     assert client.produce(name, b"bad-3")[0] == OK
@@ -335,6 +339,7 @@ class Tools:
         return partition.error_code
 
 
+@pytest.mark.kips("B50")
 def test_kafka_configs(gateway_address, name, kafka):
     tools = Tools(gateway_address, name)
     assert tools.topics("--create").returncode == 0
@@ -396,54 +401,93 @@ def lines_of(command: list[str]) -> list[list[str]]:
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 
+JAVA_TELLS = [
+    ["not created", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
+    ["created"],
+    ["told", VALIDATION, "null", "DEFAULT_CONFIG"],
+    ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+    ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+    ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+    ["not stored bad-1", "PolicyViolationException", "bad is not good"],
+    ["stored good-1"],
+    ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
+    ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG", "CLASS"],
+    ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG", "BOOLEAN"],
+    ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
+    ["altered"],  # validated only
+    ["not stored bad-2", "PolicyViolationException", "bad is not good"],
+    ["altered"],
+    ["stored bad-3"],
+    ["not altered", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
+    ["not altered", "InvalidConfigurationException", NO_BOOLEAN],
+    ["not altered", "InvalidConfigurationException", NO_LONG],
+    ["not altered", "InvalidConfigurationException", NO_LIST],
+    ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
+    ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG", "CLASS"],
+    ["config", ENABLED, "false", "DYNAMIC_TOPIC_CONFIG", "BOOLEAN"],
+    ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
+    ["altered"],
+    ["not stored worse-1", "InvalidRecordException", "worse is not good"],
+    ["config", VALIDATION, "worse", "DYNAMIC_TOPIC_CONFIG", "STRING"],
+    ["config", POLICY, "null", "DEFAULT_CONFIG", "CLASS"],
+    ["config", ENABLED, "false", "DEFAULT_CONFIG", "BOOLEAN"],
+    ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
+    ["deleted"],
+    ["created"],
+    ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
+    ["config", POLICY, "null", "DEFAULT_CONFIG", "CLASS"],
+    ["config", ENABLED, "false", "DEFAULT_CONFIG", "BOOLEAN"],
+    ["config", RETENTION, "604800000", "DEFAULT_CONFIG", "LONG"],
+    ["stored bad-4"],
+    ["stored worse-2"],
+]
+
+
 def test_java(gateway_address, name, topic_admin, kafka):
     """The client of Kafka 4 has no alterConfigs any more."""
     lines = lines_of([*topic_admin, gateway_address, name])
 
-    assert lines == [
-        ["not created", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
-        ["created"],
-        ["told", VALIDATION, "null", "DEFAULT_CONFIG"],
-        ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
-        ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
-        ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
-        ["not stored bad-1", "PolicyViolationException", "bad is not good"],
-        ["stored good-1"],
-        ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
-        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG", "CLASS"],
-        ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG", "BOOLEAN"],
-        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
-        ["altered"],  # validated only
-        ["not stored bad-2", "PolicyViolationException", "bad is not good"],
-        ["altered"],
-        ["stored bad-3"],
-        ["not altered", "InvalidConfigurationException", MAY_NOT_BE_NAMED],
-        ["not altered", "InvalidConfigurationException", NO_BOOLEAN],
-        ["not altered", "InvalidConfigurationException", NO_LONG],
-        ["not altered", "InvalidConfigurationException", NO_LIST],
-        ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
-        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG", "CLASS"],
-        ["config", ENABLED, "false", "DYNAMIC_TOPIC_CONFIG", "BOOLEAN"],
-        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
-        ["altered"],
-        ["not stored worse-1", "InvalidRecordException", "worse is not good"],
-        ["config", VALIDATION, "worse", "DYNAMIC_TOPIC_CONFIG", "STRING"],
-        ["config", POLICY, "null", "DEFAULT_CONFIG", "CLASS"],
-        ["config", ENABLED, "false", "DEFAULT_CONFIG", "BOOLEAN"],
-        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG", "LONG"],
-        ["deleted"],
-        ["created"],
-        ["config", VALIDATION, "null", "DEFAULT_CONFIG", "STRING"],
-        ["config", POLICY, "null", "DEFAULT_CONFIG", "CLASS"],
-        ["config", ENABLED, "false", "DEFAULT_CONFIG", "BOOLEAN"],
-        ["config", RETENTION, "604800000", "DEFAULT_CONFIG", "LONG"],
-        ["stored bad-4"],
-        ["stored worse-2"],
-    ]
+    assert lines == JAVA_TELLS
     assert values_of(read_topic(kafka.bootstrap_servers, name)) == [b"bad-4", b"worse-2"]
 
 
 # Go
+
+
+KADM_TELLS = [
+    ["not created", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
+    ["created"],
+    ["told", VALIDATION, "", "DEFAULT_CONFIG"],
+    ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+    ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+    ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+    ["not stored bad-1", "POLICY_VIOLATION", ""],
+    ["stored good-1"],
+    ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
+    ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+    ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+    ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
+    ["altered"],
+    ["stored bad-2"],
+    ["not altered", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
+    ["not altered", "INVALID_CONFIG", NO_BOOLEAN],
+    ["not altered", "INVALID_CONFIG", NO_LONG],
+    ["replaced"],
+    ["not stored bad-3", "POLICY_VIOLATION", ""],
+    ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
+    ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
+    ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
+    ["config", RETENTION, "604800000", "DEFAULT_CONFIG"],
+    ["altered"],
+    ["not stored worse-1", "INVALID_RECORD", ""],
+    ["stored bad-4"],
+    ["deleted"],
+    ["created"],
+    ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
+    ["config", POLICY, "null", "DEFAULT_CONFIG"],
+    ["config", ENABLED, "false", "DEFAULT_CONFIG"],
+    ["config", RETENTION, "604800000", "DEFAULT_CONFIG"],
+]
 
 
 @pytest.mark.go
@@ -460,37 +504,4 @@ def test_kadm(gateway_address, name):
 
     lines = lines_of([str(program), gateway_address, name])
 
-    assert lines == [
-        ["not created", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
-        ["created"],
-        ["told", VALIDATION, "", "DEFAULT_CONFIG"],
-        ["told", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
-        ["told", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
-        ["told", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
-        ["not stored bad-1", "POLICY_VIOLATION", ""],
-        ["stored good-1"],
-        ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
-        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
-        ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
-        ["config", RETENTION, "86400000", "DYNAMIC_TOPIC_CONFIG"],
-        ["altered"],
-        ["stored bad-2"],
-        ["not altered", "INVALID_CONFIG", MAY_NOT_BE_NAMED],
-        ["not altered", "INVALID_CONFIG", NO_BOOLEAN],
-        ["not altered", "INVALID_CONFIG", NO_LONG],
-        ["replaced"],
-        ["not stored bad-3", "POLICY_VIOLATION", ""],
-        ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
-        ["config", POLICY, "policies.NoBad", "DYNAMIC_TOPIC_CONFIG"],
-        ["config", ENABLED, "true", "DYNAMIC_TOPIC_CONFIG"],
-        ["config", RETENTION, "604800000", "DEFAULT_CONFIG"],
-        ["altered"],
-        ["not stored worse-1", "INVALID_RECORD", ""],
-        ["stored bad-4"],
-        ["deleted"],
-        ["created"],
-        ["config", VALIDATION, "null", "DEFAULT_CONFIG"],
-        ["config", POLICY, "null", "DEFAULT_CONFIG"],
-        ["config", ENABLED, "false", "DEFAULT_CONFIG"],
-        ["config", RETENTION, "604800000", "DEFAULT_CONFIG"],
-    ]
+    assert lines == KADM_TELLS

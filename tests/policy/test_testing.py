@@ -127,6 +127,7 @@ def test_records_do_not_show_what_they_hold():
     assert "secret" not in repr(record) + repr(record.headers[0])
 
 
+@pytest.mark.system
 def test_importing_the_interfaces_imports_nothing_heavy():
     script = (
         "import sys, penstock.policy; "

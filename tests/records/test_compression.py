@@ -106,6 +106,7 @@ except UnreadableRecords as error:
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("codec", CODES)
 def test_a_bomb_costs_no_more_than_the_limit(codec):
     """256 MiB out of little, with a limit of 32 MiB."""

@@ -50,15 +50,7 @@ def test_counts_are_the_truth(command, configured, produce, topic, tmp_path, bad
     assert [(r["code"], r["message"], r["count"]) for r in report["reasons"]] == (
         [(87, "bad is not good", len(bad))] if bad else []
     )
-    by_partition = Counter(r["partition"] for r in bad)
-    assert {p["partition"]: p["refused"] for p in report["partitions"]} == {
-        p: by_partition[p] for p in range(3)
-    }
-    for partition in report["partitions"]:
-        offsets = [r["value"] for r in made if r["partition"] == partition["partition"]]
-        refused = [i for i, v in enumerate(offsets) if v.startswith(b"bad")]
-        assert partition["first_refused_offset"] == (refused[0] if refused else None)
-        assert partition["last_refused_offset"] == (refused[-1] if refused else None)
+    check_partitions(report, made, bad)
     assert sum(h["refused"] for h in report["hours"]) == len(bad)
     assert [h["accepted"] + h["refused"] for h in report["hours"]] == [1500, 1500]
     hints = {h["hint"]: h["count"] for h in report["header_keys"]}
@@ -73,6 +65,18 @@ def test_counts_are_the_truth(command, configured, produce, topic, tmp_path, bad
     assert "bad-" not in page
     suite = ElementTree.parse(tmp_path / "r" / "junit.xml").getroot()
     assert suite.get("failures") == ("1" if share > 0.05 else "0")
+
+
+def check_partitions(report, made, bad):
+    by_partition = Counter(r["partition"] for r in bad)
+    assert {p["partition"]: p["refused"] for p in report["partitions"]} == {
+        p: by_partition[p] for p in range(3)
+    }
+    for partition in report["partitions"]:
+        offsets = [r["value"] for r in made if r["partition"] == partition["partition"]]
+        refused = [i for i, v in enumerate(offsets) if v.startswith(b"bad")]
+        assert partition["first_refused_offset"] == (refused[0] if refused else None)
+        assert partition["last_refused_offset"] == (refused[-1] if refused else None)
 
 
 def test_payloads_are_shown_when_asked_for(command, configured, produce, topic, tmp_path):

@@ -1,14 +1,15 @@
 """A real cluster: a master and two workers, processes of their own, from the wheel."""
 
+import contextlib
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
@@ -68,23 +69,39 @@ def cluster(tmp_path_factory):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def executors():
-    """The process ids of executors on this machine that belong to our workers."""
+def executors(folder: Path) -> list[int]:
+    """Return the process ids of the executors of the workers in a folder."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if "CoarseGrainedExecutorBackend" in path.read_text():
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_executor = "CoarseGrainedExecutorBackend" in (process / "cmdline").read_text()
+            if is_executor and (process / "cwd").resolve().is_relative_to(folder):
+                found.append(int(process.name))
     return found
+
+
+def kill_an_executor(workers: Path, written: Path, process: subprocess.Popen) -> int | None:
+    """Kill one once files are being written, and before all are; return its process id."""
+    while process.poll() is None:
+        if list(written.rglob("*.parquet")) and (found := executors(workers)):
+            os.kill(found[0], signal.SIGKILL)
+            return found[0]
+        time.sleep(0.01)
+    return None
+
+
+def stored_in(folder: Path) -> list[bytes]:
+    import pyarrow.dataset
+
+    table = pyarrow.dataset.dataset(str(folder), format="parquet").to_table(["value"])
+    return [value.as_py() for value in table["value"]]
 
 
 @pytest.mark.timeout(300)
 def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
     cluster, configured, produce, topic, tmp_path
 ):
-    master, _ = cluster
+    master, workers = cluster
     source = topic("in", 6)
     produce(source, [
         {"value": b"%s-%06d" % (b"bad" if i % 20 == 0 else b"good", i), "partition": i % 6}
@@ -104,32 +121,13 @@ def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
              "SPARK_LOCAL_IP": "127.0.0.1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    killed = []
-
-    def kill_one():
-        # Once files are being written, and before all are.
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline and process.poll() is None:
-            if list(tmp_path.rglob("*.parquet")) and (found := executors()):
-                os.kill(found[0], signal.SIGKILL)
-                killed.append(found[0])
-                return
-            time.sleep(0.01)
-
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    out, err = process.communicate(timeout=200)
-    killer.join()
+    with ThreadPoolExecutor() as threads:
+        killer = threads.submit(kill_an_executor, workers, tmp_path, process)
+        out, err = process.communicate(timeout=200)
     assert process.returncode == 0, err
-    assert killed
+    assert killer.result()
     assert re.search(rf"{COUNT - COUNT // 20:,} accepted, {COUNT // 20:,} refused", out), out
-    import pyarrow.dataset
-
-    stored = [
-        pyarrow.dataset.dataset(str(folder), format="parquet").to_table(["value"])["value"]
-        for folder in folders
-    ]
-    values = [[value.as_py() for value in column] for column in stored]
+    values = [stored_in(folder) for folder in folders]
     assert [len(v) for v in values] == [len(set(v)) for v in values]
     assert [len(v) for v in values] == [COUNT - COUNT // 20, COUNT // 20]
     assert all(value.startswith(b"bad") for value in values[1])

@@ -1,10 +1,12 @@
 """`penstock split`: accepted records here, dead letters there."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,33 @@ def as_stored(record):
     return record["partition"], record["key"], record["value"], record["headers"] or []
 
 
+def with_offsets(records):
+    """Return records with the offsets that they get."""
+    offsets = {0: 0, 1: 0, 2: 0}
+    found = []
+    for record in records:
+        found.append((record, offsets[record["partition"]]))
+        offsets[record["partition"]] += 1
+    return found
+
+
+def check_dead_letter(letter, record, offset, source, before):
+    partition, value, headers = letter
+    own = record["headers"] or []
+    assert partition == record["partition"] % 2
+    assert value == record["value"]
+    assert headers[: len(own)] == own
+    added = dict(headers[len(own) :])
+    assert added["__dlq.errors.topic"] == source.encode()
+    assert added["__dlq.errors.partition"] == b"%d" % record["partition"]
+    assert added["__dlq.errors.offset"] == b"%d" % offset
+    assert added["__dlq.errors.message"] == b"bad is not good"
+    assert added["__penstock.policy"].endswith(b".NoBad")
+    assert added["__penstock.code"] == b"87"
+    assert added["__penstock.message"] == b"bad is not good"
+    assert before <= int(added["__penstock.timestamp"]) <= time.time() * 1000
+
+
 def test_to_topics(command, configured, produce, topic, kafka):
     source, good, dead = topic("in", 3), topic("good", 3), topic("dead", 2)
     before = int(time.time() * 1000)
@@ -51,27 +80,9 @@ def test_to_topics(command, configured, produce, topic, kafka):
     letters = {key: (p, value, headers)
                for p, key, value, headers in read_topic(kafka.bootstrap_servers, dead)}  # fmt: skip
     assert letters.keys() == bad
-    offsets = {0: 0, 1: 0, 2: 0}
-    for record in made():
-        offset, offsets[record["partition"]] = (
-            offsets[record["partition"]], offsets[record["partition"]] + 1,
-        )  # fmt: skip
-        if record["key"] not in bad:
-            continue
-        partition, value, headers = letters[record["key"]]
-        own = record["headers"] or []
-        assert partition == record["partition"] % 2
-        assert value == record["value"]
-        assert headers[: len(own)] == own
-        added = dict(headers[len(own) :])
-        assert added["__dlq.errors.topic"] == source.encode()
-        assert added["__dlq.errors.partition"] == b"%d" % record["partition"]
-        assert added["__dlq.errors.offset"] == b"%d" % offset
-        assert added["__dlq.errors.message"] == b"bad is not good"
-        assert added["__penstock.policy"].endswith(b".NoBad")
-        assert added["__penstock.code"] == b"87"
-        assert added["__penstock.message"] == b"bad is not good"
-        assert before <= int(added["__penstock.timestamp"]) <= time.time() * 1000
+    for record, offset in with_offsets(made()):
+        if record["key"] in bad:
+            check_dead_letter(letters[record["key"]], record, offset, source, before)
 
 
 def test_to_folders(command, configured, produce, topic, spark, tmp_path):
@@ -120,6 +131,28 @@ def test_interceptors_change_what_is_accepted_and_nothing_else(command, configur
     assert b"secret" not in str(letters).encode()
 
 
+def read_offsets(spark, folder: Path) -> list:
+    if not any(folder.glob("batch=*/*.parquet")):
+        return []
+    rows = spark.read.parquet(str(folder)).select("partition", "offset").collect()
+    return [tuple(row) for row in rows]
+
+
+@contextlib.contextmanager
+def killed_at_the_end(arguments):
+    """Run a command; kill it and all that it started."""
+    process = subprocess.Popen(list(map(str, arguments)), stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        children = _descendants(process.pid)
+        process.kill()
+        process.wait()
+        for pid in children:
+            os.kill(pid, signal.SIGKILL) if _alive(pid) else None
+
+
+@pytest.mark.timeout(500)
 def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
     configured, produce, topic, spark, tmp_path
 ):
@@ -133,33 +166,20 @@ def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
         tmp_path / "checkpoint", "--master", "local[2]",
     ]  # fmt: skip
 
-    def read(folder: Path) -> list:
-        if not any(folder.glob("batch=*/*.parquet")):
-            return []
-        rows = spark.read.parquet(str(folder)).select("partition", "offset").collect()
-        return [tuple(row) for row in rows]
-
+    read = partial(read_offsets, spark)
     for more, total in ((0, 3000), (500, 3500)):
         produce(source, made(more))
-        process = subprocess.Popen(list(map(str, arguments)), stderr=subprocess.PIPE, text=True)
-        try:
+        with killed_at_the_end(arguments):
             wait_until(
                 lambda total=total: len(read(good)) + len(read(dead)) >= total,
-                60,
+                150,
                 what="the stream",
             )
-        finally:
-            children = _descendants(process.pid)
-            process.kill()
-            process.wait()
-            for pid in children:
-                os.kill(pid, signal.SIGKILL) if _alive(pid) else None
-            process.stderr.close()
     finished = subprocess.run(
         [*map(str, arguments), "--available-now"],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=150,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
@@ -194,7 +214,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
             if line.startswith("batch 0: 1 accepted, 1 refused"):
                 break
         process.send_signal(signal.SIGTERM)
-        assert process.wait(40) == 0, process.stderr.read()
+        assert process.wait(120) == 0, process.stderr.read()
     finally:
         process.kill()
         process.wait()

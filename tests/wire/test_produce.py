@@ -103,6 +103,7 @@ def broker_response(version: int, topics) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+@pytest.mark.kips("B38")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
     names = [uuid.UUID(int=i) for i in (1, 2, 3)] if version >= 13 else ["a", "b", "c"]

@@ -131,6 +131,7 @@ def codes(response: Any) -> dict[str, int]:
     return {topic.name: int(topic.error_code) for topic in response.topics}
 
 
+@pytest.mark.kips("B8")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_metadata_creates_what_the_policy_allows_and_nothing_else(client, broker, version):
     allowed, refused, failed = unique("allowed"), unique("no"), unique("error")
@@ -145,6 +146,7 @@ def test_metadata_creates_what_the_policy_allows_and_nothing_else(client, broker
     assert not exists(broker, failed)
 
 
+@pytest.mark.kips("B8")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_may_be_told_that_the_policy_refused_a_topic(other_options, broker, version):
     allowed, refused = unique("allowed"), unique("no")
@@ -199,12 +201,14 @@ def refusals_of(gateway: RunningGateway, topic: str) -> list[dict]:
     return found()
 
 
+@pytest.mark.kips("B8")
 def test_a_producer_to_a_refused_topic_fails(judging, broker):
     topic = unique("no")
     assert produced(judging, topic) is not None
     assert not exists(broker, topic)
 
 
+@pytest.mark.kips("B8")
 def test_a_producer_to_an_allowed_topic_is_served(judging, broker):
     topic = unique("allowed")
     assert produced(judging, topic) is None

@@ -13,6 +13,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -23,6 +26,8 @@ from confluent_kafka.cimpl import NewTopic
 from kio.index import load_request_schema
 
 from penstock.local import free_ports
+from penstock.topics.settings import RECORDS_POLICY_ENABLED
+from tests.conftest import create_topic
 from tests.gateways import wait_until
 from tests.integration.test_security import Files, as_client, secure_kafka
 from tests.integration.topics.test_alter_config_policy import TOPIC, Change, answers, incremental
@@ -274,6 +279,7 @@ def secured_judging(secured, files, tmp_path_factory):
             "org.apache.kafka.common.security.plain.PlainLoginModule required "
             'username="admin" password="a-secret";'
         ),
+        "topic.settings.topic": "__penstock_topic_settings",
         **CONTEXT,
     }
     running = start_gateway(folder, secured.bootstrap_servers, POLICIES, properties)
@@ -304,6 +310,29 @@ def test_who_may_not_create_a_topic_is_told_so_by_the_cluster(secured_judging, f
     settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
     code, _ = refusal(AdminClient(settings), NewTopic("others.topic", 50, 1))
     assert code == 29
+
+
+@pytest.mark.kips("B49")
+def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, files):
+    admin = AdminClient(as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN"))
+    create_topic(admin, "others.altered")
+    alice = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    changes = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in ((RECORDS_POLICY_ENABLED, "true"), ("retention.ms", "1000"))
+    ]
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC, "others.altered", incremental_configs=changes
+    )
+    with pytest.raises(KafkaException) as raised:
+        AdminClient(alice).incremental_alter_configs([resource])[resource].result(20)
+    assert raised.value.args[0].code() == 29
+
+    through = AdminClient(as_client(secured_judging.address, files, "admin", "a-secret", "PLAIN"))
+    asked = ConfigResource(ConfigResource.Type.TOPIC, "others.altered")
+    configs = through.describe_configs([asked])[asked].result(20)
+    assert configs[RECORDS_POLICY_ENABLED].value == "false"
+    assert configs["retention.ms"].value != "1000"
 
 
 def refusal(admin: AdminClient, topic: NewTopic) -> tuple[int, list | None]:

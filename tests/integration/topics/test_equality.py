@@ -1258,6 +1258,7 @@ def worlds_with_key(cluster, through, first_searches) -> Iterator[list[World]]:
         world.close()
 
 
+@pytest.mark.kips("B49", "B50")
 @every_version(*CASES_WITH_KEY)
 def test_our_key_behaves_as_one_of_kafkas(worlds_with_key, api_key, version):
     def answers_and_effects_of(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -1278,6 +1279,7 @@ def test_our_key_behaves_as_one_of_kafkas(worlds_with_key, api_key, version):
     assert differences(*effects) == {}
 
 
+@pytest.mark.kips("B50")
 def test_our_key_is_read_and_told_as_one_of_kafkas(worlds_with_key):
     """Brokers read `TRUE` and ` true ` as what they are, and tell `true`."""
     told = []

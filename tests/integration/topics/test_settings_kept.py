@@ -1,4 +1,4 @@
-"""Settings of topics are kept, by one gateway and by two: kips.md B13, B41, B51."""
+"""Settings of topics are kept, by one gateway and by two."""
 
 import json
 import subprocess
@@ -253,6 +253,7 @@ def b(pair) -> Iterator[TopicClient]:
         yield client
 
 
+@pytest.mark.kips("B51")
 def test_settings_go_with_the_topic(pair, a):
     name = new_name()
     first = a.create(name, judged_by("A"))
@@ -281,20 +282,16 @@ def test_settings_go_with_a_topic_that_is_deleted_without_a_gateway(pair, a, adm
             assert client.own_settings(name) == {}
 
 
-def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b, record_property):
+@pytest.mark.kips("B51")
+def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b):
     name = new_name()
     a.create(name, judged_by("A"))
-    taken = []
     for policy in islice(cycle("BA"), 20):
         assert a.alter(name, judged_by(policy)) == 0
-        start = time.monotonic()
         wait_until(lambda policy=policy: verdict(b, name) == policy, CONVERGE_WITHIN_S)
-        taken.append(time.monotonic() - start)
-
-    record_property("slowest_s", max(taken))
-    assert max(taken) < CONVERGE_WITHIN_S
 
 
+@pytest.mark.kips("B51")
 def test_the_first_batch_of_a_topic_created_through_one_is_judged_by_the_other(pair, a, b):
     for number in range(50):
         name = new_name()
@@ -426,6 +423,7 @@ def allowed(batch: Batch, changes: Sequence[Change]) -> set[str]:
     return {change.policy for change in (*before[-1:], *meanwhile)}
 
 
+@pytest.mark.kips("B41")
 def test_every_batch_is_judged_by_the_class_in_force_when_it_was_sent(pair, a):
     name, ended = new_name(), threading.Event()
     asked_at = time.monotonic()
@@ -476,6 +474,7 @@ class Lives:
         return [policy for policy, life in self.judging(topic) if life[-1] != "closed"]
 
 
+@pytest.mark.kips("B13")
 def test_each_topic_has_its_own_instance_until_it_has_another_class_or_is_gone(pair, a):
     lives, (first, second) = Lives(pair.a), (new_name(), new_name())
     for name in (first, second):
@@ -493,6 +492,7 @@ def test_each_topic_has_its_own_instance_until_it_has_another_class_or_is_gone(p
     wait_until(lambda: lives.open(first) == [])
 
 
+@pytest.mark.kips("B41")
 def test_an_instance_is_configured_once_and_closed_once_after_its_last_batch(pair, a):
     """Also those of all the tests above. The last test: it ends the gateway."""
     name = new_name()

@@ -1,0 +1,58 @@
+"""Unit tests start no process and open no connection; the parts of the suite name what exists."""
+
+import asyncio
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.order import LONGEST, TESTS
+from tests.unit import SYSTEM_FOLDERS
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        lambda: subprocess.run(["true"], check=True),
+        lambda: multiprocessing.get_context("fork").Process().start(),
+        os.fork,
+        lambda: os.posix_spawn(sys.executable, [sys.executable, "-V"], {}),
+        lambda: os.system("true"),
+        lambda: socket.create_connection(("127.0.0.1", 9)),
+        lambda: socket.socket().connect(("127.0.0.1", 9)),
+        lambda: asyncio.run(asyncio.open_connection("127.0.0.1", 9)),
+    ],
+    ids=[
+        "subprocess",
+        "multiprocessing",
+        "fork",
+        "spawn",
+        "system",
+        "socket",
+        "connect",
+        "asyncio",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_unit_test_fails_when_it_starts_a_process_or_connects(forbidden):
+    with pytest.raises(pytest.fail.Exception, match="in a unit test"):
+        forbidden()
+
+
+def test_the_test_above_is_a_unit_test(request):
+    assert request.node.get_closest_marker("unit")
+
+
+def test_folders_and_files_that_are_named_exist():
+    assert all((TESTS / folder).is_dir() for folder in SYSTEM_FOLDERS)
+    assert [file for file in LONGEST if not (TESTS / file).is_file()] == []
+    assert len(set(LONGEST)) == len(LONGEST)
+
+
+@pytest.mark.system
+def test_a_test_that_says_so_may_start_processes():
+    subprocess.run(["true"], check=True)
