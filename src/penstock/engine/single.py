@@ -86,7 +86,7 @@ def _alone(policy: Any, key: str, properties: Mapping[str, str], file: Path) -> 
     cls = policy if isinstance(policy, type) else type(policy)
     name = _name_of(policy)
     configuration = replace(
-        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}),
+        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}).policies,
         properties=MappingProxyType(dict(properties)),
     )
     policies = Policies(

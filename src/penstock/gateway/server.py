@@ -92,11 +92,11 @@ class Gateway:
         """
         self.configuration = configuration
         self.clients: set[Client] = set()
-        self.request_most_bytes: int = configuration["socket.request.max.bytes"]
-        self.requires_sasl = configuration["upstream.security.protocol"].startswith("SASL_")
-        self.sasl_most_bytes: int = configuration["sasl.server.max.receive.size"]
+        self.request_most_bytes = configuration.socket_request_max_bytes
+        self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
+        self.sasl_most_bytes = configuration.sasl_server_max_receive_size
         self.clock = time.monotonic
-        most = configuration["queued.max.request.bytes"]
+        most = configuration.queued_max_request_bytes
         self.budget = Budget(most if most > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
         listener = configuration.listener
@@ -104,7 +104,7 @@ class Gateway:
         upstream = configuration.upstream_properties
         self._server_tls = server_context(configuration.properties, file) if listener.tls else None
         self._upstream_tls: ssl.SSLContext | None = None
-        if configuration["upstream.security.protocol"].endswith("SSL"):
+        if configuration.upstream_security_protocol.endswith("SSL"):
             self._upstream_tls = client_context(upstream, file)
         discovery.check(upstream, file)
         self._advertised_host = advertised_host(configuration)
@@ -131,7 +131,7 @@ class Gateway:
             ConfigurationError: The folder, or the topic, cannot be used.
             discovery.UnreachableError: The topic cannot be read now.
         """
-        if self.configuration["produce.request.interceptors.state"] == "cluster":
+        if self.configuration.produce_request_interceptors_state == "cluster":
             await self._follow_producers()
             return
         store = self._local_store = open_store(self.configuration, cluster_id)
@@ -199,12 +199,12 @@ class Gateway:
         self.loop = asyncio.get_running_loop()
         of = self.configuration
         self._connection_limits = ConnectionLimits(
-            most=of["max.connections"],
-            per_ip=of["max.connections.per.ip"],
-            creation_rate=of["max.connection.creation.rate"],
+            most=of.max_connections,
+            per_ip=of.max_connections_per_ip,
+            creation_rate=of.max_connection_creation_rate,
             clock=self.clock,
         )
-        plan = Plan(self.configuration)
+        plan = Plan(self.configuration.policies)
         self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
         try:
@@ -260,7 +260,7 @@ class Gateway:
         async with self._reloading:
             if self._server_tls is not None:  # or nothing is changed
                 server_context(self.configuration.properties, self.configuration.path)
-            loaded = await self._loaded(configuration, Plan(configuration))
+            loaded = await self._loaded(configuration, Plan(configuration.policies))
             try:
                 if self._settings is None and takes_settings(configuration):
                     await self._open_settings(configuration)
@@ -300,14 +300,14 @@ class Gateway:
         policies = Policies(
             plan,
             pool.submit if pool else _nothing_to_judge,
-            whole_request=configuration["produce.rejection.scope"] == "request",
+            whole_request=configuration.produce_rejection_scope == "request",
             topics=topics,
             retain=pool.retain if pool else _nothing_to_retain,
             withdraw=pool.withdraw if pool else _nothing_to_withdraw,
-            idempotence=Idempotence(configuration["produce.request.interceptors.idempotence"]),
-            judges_partitions=configuration["create.topic.policy.create.partitions"],
+            idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
+            judges_partitions=configuration.create_topic_policy_create_partitions,
             refused_automatic_creation_code=int(
-                configuration["create.topic.policy.auto.create.error.code"]
+                configuration.create_topic_policy_auto_create_error_code
             ),
         )
         return _Loaded(policies, pool)
@@ -381,7 +381,7 @@ class Gateway:
 
     async def _listen(self, brokers: Mapping[int, Address]) -> Address:
         of = self.configuration
-        any_port = not of.listener.address.port and not of["broker.ports"]
+        any_port = not of.listener.address.port and not of.broker_ports
         tries = _TRIED_PORTS if any_port else 1
         while True:
             tries -= 1
@@ -401,7 +401,7 @@ class Gateway:
         listening = self._bind(where.port, "listeners")
         self._serve(listening, None)
         port: int = listening.getsockname()[1]
-        ports = self.configuration["broker.ports"] or range(port + 1, min(port + 101, 65536))
+        ports = self.configuration.broker_ports or range(port + 1, min(port + 101, 65536))
         if not ports:
             raise ConfigurationError(
                 f"{self.configuration.path}: listeners: no port after {port} is left for brokers; "
@@ -411,7 +411,7 @@ class Gateway:
             bootstrap=self.configuration.upstream_servers,
             advertised_host=self._advertised_host,
             ports=ports,
-            first_id=self.configuration["broker.ids.first"],
+            first_id=self.configuration.broker_ids_first,
             on_broker=self._open_broker_port,
         )
         for node, found in sorted(brokers.items()):
@@ -518,7 +518,7 @@ class Gateway:
             await listener.close()
         for client in list(self.clients):
             client.end()
-        limit = self.configuration["policy.timeout.ms"] / 1000 + _ENDING_EXTRA_S
+        limit = self.configuration.policy_timeout_ms / 1000 + _ENDING_EXTRA_S
         deadline = self.loop.time() + limit
         while self.clients and self.loop.time() < deadline:  # noqa: ASYNC110 - at the end only
             await asyncio.sleep(0.02)
@@ -538,7 +538,7 @@ class Gateway:
             self._local_store.close()
 
     async def _close_idle(self) -> None:
-        most = self.configuration["connections.max.idle.ms"] / 1000
+        most = self.configuration.connections_max_idle_ms / 1000
         while True:
             await asyncio.sleep(min(most / 4, _LOOK_EVERY_S))
             self._expire_producers()
@@ -573,10 +573,11 @@ def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | No
         ConfigurationError: It cannot be used.
     """
     key = "produce.request.interceptors.state.dir"
-    if not configuration[key]:
+    folder = configuration.produce_request_interceptors_state_dir
+    if not folder:
         return None
-    file = configuration.folder / configuration[key] / f"producer-state-{cluster_id}.sqlite"
-    if not configuration["produce.request.interceptors"] and not file.exists():
+    file = configuration.folder / folder / f"producer-state-{cluster_id}.sqlite"
+    if not configuration.produce_request_interceptors and not file.exists():
         return None
     try:
         return LocalStore(file, time.time)
@@ -613,8 +614,7 @@ def advertised_host(configuration: Configuration) -> str:
     Raises:
         ConfigurationError: It has to be given, because the listener's is a wildcard.
     """
-    given: str | None = configuration["advertised.host"]
-    host = given or configuration.listener.address.host
+    host = configuration.advertised_host or configuration.listener.address.host
     if host in {"", "0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
         raise ConfigurationError(
             f"{configuration.path}: advertised.host must be set: clients cannot connect to "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.topics import Alteration, Asking
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.cluster_view import UnknownError
@@ -102,12 +103,11 @@ class Judgement:
 async def complaint_about(host: Host, key: str, value: str) -> str | None:
     """Say what is wrong with a value for one of our own keys; None if nothing is."""
     complaint = topic_settings.complaint(key, value)
-    if complaint is None and key == topic_settings.RECORDS_POLICY:
+    if complaint is None and key == RECORDS_POLICY:
         complaint = await _about_class(host, value.strip())
-    if complaint is None and key == topic_settings.VALIDATION_POLICY:
-        names = host.policies.plan.names["record.validation.policy.class.name"]
-        if not names:
-            complaint = "the gateway has no record.validation.policy.class.name to read it"
+    if complaint is None:
+        missing = host.policies.plan.missing_reader(key)
+        complaint = missing and f"the gateway has no {missing} to read it"
     if complaint is None or complaint.startswith("Invalid value"):
         return complaint
     return f"Invalid value {value} for configuration {key}: {complaint}"
