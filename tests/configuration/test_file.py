@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from penstock.configuration import Address, ConfigurationError, load_configuration
-from penstock.configuration.keys import Keys
+from penstock.configuration.keys import Keys, extra
 from penstock.configuration.reference import default_text
 
 LEAST = "upstream.bootstrap.servers=a:9092,b:9093\n"
@@ -205,3 +205,32 @@ def test_values_may_be_replaced_before_they_are_checked(tmp_path):
 
     assert configuration.upstream_properties == {"bootstrap.servers": "a:1"}
     assert configuration.policy_workers == 2
+
+
+def test_which_changes_take_effect_at_a_restart(tmp_path):
+    before = load(tmp_path, LEAST + "max.connections=1\nssl.client.auth=none\n")
+    after = load(
+        tmp_path,
+        LEAST.replace("b:", "c:") + "produce.request.interceptors.state.dir=there\n"
+        "broker.ids.first=5\npolicy.timeout.ms=1\nown.key=1\nupstream.sasl.mechanism=PLAIN\n"
+        "topics.a.record.validation.policy=x\nrecord.validation.policy.class.name=x.Y\n",
+    )
+
+    assert before.changed_until_restart(after) == [
+        "broker.ids.first",
+        "max.connections",
+        "produce.request.interceptors.state.dir",
+        "ssl.client.auth",
+        "upstream.bootstrap.servers",
+        "upstream.sasl.mechanism",
+    ]
+    assert before.changed_until_restart(before) == []
+
+
+def test_a_restart_is_needed_for_no_key_about_policies():
+    at_restart = {
+        field.alias for field in Keys.model_fields.values() if not extra(field)["reloaded"]
+    }
+
+    assert {name for name in at_restart if "policy" in name or "validat" in name} == set()
+    assert {"upstream.security.protocol", "listeners", "topic.settings.topic"} < at_restart

@@ -68,6 +68,7 @@ def key(
     shown_default: str | None = None,
     name: str | None = None,
     served: bool = True,
+    reloaded: bool = True,
 ) -> Any:
     """Declare one key.
 
@@ -79,8 +80,15 @@ def key(
         name: As it is written in the file, where the attribute has another name.
         served: False for a key of the proposals that this version does not act on: setting
             it is an error, because a policy that is silently not run would let records pass.
+        reloaded: Whether a change takes effect when the file is read again (SIGHUP); otherwise
+            it does at a restart.
     """
-    more: dict[str, Any] = {"section": section, "shown_default": shown_default, "served": served}
+    more: dict[str, Any] = {
+        "section": section,
+        "shown_default": shown_default,
+        "served": served,
+        "reloaded": reloaded,
+    }
     return Field(default, alias=name, description=meaning, json_schema_extra=more)
 
 
@@ -98,16 +106,18 @@ class Keys(BaseModel):
         frozen=True,
         alias_generator=lambda name: name.replace("_", "."),
         arbitrary_types_allowed=True,
-        protected_namespaces=(),
+        defer_build=True,
     )
 
     upstream_servers: Servers = key(
         UPSTREAM,
+        reloaded=False,
         name="upstream.bootstrap.servers",
         meaning="The cluster's bootstrap addresses, `host:port`, separated by commas.",
     )
     upstream_security_protocol: SecurityProtocol = key(
         UPSTREAM,
+        reloaded=False,
         default="PLAINTEXT",
         meaning=(
             "How the cluster is reached. Every key of a Kafka client may follow the prefix "
@@ -119,6 +129,7 @@ class Keys(BaseModel):
     )
     listener: ListenerAddress = key(
         LISTENERS,
+        reloaded=False,
         default=Listener(tls=False, address=Address("127.0.0.1", 9192)),
         name="listeners",
         meaning=(
@@ -131,12 +142,14 @@ class Keys(BaseModel):
     )
     advertised_host: Text | None = key(
         LISTENERS,
+        reloaded=False,
         default=None,
         shown_default="the listener's host",
         meaning="The name given to clients. Required where the listener's host is a wildcard.",
     )
     broker_ports: PortRange | None = key(
         LISTENERS,
+        reloaded=False,
         default=None,
         shown_default="the 100 ports after the listener's",
         meaning=(
@@ -145,6 +158,7 @@ class Keys(BaseModel):
     )
     broker_ids_first: NonNegativeInt32 = key(
         LISTENERS,
+        reloaded=False,
         default=0,
         meaning="The node id that is reached at the first of `broker.ports`.",
     )
@@ -209,11 +223,13 @@ class Keys(BaseModel):
     )
     socket_request_max_bytes: PositiveInt32 = key(
         LIMITS,
+        reloaded=False,
         default=104857600,
         meaning="The largest request accepted; a larger one closes the connection (Kafka's key).",
     )
     queued_max_request_bytes: BytesOrDefault = key(
         LIMITS,
+        reloaded=False,
         default=-1,
         shown_default="-1: a quarter of the memory of the machine or the container, 1 GiB at most",
         meaning="So much may be held for all clients together, requests and answers that are not "
@@ -221,6 +237,7 @@ class Keys(BaseModel):
     )
     sasl_server_max_receive_size: PositiveInt32 = key(
         LIMITS,
+        reloaded=False,
         default=524288,
         meaning="The largest request of a client that has not authenticated yet, where the "
         "cluster wants that; a larger one closes the connection (Kafka's key).",
@@ -237,22 +254,26 @@ class Keys(BaseModel):
     )
     connections_max_idle_ms: PositiveInt64 = key(
         LIMITS,
+        reloaded=False,
         default=600000,
         meaning="A connection on which nothing moved for so long is closed (Kafka's key).",
     )
     max_connections: PositiveInt32 = key(
         LIMITS,
+        reloaded=False,
         default=2147483647,
         meaning="So many clients' connections at a time; others wait until one closes "
         "(Kafka's key).",
     )
     max_connections_per_ip: PositiveInt32 = key(
         LIMITS,
+        reloaded=False,
         default=2147483647,
         meaning="So many from one address; one more is closed at once (Kafka's key).",
     )
     max_connection_creation_rate: PositiveInt32 = key(
         LIMITS,
+        reloaded=False,
         default=2147483647,
         meaning="So many new ones a second; others wait for their turn (Kafka's key).",
     )
@@ -332,6 +353,7 @@ class Keys(BaseModel):
     )
     produce_request_interceptors_state: StateStore = key(
         POLICIES,
+        reloaded=False,
         default="local",
         meaning=(
             "Where the sequence numbers of producers whose records were dropped are kept. "
@@ -341,6 +363,7 @@ class Keys(BaseModel):
     )
     produce_request_interceptors_state_dir: OptionalText = key(
         POLICIES,
+        reloaded=False,
         default="penstock-state",
         meaning=(
             "With `local`: the folder, relative to the file's, in which those numbers outlive a "
@@ -350,6 +373,7 @@ class Keys(BaseModel):
     )
     produce_request_interceptors_state_topic: Text = key(
         POLICIES,
+        reloaded=False,
         default="__penstock_producer_state",
         meaning=(
             "With `cluster`: the compacted topic that keeps those numbers; it is created if it is "
@@ -360,6 +384,7 @@ class Keys(BaseModel):
     )
     topic_settings_topic: OptionalText = key(
         TOPICS,
+        reloaded=False,
         default="__penstock_topic_settings",
         meaning=(
             "The compacted topic that keeps topic level keys set through admin tools; it is "

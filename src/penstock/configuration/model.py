@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pydantic import SkipValidation
 
-from penstock.configuration.keys import Keys
+from penstock.configuration.keys import Keys, extra
 from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import TopicDefault
+
+_CONNECTIONS: Final = ("upstream.", "ssl.")
+"""How the keys begin that Kafka's clients and brokers have for their connections."""
+_AT_RESTART: Final = frozenset(
+    field.alias for field in Keys.model_fields.values() if not extra(field)["reloaded"]
+)
 
 
 class Configuration(Keys):
@@ -41,6 +48,16 @@ class Configuration(Keys):
             for key, value in self.properties.items()
             if key.startswith(prefix)
         }
+
+    def changed_until_restart(self, other: Configuration) -> list[str]:
+        """Return the keys that differ in another configuration and take effect at a restart."""
+        before, after = self.properties, other.properties
+        return sorted(
+            key
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+            and (key in _AT_RESTART or key.startswith(_CONNECTIONS))
+        )
 
     @property
     def class_path(self) -> tuple[Path, ...]:

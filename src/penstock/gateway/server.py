@@ -58,21 +58,6 @@ FIRST_REQUEST_S: Final = 30.0
 """A client has so long to send its first request, and to authenticate where it has to."""
 _BACKLOG: Final = 1024
 _TRIED_PORTS: Final = 20
-_KEPT_UNTIL_RESTART: Final = (
-    "upstream.",
-    "listeners",
-    "ssl.",
-    "advertised.host",
-    "broker.",
-    "topic.settings.topic",
-    "socket.request.max.bytes",
-    "sasl.server.max.receive.size",
-    "connections.max.idle.ms",
-    "max.connection",
-    "queued.max.request.bytes",
-    "produce.request.interceptors.state",
-)
-"""How the keys begin that are not policies'."""
 
 
 class Gateway:
@@ -273,12 +258,7 @@ class Gateway:
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
         """Give the keys of another configuration whose change `reload` does not heed."""
-        before, after = self.configuration.properties, configuration.properties
-        return sorted(
-            key
-            for key in before.keys() | after.keys()
-            if key.startswith(_KEPT_UNTIL_RESTART) and before.get(key) != after.get(key)
-        )
+        return self.configuration.changed_until_restart(configuration)
 
     async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
         """Start workers for a plan, where anything in it has to be judged."""
