@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
 
+from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.local import LocalKafka, free_ports
 from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
@@ -25,6 +26,12 @@ class NotBad(RecordsPolicy):
             raise PolicyViolationException("bad")
 """
 INVALID_CONFIG, POLICY_VIOLATION = 40, 44
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own clients ask for it, too."""
+    monkeypatch.setitem(TOPIC_KEYS, ADDED.name, ADDED)
 
 
 @pytest.fixture(scope="module")
