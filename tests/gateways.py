@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,15 @@ PENSTOCK = [sys.executable, "-m", "penstock"]
 class RunningGateway:
     """A gateway process: its address, its log, its end."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, program: Sequence[str] = PENSTOCK) -> None:
         self.file = file
+        self._program = program
         self.log: list[dict[str, Any]] = []
         self._start()
 
     def _start(self) -> None:
         self.process = subprocess.Popen(
-            [*PENSTOCK, "gateway", str(self.file)],
+            [*self._program, "gateway", str(self.file)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

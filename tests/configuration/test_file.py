@@ -1,9 +1,11 @@
 """The configuration file: what is read, what is refused, and what the refusal says."""
 
 import pytest
+from pydantic import ValidationError
 
 from penstock.configuration import Address, ConfigurationError, load_configuration
-from penstock.configuration.keys import KEYS
+from penstock.configuration.keys import Keys, extra
+from penstock.configuration.reference import default_text
 
 LEAST = "upstream.bootstrap.servers=a:9092,b:9093\n"
 
@@ -19,10 +21,10 @@ def test_defaults(tmp_path):
 
     assert configuration.upstream_servers == (Address("a", 9092), Address("b", 9093))
     assert configuration.listener == (False, Address("127.0.0.1", 9192))
-    assert configuration["policy.timeout.ms"] == 5000
-    assert configuration["socket.request.max.bytes"] == 104857600
-    assert configuration["decompressed.batch.max.bytes"] == 67108864
-    assert configuration["produce.rejection.scope"] == "partition"
+    assert configuration.policy_timeout_ms == 5000
+    assert configuration.socket_request_max_bytes == 104857600
+    assert configuration.decompressed_batch_max_bytes == 67108864
+    assert configuration.produce_rejection_scope == "partition"
     assert configuration.warnings == ()
     assert configuration.folder == tmp_path
 
@@ -41,8 +43,8 @@ def test_values_are_read_as_kafka_reads_them(tmp_path):
     )
 
     assert configuration.listener == (True, Address("::1", 9000))
-    assert configuration["broker.ports"] == range(9001, 9011)
-    assert configuration["record.validator.classes"] == ("a.B", "c.d:E")
+    assert configuration.broker_ports == range(9001, 9011)
+    assert configuration.record_validator_classes == ("a.B", "c.d:E")
     assert [str(path) for path in configuration.class_path] == [str(tmp_path / "lib"), "/opt/lib"]
     assert [(d.glob, d.key, d.value) for d in configuration.topic_defaults] == [
         ("pii-*", "record.validation.policy", "x-schema"),
@@ -141,7 +143,94 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
     assert "x.properties" in str(raised.value)
 
 
-def test_every_default_can_be_read():
-    for key in KEYS:
-        if isinstance(key.default, str):
-            key.read(key.default)
+WITH_DEFAULT = [field for field in Keys.model_fields.values() if default_text(field)]
+
+
+@pytest.mark.parametrize("field", [pytest.param(one, id=one.alias) for one in WITH_DEFAULT])
+def test_a_default_is_what_its_text_means(field):
+    """The reference shows the text."""
+    text = default_text(field)
+
+    read = Keys.model_validate({"upstream.bootstrap.servers": "a:1", field.alias: text})
+
+    assert read.model_dump(by_alias=True)[field.alias] == field.default
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("policy.timeout.ms=soon", "must be a whole number from 1 to 2147483647; it is 'soon'"),
+        ("listeners=here", "(or SASL_PLAINTEXT, SASL_SSL); it is 'here'"),
+        ("topics.a.records.policy.enabled=maybe", "must be one of true, false; it is 'maybe'"),
+        ("advertised.host=", "must be a value, not nothing; it is ''"),
+        ("policy.workers=1\\n2", "it is '1\\n2'"),
+        ("policy.workers=" + "x" * 300, "it is '" + "x" * 200 + "...'"),
+    ],
+)
+def test_an_error_shows_the_value_that_was_given(tmp_path, line, told):
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, LEAST + line)
+
+    assert str(raised.value).endswith(told)
+
+
+@pytest.mark.parametrize("key", ["policy.timeout.ms", "topics.a.records.policy.enabled"])
+def test_an_error_does_not_show_what_comes_from_a_variable(tmp_path, monkeypatch, key):
+    monkeypatch.setenv("PENSTOCK_TEST_SECRET", "hunter2")
+    with pytest.raises(ConfigurationError) as raised:
+        load(tmp_path, LEAST + f"{key}=${{env:PENSTOCK_TEST_SECRET}}\n")
+
+    assert "it is '${env:PENSTOCK_TEST_SECRET}'" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_values_cannot_be_changed(tmp_path):
+    configuration = load(tmp_path, LEAST)
+
+    with pytest.raises(ValidationError):
+        configuration.policy_timeout_ms = 1
+    with pytest.raises(TypeError):
+        configuration.properties["policy.timeout.ms"] = "1"
+
+
+def test_values_may_be_replaced_before_they_are_checked(tmp_path):
+    file = tmp_path / "penstock.properties"
+    file.write_text("upstream.x=${env:PENSTOCK_NO_SUCH}\npolicy.workers=none\n")
+
+    configuration = load_configuration(
+        file,
+        without="upstream.",
+        replaced={"upstream.bootstrap.servers": "a:1", "policy.workers": "2"},
+    )
+
+    assert configuration.upstream_properties == {"bootstrap.servers": "a:1"}
+    assert configuration.policy_workers == 2
+
+
+def test_which_changes_take_effect_at_a_restart(tmp_path):
+    before = load(tmp_path, LEAST + "max.connections=1\nssl.client.auth=none\n")
+    after = load(
+        tmp_path,
+        LEAST.replace("b:", "c:") + "produce.request.interceptors.state.dir=there\n"
+        "broker.ids.first=5\npolicy.timeout.ms=1\nown.key=1\nupstream.sasl.mechanism=PLAIN\n"
+        "topics.a.record.validation.policy=x\nrecord.validation.policy.class.name=x.Y\n",
+    )
+
+    assert before.changed_until_restart(after) == [
+        "broker.ids.first",
+        "max.connections",
+        "produce.request.interceptors.state.dir",
+        "ssl.client.auth",
+        "upstream.bootstrap.servers",
+        "upstream.sasl.mechanism",
+    ]
+    assert before.changed_until_restart(before) == []
+
+
+def test_a_restart_is_needed_for_no_key_about_policies():
+    at_restart = {
+        field.alias for field in Keys.model_fields.values() if not extra(field)["reloaded"]
+    }
+
+    assert {name for name in at_restart if "policy" in name or "validat" in name} == set()
+    assert {"upstream.security.protocol", "listeners", "topic.settings.topic"} < at_restart

@@ -100,7 +100,7 @@ class Judging:
             policies,
         )
         self.configuration = load_configuration(file)
-        self.plan = Plan(self.configuration)
+        self.plan = Plan(self.configuration.policies)
         self.supervisor = Supervisor(self.configuration, child=child)
 
     async def __aenter__(self) -> "Judging":

@@ -21,7 +21,8 @@ from kio.schema.incremental_alter_configs.v1.request import (
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
-from penstock.topics.settings import KEYS, RECORDS_POLICY, RECORDS_POLICY_ENABLED, SET_ON_TOPIC
+from penstock.configuration.topic_keys import RECORDS_POLICY, RECORDS_POLICY_ENABLED
+from penstock.topics.settings import SET_ON_TOPIC, own_keys
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
@@ -72,7 +73,7 @@ class TopicClient(RawClient):
     def own_settings(self, topic: str) -> dict[str, str]:
         """Those of our keys that DescribeConfigs says were set on the topic."""
         asked = DescribeConfigsResource(
-            resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(KEYS)
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(own_keys())
         )
         (result,) = self.call(DescribeConfigsRequest(resources=(asked,))).results
         assert result.error_code == 0, result

@@ -10,6 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock.configuration.topic_keys import (
+    RECORDS_POLICY,
+    RECORDS_POLICY_ENABLED,
+    VALIDATION_POLICY,
+)
 from penstock.topics.index import (
     Entry,
     SettingsIndex,
@@ -17,7 +22,6 @@ from penstock.topics.index import (
     of_creation,
     of_topic,
 )
-from penstock.topics.settings import RECORDS_POLICY, RECORDS_POLICY_ENABLED, VALIDATION_POLICY
 from penstock.wire.topics import NO_ID
 from tests.topics import judged_by
 

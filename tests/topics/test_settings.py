@@ -3,9 +3,13 @@
 import pytest
 
 from penstock.configuration.file import read_configuration
+from penstock.configuration.topic_keys import (
+    RECORDS_POLICY,
+    RECORDS_POLICY_ENABLED,
+    VALIDATION_POLICY,
+)
 from penstock.engine.plan import Plan
 from penstock.topics import settings
-from penstock.topics.settings import RECORDS_POLICY, RECORDS_POLICY_ENABLED, VALIDATION_POLICY
 
 
 def test_own_gives_our_keys_only():
@@ -15,7 +19,7 @@ def test_own_gives_our_keys_only():
 
 
 def test_keys_stand_in_the_order_of_their_names():
-    assert list(settings.KEYS) == sorted(settings.KEYS)
+    assert list(settings.own_keys()) == sorted(settings.own_keys())
 
 
 @pytest.mark.parametrize("value", ["true", "false", "TRUE", " True "])
@@ -55,7 +59,7 @@ def test_what_is_not_complained_about_can_be_used(tmp_path, name, enabled):
         "records.policy.class.names.allowed": "policies.A, policies:A",
     }
 
-    plan = Plan(read_configuration(tmp_path / "penstock.properties", properties))
+    plan = Plan(read_configuration(tmp_path / "penstock.properties", properties).policies)
     topic_plan = plan.for_topic("t", own)
 
     assert topic_plan is not None

@@ -42,13 +42,16 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     A pattern is shown with the policies of a topic that matches it and no longer pattern.
     Interceptors come before them, and have patterns of their own.
     """
-    plan = Plan(configuration)
+    plan = Plan(configuration.policies)
     lines = [f"configuration {configuration.path}"]
-    named = [key for key in (CREATE_TOPIC, ALTER_CONFIG) if configuration[key]]
-    lines += [f"{key} {configuration[key]}" for key in named]
+    topic_policies = {
+        CREATE_TOPIC: configuration.create_topic_policy_class_name,
+        ALTER_CONFIG: configuration.alter_config_policy_class_name,
+    }
+    lines += [f"{key} {name}" for key, name in topic_policies.items() if name]
     if takes_settings(configuration):
-        lines.append(f"settings of topics are kept in {configuration['topic.settings.topic']}")
-        allowed = ", ".join(configuration["records.policy.class.names.allowed"])
+        lines.append(f"settings of topics are kept in {configuration.topic_settings_topic}")
+        allowed = ", ".join(configuration.records_policy_class_names_allowed)
         lines += [f"  topics may name {allowed}"] if allowed else []
     if patterns:
         lines.append("interceptors, before all policies")

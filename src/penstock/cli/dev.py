@@ -25,10 +25,8 @@ from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
     Address,
-    Configuration,
     ConfigurationError,
-    load_properties,
-    read_configuration,
+    load_configuration,
 )
 from penstock.engine.verdict import Outcome
 from penstock.gateway.server import Gateway
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict, WrappedLogger
 
+    from penstock.configuration import Configuration
     from penstock.gateway.refusal_log import Refused
 
 _WATCH_EVERY_S: Final = 0.3
@@ -112,11 +111,9 @@ async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:
 
 def _read(file: Path, kafka: str) -> Configuration:
     """Read the configuration with the local Kafka as the cluster."""
-    given = load_properties(file)
-    kept = {key: value for key, value in given.items() if not key.startswith("upstream.")}
     # Each run has a new cluster: nothing about its producers is worth keeping.
     own = {"upstream.bootstrap.servers": kafka, "produce.request.interceptors.state.dir": ""}
-    return read_configuration(file.resolve(), {**kept, **own})
+    return load_configuration(file, without="upstream.", replaced=own)
 
 
 async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:

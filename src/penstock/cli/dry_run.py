@@ -25,7 +25,7 @@ async def dry_run(configuration: Configuration) -> Patterns:
     topics = TopicPolicies(configuration, tries_classes=False)
     await topics.start()
     await topics.close()
-    if not any(Plan(configuration).names.values()):
+    if not any(Plan(configuration.policies).names.values()):
         return []
     pool = Supervisor(configuration, size=1, spare=False)
     await pool.start()

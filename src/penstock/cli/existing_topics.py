@@ -51,16 +51,16 @@ async def judge_topics(
         ConfigurationError: It names no policy of topics, or one that cannot be loaded.
         CommandError: The cluster does not answer.
     """
-    if not (configuration[CREATE_TOPIC] or configuration[ALTER_CONFIG]):
+    policies = TopicPolicies(configuration, tries_classes=False)
+    if not (policies.create_topic or policies.alter_config):
         raise ConfigurationError(
             f"{configuration.path}: --topics needs {CREATE_TOPIC} or {ALTER_CONFIG}"
         )
-    policies = TopicPolicies(configuration, tries_classes=False)
     await policies.start()
     try:
         view = ClusterMetadata(properties, configuration.folder)
         topics = await view.topics()
-        own = {*INTERNAL_TOPICS, configuration["topic.settings.topic"]}
+        own = {*INTERNAL_TOPICS, configuration.topic_settings_topic}
         names = sorted(topics.keys() - own)
         configs = await asyncio.to_thread(view.configs, names)
         await asyncio.to_thread(_add_settings, configuration, properties, view, configs)

@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     if (options.key is not None or options.header) and options.value is None:
         raise ConfigurationError("--key and --header belong to --value")
-    plan = Plan(configuration)
-    policies = PolicyInstances(configuration, plan.names)
+    plan = Plan(configuration.policies)
+    policies = PolicyInstances(configuration.policies, plan.names)
     short = False
     try:
         for place, given in _records(options, configuration):

@@ -1,22 +1,43 @@
-"""The configuration file: its keys, its values, its errors."""
+"""The configuration file: its keys, its values, its errors.
+
+The model is imported when a file is read: policy workers and Spark's executors import this
+package, too, and do without pydantic. They get a `PolicyConfiguration`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration.errors import ConfigurationError
-from penstock.configuration.file import (
-    Configuration,
-    TopicDefault,
-    load_configuration,
-    load_properties,
-    read_configuration,
-)
+from penstock.configuration.policies import PolicyConfiguration
+from penstock.configuration.topic_keys import TopicDefault
 from penstock.configuration.values import Address, Listener
+
+if TYPE_CHECKING:
+    from penstock.configuration.file import load_configuration, read_configuration
+    from penstock.configuration.model import Configuration
 
 __all__ = [
     "Address",
     "Configuration",
     "ConfigurationError",
     "Listener",
+    "PolicyConfiguration",
     "TopicDefault",
     "load_configuration",
-    "load_properties",
     "read_configuration",
 ]
+
+_LAZY: Final = {
+    "Configuration": "penstock.configuration.model",
+    "load_configuration": "penstock.configuration.file",
+    "read_configuration": "penstock.configuration.file",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs the model when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

@@ -1,37 +1,35 @@
-"""The configuration file: a Kafka-style `.properties` file, read and checked as a whole."""
+"""Reads and checks a configuration file as a whole."""
 
 from __future__ import annotations
 
 import difflib
-import os
-import re
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-import javaproperties
+from pydantic import ValidationError
 
 from penstock.configuration.errors import ConfigurationError
-from penstock.configuration.keys import KEYS, REQUIRED, TOPIC_LEVEL_KEYS
-from penstock.configuration.values import boolean, class_name
+from penstock.configuration.keys import Keys, extra
+from penstock.configuration.model import Configuration
+from penstock.configuration.properties import load_properties, resolve_variables
+from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from penstock.configuration.values import Address, Listener
+    from pydantic.fields import FieldInfo
 
-_UPSTREAM_KEYSTORE = "upstream.ssl.keystore."
-_ONE_PRINCIPAL = (
+_SHOWN_MAX: Final = 200
+_UPSTREAM_KEYSTORE: Final = "upstream.ssl.keystore."
+_ONE_PRINCIPAL: Final = (
     "upstream.ssl.keystore.*: with upstream.security.protocol=SSL there is no login, and every "
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-_VARIABLE = re.compile(r"\$\{(env|file):([^}]*)\}")
-_BUILT_IN_POLICIES = "topic.rules."
+_BUILT_IN_POLICIES: Final = "topic.rules."
 """Keys of the ready-made policies of topics, which check them themselves."""
-_LISTENER_TLS_KEYS = frozenset(
+_LISTENER_TLS_KEYS: Final = frozenset(
     {
         "ssl.keystore.type",
         "ssl.keystore.location",
@@ -43,185 +41,117 @@ _LISTENER_TLS_KEYS = frozenset(
         "ssl.cipher.suites",
     }
 )
-_TOPIC_VALUES: dict[str, Callable[[str], object]] = {
-    "records.policy.class.name": class_name,
-    "records.policy.enabled": boolean,
-    "record.validation.policy": str,
+_KEYS: Final[dict[str, FieldInfo]] = {
+    str(field.alias): field for field in Keys.model_fields.values()
 }
+"""The keys of the file but for those of topics, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefault:
-    """One line `topics.<glob>.<topic level key>=<value>` of the file."""
-
-    glob: str
-    key: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """A configuration file whose every value has been read.
-
-    Attributes:
-        path: The file.
-        properties: The whole file as text by key, which is what `configure()` receives.
-        topic_defaults: The lines `topics.<glob>.<key>`.
-        warnings: Sentences about keys nobody here knows.
-    """
-
-    path: Path
-    properties: Mapping[str, str]
-    topic_defaults: tuple[TopicDefault, ...]
-    warnings: tuple[str, ...]
-    values: Mapping[str, Any]
-
-    def __getitem__(self, key: str) -> Any:
-        """Give the value of a key of `KEYS`, its default where the file is silent."""
-        return self.values[key]
-
-    @property
-    def folder(self) -> Path:
-        """The file's folder: policies are imported from here first."""
-        return self.path.parent
-
-    @property
-    def upstream_servers(self) -> tuple[Address, ...]:
-        """The cluster's bootstrap addresses."""
-        servers: tuple[Address, ...] = self["upstream.bootstrap.servers"]
-        return servers
-
-    @property
-    def listener(self) -> Listener:
-        """Where clients connect."""
-        listener: Listener = self["listeners"]
-        return listener
-
-    @property
-    def upstream_properties(self) -> dict[str, str]:
-        """The keys after `upstream.`, as a Kafka client takes them."""
-        prefix = "upstream."
-        return {
-            key.removeprefix(prefix): value
-            for key, value in self.properties.items()
-            if key.startswith(prefix)
-        }
-
-    @property
-    def class_path(self) -> tuple[Path, ...]:
-        """The folders of `record.validation.policy.class.path`."""
-        return tuple(self.folder / entry for entry in self["record.validation.policy.class.path"])
-
-
-def load_configuration(path: str | Path) -> Configuration:
+def load_configuration(
+    path: str | Path, *, without: str = "", replaced: Mapping[str, str] = MappingProxyType({})
+) -> Configuration:
     """Read and check a configuration file.
 
     Args:
         path: A `.properties` file.
+        without: Keys with this prefix are left out, if it is not empty.
+        replaced: Values that hold instead of those of the file.
 
     Raises:
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
     """
-    return read_configuration(Path(path).resolve(), load_properties(path))
-
-
-def load_properties(path: str | Path) -> dict[str, str]:
-    """Read a `.properties` file, with `${env:...}` and `${file:...}` resolved, unchecked.
-
-    Raises:
-        ConfigurationError: It, or a file or variable that it names, cannot be read.
-    """
     file = Path(path).resolve()
-    try:
-        with file.open(encoding="utf-8") as lines:
-            properties = javaproperties.load(lines)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: is not a text in UTF-8") from None
-    except javaproperties.InvalidUEscapeError as error:
-        raise ConfigurationError(f"{path}: {error}") from None
-    return _resolve_variables(file, properties)
+    written = load_properties(path, file)
+    if without:
+        written = {key: value for key, value in written.items() if not key.startswith(without)}
+    written |= replaced
+    return read_configuration(file, resolve_variables(file, written), written=written)
 
 
-def read_configuration(file: Path, properties: Mapping[str, str]) -> Configuration:
-    """Check properties as if they stood in `file`; see `load_configuration`."""
-    values: dict[str, Any] = {}
-    for key in KEYS:
-        given = properties.get(key.name)
-        if given is not None and not key.served and given.strip():
+def read_configuration(
+    file: Path, properties: Mapping[str, str], *, written: Mapping[str, str] | None = None
+) -> Configuration:
+    """Check properties as if they stood in `file`; see `load_configuration`.
+
+    Args:
+        file: Where they are said to stand.
+        properties: Text by key, with all variables resolved.
+        written: The same before they were resolved: errors show these, because what comes
+            from a variable may be a secret.
+    """
+    shown = properties if written is None else written
+    for name, key in _KEYS.items():
+        if not extra(key)["served"] and properties.get(name, "").strip():
             raise ConfigurationError(
-                f"{file}: {key.name} is not served by this version of Penstock; "
+                f"{file}: {name} is not served by this version of Penstock; "
                 "remove it, because nothing would be judged by it"
             )
-        if given is None:
-            if key.default is REQUIRED:
-                raise ConfigurationError(f"{file}: {key.name} is missing: {key.meaning}")
-            given = key.default
-        try:
-            values[key.name] = None if given is None else key.read(given)
-        except ValueError as error:
-            raise ConfigurationError(f"{file}: {key.name} must be {error}") from None
+    topic_defaults = _topic_defaults(file, properties, shown)
     warnings = [sentence for key in properties if (sentence := _unknown(file, key)) is not None]
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
-    return Configuration(
-        path=file,
-        properties=MappingProxyType(dict(properties)),
-        topic_defaults=_topic_defaults(file, properties),
-        warnings=tuple(warnings),
-        values=MappingProxyType(values),
-    )
-
-
-def _resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key: _VARIABLE.sub(partial(_variable, file, key), value)
-        for key, value in properties.items()
+    values: dict[str, Any] = {name: properties[name] for name in _KEYS if name in properties}
+    values |= {
+        "path": file,
+        "properties": MappingProxyType(dict(properties)),
+        "topic.defaults": topic_defaults,
+        "warnings": tuple(warnings),
     }
-
-
-def _variable(file: Path, key: str, match: re.Match[str]) -> str:
-    """Resolve `${env:NAME}`, `${file:PATH}` (its text) or `${file:PATH:KEY}` (a property)."""
-    kind, name = match[1], match[2]
-    if kind == "env":
-        try:
-            return os.environ[name]
-        except KeyError:
-            raise ConfigurationError(
-                f"{file}: {key} names the environment variable {name}, which is not set"
-            ) from None
-    path_text, separator, wanted = name.rpartition(":")
-    secret = file.parent / (path_text if separator else name)
     try:
-        content = secret.read_text(encoding="utf-8")
-        return javaproperties.loads(content)[wanted] if separator else content.strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file}: {key} names {secret}, unreadable: {error}") from None
-    except KeyError:
-        raise ConfigurationError(f"{file}: {key}: {secret} has no key {wanted}") from None
+        return Configuration.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(_describe(file, error, shown)) from None
 
 
-def _topic_defaults(file: Path, properties: Mapping[str, str]) -> tuple[TopicDefault, ...]:
-    found = []
-    for key, value in properties.items():
-        if not key.startswith("topics."):
-            continue
-        for level_key, read in _TOPIC_VALUES.items():
-            if key.endswith("." + level_key) and len(key) > len("topics..") + len(level_key):
-                glob = key[len("topics.") : -len(level_key) - 1]
-                try:
-                    read(value)
-                except ValueError as error:
-                    raise ConfigurationError(f"{file}: {key} must be {error}") from None
-                found.append(TopicDefault(glob, level_key, value.strip()))
-                break
+def _describe(file: Path, error: ValidationError, shown: Mapping[str, str]) -> str:
+    """Say what is wrong with the first value that is, in the order of the reference."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0])
+    if first["type"] == "missing":
+        return f"{file}: {name} is missing: {_KEYS[name].description}"
+    wanted = first.get("ctx", {}).get("error", first["msg"])
+    return _must_be(file, name, wanted, shown[name])
+
+
+def _must_be(file: Path, key: str, wanted: object, given: str) -> str:
+    if len(given) > _SHOWN_MAX:
+        given = given[:_SHOWN_MAX] + "..."
+    return f"{file}: {key} must be {wanted}; it is {given!r}"
+
+
+def _topic_defaults(
+    file: Path, properties: Mapping[str, str], shown: Mapping[str, str]
+) -> tuple[TopicDefault, ...]:
+    """Return the defaults of topic level keys: those with a glob first, they win over bare ones."""
+    with_glob, bare = [], []
+    of_file = keys_in(Scope.FILE)
+    for name, value in properties.items():
+        if name.startswith("topics."):
+            glob, key = _glob_and_key(file, name)
+            with_glob.append(TopicDefault(glob, key.name, value.strip()))
+        elif name in of_file:
+            key = of_file[name]
+            bare.append(TopicDefault("*", name, value.strip()))
         else:
-            raise ConfigurationError(
-                f"{file}: {key} must be topics.<glob>.<key> with one of the keys "
-                + ", ".join(TOPIC_LEVEL_KEYS)
-            )
-    return tuple(found)
+            continue
+        try:
+            key.type.read(value)
+        except ValueError as error:
+            raise ConfigurationError(_must_be(file, name, error, shown[name])) from None
+    return (*with_glob, *bare)
+
+
+def _glob_and_key(file: Path, name: str) -> tuple[str, TopicKey]:
+    """Split `topics.<glob>.<key>`."""
+    rest = name.removeprefix("topics.")
+    keys = keys_in(Scope.GLOB)
+    for key in keys.values():
+        glob = rest.removesuffix("." + key.name)
+        if glob and glob != rest:
+            return glob, key
+    raise ConfigurationError(
+        f"{file}: {name} must be topics.<glob>.<key> with one of the keys {', '.join(keys)}"
+    )
 
 
 def _has_one_principal(properties: Mapping[str, str]) -> bool:
@@ -232,10 +162,10 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
 
 def _unknown(file: Path, key: str) -> str | None:
     """Say nothing of a known key, warn of an unknown one, refuse one that looks misspelt."""
-    known = {one.name for one in KEYS} | _LISTENER_TLS_KEYS
+    known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE)}
     if key in known or key.startswith(("topics.", "upstream.", _BUILT_IN_POLICIES)):
         return None
-    if key in TOPIC_LEVEL_KEYS:
+    if key in TOPIC_KEYS:
         raise ConfigurationError(
             f"{file}: {key} belongs to a topic: write topics.<glob>.{key}, "
             f"for example topics.*.{key}"

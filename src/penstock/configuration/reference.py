@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.configuration.keys import KEYS, REQUIRED, TOPIC_LEVEL_KEYS, Key
+from typing import TYPE_CHECKING
+
+from penstock.configuration.keys import Keys, extra
+from penstock.configuration.topic_keys import TOPIC_KEYS
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 _HEAD = """\
 # Configuration reference
@@ -32,21 +38,31 @@ Written as `topics.<glob>.<key>=<value>`: a default for the topics whose name ma
 
 
 def reference() -> str:
-    """Give the reference as Markdown."""
+    """Return the reference as Markdown."""
+    rows: dict[str, str] = {}
+    for field in Keys.model_fields.values():
+        section = extra(field)["section"]
+        rows[section] = rows.get(section, "") + _row(field)
     parts = [_HEAD]
-    for section in dict.fromkeys(key.section for key in KEYS):
-        rows = "".join(_row(key) for key in KEYS if key.section == section)
-        parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{rows}")
-    topics = "".join(f"| `{name}` | {meaning} |\n" for name, meaning in TOPIC_LEVEL_KEYS.items())
+    for section, text in rows.items():
+        parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{text}")
+    topics = "".join(f"| `{key.name}` | {key.meaning} |\n" for key in TOPIC_KEYS.values())
     parts.append(_TOPICS + topics)
     return "\n".join(parts)
 
 
-def _row(key: Key) -> str:
-    if key.shown_default is not None:
-        shown = key.shown_default
-    elif key.default is REQUIRED:
-        shown = "required"
-    else:
-        shown = f"`{key.default}`" if key.default else "none"
-    return f"| `{key.name}` | {shown} | {key.meaning} |\n"
+def default_text(field: FieldInfo) -> str:
+    """Return a key's default as it would be written in the file; nothing where there is none."""
+    default = field.default
+    if field.is_required() or default is None or default == ():
+        return ""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def _row(field: FieldInfo) -> str:
+    shown = extra(field)["shown_default"]
+    if shown is None:
+        default = default_text(field)
+        none = "required" if field.is_required() else "none"
+        shown = f"`{default}`" if default else none
+    return f"| `{field.alias}` | {shown} | {field.description} |\n"

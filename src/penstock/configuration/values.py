@@ -26,6 +26,9 @@ class Listener(NamedTuple):
     tls: bool
     address: Address
 
+    def __str__(self) -> str:
+        return f"{'SSL' if self.tls else 'PLAINTEXT'}://{self.address}"
+
 
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
 _CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
@@ -147,9 +150,7 @@ def class_patterns(value: str) -> tuple[str, ...]:
     patterns = tuple(part.strip() for part in value.split(",") if part.strip())
     for pattern in patterns:
         if not _CLASS_PATTERN.fullmatch(pattern):
-            raise ValueError(
-                f"package.module.Class or package.*, separated by commas; {pattern} is not"
-            )
+            raise ValueError("package.module.Class or package.*, separated by commas")
     return patterns
 
 

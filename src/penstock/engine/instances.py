@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
@@ -31,11 +32,11 @@ from penstock.policy import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from penstock.configuration import Configuration
+    from penstock.configuration import PolicyConfiguration
 
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
-RECORDS: Final = "records.policy.class.name"
+RECORDS: Final = RECORDS_POLICY
 INTERCEPTORS: Final = "produce.request.interceptors"
 _NOT_RUN: Final = (
     inspect.iscoroutinefunction,
@@ -54,7 +55,7 @@ class PolicyInstances:
 
     def __init__(
         self,
-        configuration: Configuration,
+        configuration: PolicyConfiguration,
         names: Mapping[str, Sequence[str]],
         *,
         given: Mapping[str, Callable[[], Any]] = MappingProxyType({}),
@@ -221,7 +222,7 @@ class PolicyInstances:
             raise ConfigurationError(f"{where} failed: {describe(error)}") from None
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
-        code: int = self._configuration["produce.request.interceptors.failed.error.code"]
+        code = self._configuration.produce_request_interceptors_failed_error_code
         return Interceptor(name, pattern, instance.process_record, code)
 
     def _hints(self, name: str) -> RecordIntrospectionHints:

@@ -7,19 +7,27 @@ topic's own settings, set through Kafka's admin tools, meet the file's defaults.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import (
+    RECORDS_POLICY,
+    RECORDS_POLICY_ENABLED,
+    TOPIC_KEYS,
+    VALIDATION_POLICY,
+    Scope,
+    keys_in,
+)
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Mapping
 
-    from penstock.configuration import Configuration, TopicDefault
+    from penstock.configuration import Configuration, PolicyConfiguration, TopicDefault
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
@@ -30,8 +38,6 @@ NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 """Of a topic for which no topic level key was set."""
 CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
-_RECORDS: Final = "records.policy.class.name"
-_VALIDATION: Final = "record.validation.policy"
 _CACHE_LIMIT: Final = 10_000
 
 
@@ -47,6 +53,8 @@ class TopicPlan:
         validation_policy: The class of KIP-940, or None where the topic does not ask for it.
         validation_setting: The topic's `record.validation.policy`.
         unusable: Why nothing can judge the topic; empty where all is well.
+        settings: The topic level keys that hold for the topic, set on it or by the file, as
+            text: whoever acts on a key in the gateway, a worker or Spark finds it here.
     """
 
     topic: str
@@ -56,6 +64,7 @@ class TopicPlan:
     validation_policy: str | None = None
     validation_setting: str | None = None
     unusable: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def needs_topic_id(self) -> bool:
@@ -96,15 +105,15 @@ class TopicPlan:
 class Plan:
     """The policies of every topic, as a configuration file names them."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: PolicyConfiguration) -> None:
         """Read the policies out of a configuration.
 
         Raises:
             ConfigurationError: The lines about topics do not fit together.
         """
-        self._interceptors: tuple[str, ...] = configuration["produce.request.interceptors"]
-        self._validators: tuple[str, ...] = configuration["record.validator.classes"]
-        self._validation_policy: str | None = configuration["record.validation.policy.class.name"]
+        self._interceptors = configuration.produce_request_interceptors
+        self._validators = configuration.record_validator_classes
+        self._validation_policy = configuration.record_validation_policy_class_name
         # The longest matching glob wins; of equally long ones the first in the alphabet.
         self._defaults: tuple[TopicDefault, ...] = tuple(
             sorted(
@@ -112,15 +121,15 @@ class Plan:
                 key=lambda default: (-len(default.glob), default.glob),
             )
         )
-        if self._validation_policy is None:
-            for default in self._defaults:
-                if default.key == "record.validation.policy":
-                    raise ConfigurationError(
-                        f"{configuration.path}: topics.{default.glob}.{default.key} needs "
-                        "record.validation.policy.class.name, the class that reads it"
-                    )
-        self._named = frozenset(d.value for d in self._defaults if d.key == _RECORDS)
-        self._allowed: tuple[str, ...] = configuration["records.policy.class.names.allowed"]
+        for default in self._defaults:
+            reader = self.missing_reader(default.key)
+            if reader is not None:
+                raise ConfigurationError(
+                    f"{configuration.path}: topics.{default.glob}.{default.key} needs "
+                    f"{reader}, the class that reads it"
+                )
+        self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
+        self._allowed = configuration.records_policy_class_names_allowed
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._kept = lru_cache(_CACHE_LIMIT)(self._of_settings)
 
@@ -160,14 +169,14 @@ class Plan:
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """The classes that some topic may have, by the key that names them."""
-        batch = (d.value for d in self._defaults if d.key == _RECORDS)
+        batch = (d.value for d in self._defaults if d.key == RECORDS_POLICY)
         return {
             "produce.request.interceptors": self._interceptors,
             "record.validator.classes": self._validators,
             "record.validation.policy.class.name": (
                 (self._validation_policy,) if self._validation_policy else ()
             ),
-            _RECORDS: tuple(dict.fromkeys(batch)),
+            RECORDS_POLICY: tuple(dict.fromkeys(batch)),
         }
 
     def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
@@ -191,10 +200,22 @@ class Plan:
             for one in self._allowed
         )
 
+    def missing_reader(self, key: str) -> str | None:
+        """Return the key of the file that has to name what reads a topic level key, and does not.
+
+        None where the topic level key has its reader, or where Penstock itself reads it.
+        """
+        row = TOPIC_KEYS.get(key)
+        if row is None or row.reader is None or self.names[row.reader]:
+            return None
+        return row.reader
+
     @property
     def takes_settings(self) -> bool:
         """Whether there is anything that a topic level key could switch on."""
-        return bool(self._named or self._allowed or self._validation_policy)
+        readers = {key.reader for key in keys_in(Scope.TOPIC).values() if key.reader is not None}
+        names = self.names
+        return bool(self._named or self._allowed or any(names[reader] for reader in readers))
 
     def settings(self, topic: str) -> dict[str, str]:
         """Give the topic level keys that hold for a topic by the file."""
@@ -208,9 +229,9 @@ class Plan:
         """Give the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
             return None
-        enabled = settings.get("records.policy.enabled", "false").strip().lower() == "true"
-        batch = settings.get(_RECORDS, "").strip() or None if enabled else None
-        setting = settings.get(_VALIDATION)
+        enabled = _value(RECORDS_POLICY_ENABLED, settings) == "true"
+        batch = _value(RECORDS_POLICY, settings) or None if enabled else None
+        setting = _value(VALIDATION_POLICY, settings)
         plan = TopicPlan(
             topic=topic,
             interceptors=tuple(name for name, pattern in self._patterns if pattern.search(topic)),
@@ -218,20 +239,30 @@ class Plan:
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
-            unusable=self._unusable(batch, setting),
+            unusable=self._unusable(batch, settings),
+            settings=dict(settings),
         )
         return plan if plan.policies or plan.unusable else None
 
-    def _unusable(self, batch: str | None, setting: str | None) -> str:
+    def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
         """Say what the topic's own settings ask for that this configuration does not give."""
         if batch is not None and not self.may_be_named(batch):
             return (
-                f"{_RECORDS}: {batch} is neither named in the configuration file nor allowed by "
-                "records.policy.class.names.allowed"
+                f"{RECORDS_POLICY}: {batch} is neither named in the configuration file nor "
+                "allowed by records.policy.class.names.allowed"
             )
-        if setting is not None and self._validation_policy is None:
-            return f"{_VALIDATION} is set, and there is no record.validation.policy.class.name"
+        for key in settings:
+            reader = self.missing_reader(key)
+            if reader is not None:
+                return f"{key} is set, and there is no {reader}"
         return ""
+
+
+def _value(key: str, settings: Mapping[str, str]) -> str | None:
+    """Return a key's value, or its default where it is not set."""
+    row = TOPIC_KEYS[key]
+    value = settings.get(key, row.default)
+    return None if value is None else row.type.normalize(value)
 
 
 def takes_settings(configuration: Configuration) -> bool:
@@ -240,7 +271,7 @@ def takes_settings(configuration: Configuration) -> bool:
     They may where there is something that a setting could switch on, unless
     `topic.settings.topic` is empty; and where the file names that topic.
     """
-    key = "topic.settings.topic"
-    return bool(configuration[key]) and (
-        Plan(configuration).takes_settings or key in configuration.properties
+    return bool(configuration.topic_settings_topic) and (
+        Plan(configuration.policies).takes_settings
+        or "topic.settings.topic" in configuration.properties
     )

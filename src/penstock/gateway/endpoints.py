@@ -39,7 +39,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
     if configuration.listener.tls:
         listener_tls = server_context(configuration.properties, file)
     upstream_tls = None
-    if configuration["upstream.security.protocol"].endswith("SSL"):
+    if configuration.upstream_security_protocol.endswith("SSL"):
         upstream_tls = client_context(upstream, file)
     if upstream.keys() - {"bootstrap.servers"}:
         # Its Kafka client takes long to import, and has nothing to say of addresses alone.
@@ -50,8 +50,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
 
 
 def _advertised_host(configuration: Configuration) -> str:
-    given: str | None = configuration["advertised.host"]
-    host = given or configuration.listener.address.host
+    host = configuration.advertised_host or configuration.listener.address.host
     if host in {"", "0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
         raise ConfigurationError(
             f"{configuration.path}: advertised.host must be set: clients cannot connect to "

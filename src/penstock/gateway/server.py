@@ -56,21 +56,6 @@ FIRST_REQUEST_S: Final = 30.0
 """A client has so long to send its first request, and to authenticate where it has to."""
 _BACKLOG: Final = 1024
 _TRIED_PORTS: Final = 20
-_KEPT_UNTIL_RESTART: Final = (
-    "upstream.",
-    "listeners",
-    "ssl.",
-    "advertised.host",
-    "broker.",
-    "topic.settings.topic",
-    "socket.request.max.bytes",
-    "sasl.server.max.receive.size",
-    "connections.max.idle.ms",
-    "max.connection",
-    "queued.max.request.bytes",
-    "produce.request.interceptors.state",
-)
-"""How the keys begin that are not policies'."""
 
 
 class Gateway:
@@ -90,11 +75,11 @@ class Gateway:
         """
         self.configuration = configuration
         self.clients: set[Client] = set()
-        self.request_max_bytes: int = configuration["socket.request.max.bytes"]
-        self.requires_sasl = configuration["upstream.security.protocol"].startswith("SASL_")
-        self.sasl_max_bytes: int = configuration["sasl.server.max.receive.size"]
+        self.request_max_bytes = configuration.socket_request_max_bytes
+        self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
+        self.sasl_max_bytes = configuration.sasl_server_max_receive_size
         self.clock = time.monotonic
-        most = configuration["queued.max.request.bytes"]
+        most = configuration.queued_max_request_bytes
         self.budget = Budget(most if most > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
         upstream = configuration.upstream_properties
@@ -124,7 +109,7 @@ class Gateway:
             ConfigurationError: The folder, or the topic, cannot be used.
             brokers.UnreachableError: The topic cannot be read now.
         """
-        if self.configuration["produce.request.interceptors.state"] == "cluster":
+        if self.configuration.produce_request_interceptors_state == "cluster":
             await self._follow_producers()
             return
         store = self._local_store = open_store(self.configuration, cluster_id)
@@ -192,12 +177,12 @@ class Gateway:
         self.loop = asyncio.get_running_loop()
         of = self.configuration
         self._connection_limits = ConnectionLimits(
-            most=of["max.connections"],
-            per_ip=of["max.connections.per.ip"],
-            creation_rate=of["max.connection.creation.rate"],
+            most=of.max_connections,
+            per_ip=of.max_connections_per_ip,
+            creation_rate=of.max_connection_creation_rate,
             clock=self.clock,
         )
-        plan = Plan(self.configuration)
+        plan = Plan(self.configuration.policies)
         self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
         try:
@@ -249,7 +234,7 @@ class Gateway:
         async with self._reloading:
             if self._server_tls is not None:  # or nothing is changed
                 server_context(self.configuration.properties, self.configuration.path)
-            loaded = await self._loaded(configuration, Plan(configuration))
+            loaded = await self._loaded(configuration, Plan(configuration.policies))
             try:
                 if self._settings is None and takes_settings(configuration):
                     await self._open_settings(configuration)
@@ -262,12 +247,7 @@ class Gateway:
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
         """Give the keys of another configuration whose change `reload` does not heed."""
-        before, after = self.configuration.properties, configuration.properties
-        return sorted(
-            key
-            for key in before.keys() | after.keys()
-            if key.startswith(_KEPT_UNTIL_RESTART) and before.get(key) != after.get(key)
-        )
+        return self.configuration.changed_until_restart(configuration)
 
     async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
         """Start workers for a plan, where anything in it has to be judged."""
@@ -289,14 +269,14 @@ class Gateway:
         policies = PolicySet(
             plan,
             pool.submit if pool else _nothing_to_judge,
-            whole_request=configuration["produce.rejection.scope"] == "request",
+            whole_request=configuration.produce_rejection_scope == "request",
             topics=topics,
             retain=pool.retain if pool else _nothing_to_retain,
             withdraw=pool.withdraw if pool else _nothing_to_withdraw,
-            idempotence=Idempotence(configuration["produce.request.interceptors.idempotence"]),
-            judges_partitions=configuration["create.topic.policy.create.partitions"],
+            idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
+            judges_partitions=configuration.create_topic_policy_create_partitions,
             refused_automatic_creation_code=int(
-                configuration["create.topic.policy.auto.create.error.code"]
+                configuration.create_topic_policy_auto_create_error_code
             ),
         )
         return _Loaded(policies, pool)
@@ -365,7 +345,7 @@ class Gateway:
 
     async def _listen(self, known: Mapping[int, Address]) -> Address:
         of = self.configuration
-        any_port = not of.listener.address.port and not of["broker.ports"]
+        any_port = not of.listener.address.port and not of.broker_ports
         tries = _TRIED_PORTS if any_port else 1
         while True:
             tries -= 1
@@ -385,7 +365,7 @@ class Gateway:
         listening = self._bind(where.port, "listeners")
         self._serve(listening, None)
         port: int = listening.getsockname()[1]
-        ports = self.configuration["broker.ports"] or range(port + 1, min(port + 101, 65536))
+        ports = self.configuration.broker_ports or range(port + 1, min(port + 101, 65536))
         if not ports:
             raise ConfigurationError(
                 f"{self.configuration.path}: listeners: no port after {port} is left for brokers; "
@@ -395,7 +375,7 @@ class Gateway:
             bootstrap=self.configuration.upstream_servers,
             advertised_host=self._advertised_host,
             ports=ports,
-            first_id=self.configuration["broker.ids.first"],
+            first_id=self.configuration.broker_ids_first,
             on_broker=self._open_broker_port,
         )
         for node, found in sorted(known.items()):
@@ -502,7 +482,7 @@ class Gateway:
             await listener.close()
         for client in list(self.clients):
             client.end()
-        limit = self.configuration["policy.timeout.ms"] / 1000 + _ENDING_EXTRA_S
+        limit = self.configuration.policy_timeout_ms / 1000 + _ENDING_EXTRA_S
         deadline = self.loop.time() + limit
         while self.clients and self.loop.time() < deadline:  # noqa: ASYNC110 - at the end only
             await asyncio.sleep(0.02)
@@ -522,7 +502,7 @@ class Gateway:
             self._local_store.close()
 
     async def _close_idle(self) -> None:
-        most = self.configuration["connections.max.idle.ms"] / 1000
+        most = self.configuration.connections_max_idle_ms / 1000
         while True:
             await asyncio.sleep(min(most / 4, _LOOK_EVERY_S))
             self._expire_producers()
@@ -557,10 +537,11 @@ def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | No
         ConfigurationError: It cannot be used.
     """
     key = "produce.request.interceptors.state.dir"
-    if not configuration[key]:
+    folder = configuration.produce_request_interceptors_state_dir
+    if not folder:
         return None
-    file = configuration.folder / configuration[key] / f"producer-state-{cluster_id}.sqlite"
-    if not configuration["produce.request.interceptors"] and not file.exists():
+    file = configuration.folder / folder / f"producer-state-{cluster_id}.sqlite"
+    if not configuration.produce_request_interceptors and not file.exists():
         return None
     try:
         return LocalStore(file, time.time)

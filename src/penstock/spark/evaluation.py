@@ -41,10 +41,9 @@ class Evaluator:
     """The policies of one plan in one process."""
 
     def __init__(self, plan: RecordPlan) -> None:
-        configuration = plan.configuration
         self._plan = plan
-        self._topics = Plan(configuration)
-        self._policies = PolicyInstances(configuration, self._topics.names)
+        self._topics = Plan(plan.policies)
+        self._policies = PolicyInstances(plan.policies, self._topics.names)
         self._chains: dict[str, Chain | Verdict] = {}
 
     def judge(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:

@@ -9,11 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration import (
-    ConfigurationError,
-    load_configuration,
-    read_configuration,
-)
+from penstock.configuration import ConfigurationError
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan
 
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from penstock.configuration import Configuration
+    from penstock.configuration import Configuration, PolicyConfiguration
 
 _WHOLE: Final = 2**31 - 1
 
@@ -32,8 +28,7 @@ class RecordPlan:
     """What judges which topics, and which columns of a record that takes.
 
     Attributes:
-        path: The configuration file, as an absolute path.
-        properties: Its text by key.
+        policies: What the configuration file says about policies.
         topic_ids: Ids that `RecordValidationPolicy` is told, by topic; others are zero.
         records_policy_batch: How many consecutive records of a partition a `RecordsPolicy`
             sees at most at a time.
@@ -43,8 +38,7 @@ class RecordPlan:
         topic_settings: The topic level keys that were set on topics themselves, by topic.
     """
 
-    path: Path
-    properties: Mapping[str, str]
+    policies: PolicyConfiguration
     topic_ids: Mapping[str, UUID]
     records_policy_batch: int
     columns: Mapping[str, int]
@@ -52,16 +46,21 @@ class RecordPlan:
     topic_settings: Mapping[str, Mapping[str, str]]
 
     @property
+    def path(self) -> Path:
+        """The configuration file, as an absolute path."""
+        return self.policies.path
+
+    @property
     def configuration(self) -> Configuration:
-        """The configuration, read."""
-        return read_configuration(self.path, self.properties)
+        """The whole configuration, read again; not for Spark's executors."""
+        return _read(self.policies.path, self.policies.properties)
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of everything that a verdict can depend on, but for the policies' code."""
         content = [
             str(self.path),
-            sorted(self.properties.items()),
+            sorted(self.policies.properties.items()),
             sorted((topic, str(topic_id)) for topic, topic_id in self.topic_ids.items()),
             self.records_policy_batch,
             sorted((topic, sorted(own.items())) for topic, own in self.topic_settings.items()),
@@ -71,7 +70,7 @@ class RecordPlan:
     def judges(self, topic: str) -> bool:
         """Tell whether a topic can have a policy or an interceptor."""
         own = self.topic_settings.get(topic, NO_SETTINGS)
-        plan = Plan(self.configuration).for_topic(topic, own)
+        plan = Plan(self.policies).for_topic(topic, own)
         return self.has_interceptors or plan is not None
 
     def interceptors_only(self) -> RecordPlan:
@@ -87,10 +86,10 @@ class RecordPlan:
         judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
         kept = {
             key: value
-            for key, value in self.properties.items()
+            for key, value in self.policies.properties.items()
             if key not in judging and not key.startswith("topics.")
         }
-        return _plan(read_configuration(self.path, kept), self.topic_ids, 1, {})
+        return _plan(_read(self.path, kept), self.topic_ids, 1, {})
 
     def with_interceptor(self, name: str) -> RecordPlan:
         """Give the plan with one interceptor more, which runs first.
@@ -98,10 +97,10 @@ class RecordPlan:
         Raises:
             ConfigurationError: It cannot be loaded.
         """
-        names = [name, *Plan(self.configuration).names[INTERCEPTORS]]
-        properties = {**self.properties, INTERCEPTORS: ",".join(names)}
+        names = [name, *Plan(self.policies).names[INTERCEPTORS]]
+        properties = {**self.policies.properties, INTERCEPTORS: ",".join(names)}
         return _plan(
-            read_configuration(self.path, properties),
+            _read(self.path, properties),
             self.topic_ids,
             self.records_policy_batch,
             self.topic_settings,
@@ -109,7 +108,7 @@ class RecordPlan:
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        for name in ("properties", "topic_ids", "columns", "topic_settings"):
+        for name in ("topic_ids", "columns", "topic_settings"):
             state[name] = dict(state[name])
         return state
 
@@ -142,6 +141,8 @@ def load_plan(
     """
     if records_policy_batch < 1:
         raise ValueError("records_policy_batch must be 1 or more")
+    from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
+
     return _plan(load_configuration(file), topic_ids, records_policy_batch, topic_settings)
 
 
@@ -151,13 +152,13 @@ def _plan(
     records_policy_batch: int,
     topic_settings: Mapping[str, Mapping[str, str]],
 ) -> RecordPlan:
-    plan = Plan(configuration)
+    plan = Plan(configuration.policies)
     names = dict(plan.names)
     set_on_topics = (plan.for_topic(topic, own) for topic, own in topic_settings.items())
     for one in filter(None, set_on_topics):
         if one.records_policy is not None and not one.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], one.records_policy)))
-    policies = PolicyInstances(configuration, names)
+    policies = PolicyInstances(configuration.policies, names)
     hints = policies.hints
     policies.close()
     columns: dict[str, int] = {}
@@ -172,11 +173,17 @@ def _plan(
             if most:
                 columns[name] = max(columns.get(name, 0), min(most, _WHOLE))
     return RecordPlan(
-        configuration.path,
-        configuration.properties,
+        configuration.policies,
         topic_ids,
         records_policy_batch,
         MappingProxyType(columns),
         bool(names[INTERCEPTORS]),
         {topic: dict(own) for topic, own in topic_settings.items()},
     )
+
+
+def _read(file: Path, properties: Mapping[str, str]) -> Configuration:
+    # Imported here: executors import this module, and do without the configuration's model.
+    from penstock.configuration import read_configuration  # noqa: PLC0415
+
+    return read_configuration(file, properties)

@@ -296,8 +296,9 @@ def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, An
     Raises:
         ValueError: There is one that no alteration would have allowed.
     """
+    known = settings.own_keys()
     for key, value in values.items():
-        if key not in settings.KEYS:
+        if key not in known:
             raise ValueError("written by a later version")
         if value is None and deletions:
             continue

@@ -24,7 +24,7 @@ def settings_topic(configuration: Configuration, properties: Mapping[str, str]) 
     return CompactedTopic(
         properties,
         configuration.folder,
-        configuration[_KEY],
+        configuration.topic_settings_topic,
         configuration.path,
         key=_KEY,
         otherwise="leave the value empty to do without settings of topics",

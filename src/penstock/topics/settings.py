@@ -1,18 +1,13 @@
-"""The topic level keys as configs of a topic: their types, their defaults, what they may hold."""
+"""The topic level keys as configs of a topic: what admin tools may set, and how it is described."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from penstock.configuration.values import boolean, class_name
+from penstock.configuration.topic_keys import Scope, TopicKey, keys_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-RECORDS_POLICY: Final = "records.policy.class.name"
-RECORDS_POLICY_ENABLED: Final = "records.policy.enabled"
-VALIDATION_POLICY: Final = "record.validation.policy"
-
 
 SET_ON_TOPIC: Final = 1
 DEFAULT: Final = 5
@@ -23,67 +18,32 @@ DEFAULT_CONFIG."""
 VALUE_MOST_BYTES: Final = 4096
 
 
-class TopicKey(NamedTuple):
-    """One key, as Kafka describes a config.
-
-    Attributes:
-        type_name: Of `org.apache.kafka.common.config.ConfigDef.Type`.
-        type_id: Its number in DescribeConfigs.
-        default: Its value where neither the topic nor the file says another; None for null.
-        documentation: A sentence for DescribeConfigs.
-    """
-
-    type_name: str
-    type_id: int
-    default: str | None
-    documentation: str
-
-
-KEYS: Final[dict[str, TopicKey]] = {
-    VALIDATION_POLICY: TopicKey(
-        "STRING",
-        2,
-        None,
-        "KIP-940: switches the record validation policy on for the topic, and is handed to it.",
-    ),
-    RECORDS_POLICY: TopicKey(
-        "CLASS", 8, None, "KIP-686: the RecordsPolicy that judges batches of the topic."
-    ),
-    RECORDS_POLICY_ENABLED: TopicKey(
-        "BOOLEAN", 1, "false", "KIP-686: whether the topic's RecordsPolicy judges its batches."
-    ),
-}
-"""By name, in the order of the names."""
+def own_keys() -> dict[str, TopicKey]:
+    """Return the keys that may be set on a topic, in the order of their names."""
+    return dict(sorted(keys_in(Scope.TOPIC).items()))
 
 
 def own(configs: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Give those of some configs that are kept by Penstock."""
-    return {name: value for name, value in configs.items() if name in KEYS}
+    """Return those of some configs that are kept by Penstock."""
+    ours = own_keys()
+    return {name: value for name, value in configs.items() if name in ours}
 
 
 def normal(name: str, value: str) -> str:
-    """Give a value as brokers tell one of its type."""
-    if name == RECORDS_POLICY_ENABLED:
-        return value.strip().lower()
-    return value.strip() if name == RECORDS_POLICY else value
+    """Return a value as brokers describe one of its type."""
+    return own_keys()[name].type.normalize(value)
 
 
 def complaint(name: str, value: str) -> str | None:
     """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
-    why = None
     if len(value.encode("utf-8", "replace")) > VALUE_MOST_BYTES:
         return f"Invalid value for configuration {name}: it is longer than {VALUE_MOST_BYTES} bytes"
-    if name == RECORDS_POLICY_ENABLED:
-        try:
-            boolean(value)
-        except ValueError:
-            why = "Expected value to be either true or false"
-    elif name == RECORDS_POLICY:
-        try:
-            class_name(value)
-        except ValueError as error:
-            why = f"Expected {error}"
-    return why and invalid(name, value, why)
+    key_type = own_keys()[name].type
+    try:
+        key_type.read(value)
+    except ValueError as error:
+        return invalid(name, value, f"Expected {key_type.expected or error}")
+    return None
 
 
 def invalid(name: str, value: str, why: str) -> str:

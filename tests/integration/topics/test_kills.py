@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.local import free_ports
-from penstock.topics.settings import RECORDS_POLICY, VALIDATION_POLICY
 from tests.faults import REQUEST, RESPONSE, Proxy
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.topics import CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS, TopicClient, judged_by

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.local import LocalKafka, free_ports
 from penstock.topics.index import of_topic
-from penstock.topics.settings import RECORDS_POLICY, VALIDATION_POLICY
 from tests.conftest import create_topic
 from tests.faults import FETCH, RESPONSE, Proxy
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration

@@ -24,7 +24,8 @@ from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+
+    from penstock.configuration import PolicyConfiguration
 
 LOAD, JUDGE, CLOSE, JUDGE_TOPIC, RETIRE = 1, 2, 3, 4, 5
 READY, LOAD_FAILED, VERDICT = 11, 12, 13
@@ -78,9 +79,9 @@ def message(kind: int, body: bytes = b"") -> bytes:
     return PREFIX.pack(1 + len(body), kind) + body
 
 
-def load(path: Path, properties: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> bytes:
+def load(configuration: PolicyConfiguration, names: Mapping[str, Sequence[str]]) -> bytes:
     """Ask a worker to load policies of a configuration: class names by the key that names them."""
-    return message(LOAD, json.dumps([str(path), dict(properties), dict(names)]).encode())
+    return message(LOAD, json.dumps([configuration.encode(), dict(names)]).encode())
 
 
 def judge_header(

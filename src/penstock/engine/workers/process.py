@@ -21,11 +21,10 @@ import socket
 import sys
 import time
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.configuration import Configuration, ConfigurationError, read_configuration
+from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.engine.chain import Chain, unusable
 from penstock.engine.columns import DecodedColumns
 from penstock.engine.instances import PolicyInstances
@@ -61,13 +60,13 @@ class Judge:
     """Reads batches and judges them, by the plan that comes with each."""
 
     def __init__(
-        self, configuration: Configuration, policies: PolicyInstances, progress: Progress
+        self, configuration: PolicyConfiguration, policies: PolicyInstances, progress: Progress
     ) -> None:
         self._policies = policies
         self._progress = progress
-        self._limit: int = configuration["decompressed.batch.max.bytes"]
-        self._max_records: int = configuration["decompressed.batch.max.records"]
-        self._most_bytes: int = configuration["socket.request.max.bytes"]
+        self._limit = configuration.decompressed_batch_max_bytes
+        self._max_records = configuration.decompressed_batch_max_records
+        self._most_bytes = configuration.socket_request_max_bytes
         self._chain = lru_cache(_CHAINS_KEPT)(self._new_chain)
 
     def judge(
@@ -180,10 +179,10 @@ def main() -> None:
     first = next(inbox, None)
     if first is None or first[0] != messages.LOAD:
         return
-    path, properties, names = json.loads(bytes(first[1]))
+    encoded, names = json.loads(bytes(first[1]))
+    configuration = PolicyConfiguration.decode(encoded)
+    _limit_memory(configuration.policy_worker_memory_max_bytes)
     try:
-        configuration = read_configuration(Path(path), properties)
-        _limit_memory(configuration["policy.worker.memory.max.bytes"])
         policies = PolicyInstances(configuration, names)
     except ConfigurationError as error:
         parent.sendall(messages.message(messages.LOAD_FAILED, str(error).encode()))

@@ -69,20 +69,19 @@ class Supervisor:
             spare: Whether one more process waits, so that a replacement is there at once.
             child: Makes the end of a process.
         """
-        interceptors_ms = configuration["produce.request.interceptors.timeout.ms"]
+        interceptors_ms = configuration.produce_request_interceptors_timeout_ms
         self._limits = Limits(
-            workers=size or configuration["policy.workers"],
+            workers=size or configuration.policy_workers,
             spare=spare,
-            timeout_s=configuration["policy.timeout.ms"] / 1000,
+            timeout_s=configuration.policy_timeout_ms / 1000,
             interceptors_timeout_s=interceptors_ms / 1000,
-            retries=configuration["produce.request.interceptors.max.timeout.retries"],
-            failed_code=configuration["produce.request.interceptors.failed.error.code"],
+            retries=configuration.produce_request_interceptors_max_timeout_retries,
+            failed_code=configuration.produce_request_interceptors_failed_error_code,
         )
         self._schedule = Schedule(self._limits)
         self._load_message = messages.load(
-            configuration.path,
-            configuration.properties,
-            Plan(configuration).names if names is None else names,
+            configuration.policies,
+            Plan(configuration.policies).names if names is None else names,
         )
         self.patterns: Patterns = []
         self.needs_context = False

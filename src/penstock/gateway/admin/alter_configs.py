@@ -99,16 +99,17 @@ class _Altering:
             for config in given.configs
         )
         own: tuple[_Change, ...] = ()
+        own_keys = topic_settings.own_keys()
         ours = given.resource_type == TOPIC and self._settings is not None
         if ours:
-            own = tuple(change for change in changes if change.name in topic_settings.KEYS)
+            own = tuple(change for change in changes if change.name in own_keys)
         names = Counter(change.name for change in changes)
         stripped = tuple(
             config
             for config, change in zip(given.configs, changes, strict=True)
             # Brokers object to these whatever the key, and name all of them.
             if not ours
-            or change.name not in topic_settings.KEYS
+            or change.name not in own_keys
             or names[change.name] > 1
             or (change.value is None and change.operation != DELETE)
         )

@@ -328,7 +328,7 @@ class _Creating:
                 ),
                 is_sensitive=False,
             )
-            for name, key in topic_settings.KEYS.items()
+            for name, key in topic_settings.own_keys().items()
         ]
 
 

@@ -68,13 +68,13 @@ async def describe_configs(context: RequestContext) -> bytes:
 def _own(resource: Any) -> list[str]:
     """Give our own keys that are asked for."""
     keys = resource.configuration_keys
-    return [name for name in topic_settings.KEYS if not keys or name in keys]
+    return [name for name in topic_settings.own_keys() if not keys or name in keys]
 
 
 def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, str]) -> Any:
     """Describe one key."""
     types, body = context.request.answer_types, context.request.body
-    key = topic_settings.KEYS[name]
+    key = topic_settings.own_keys()[name]
     default = context.host.policies.plan.settings(topic).get(name, key.default)
     source = topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
     synonyms = []
@@ -95,6 +95,6 @@ def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, st
         ),
     }
     if context.request.version >= _TYPES_FROM:
-        fields["config_type"] = i8(key.type_id)
+        fields["config_type"] = i8(key.type.number)
         fields["documentation"] = key.documentation if body.include_documentation else None
     return types.DescribeConfigsResourceResult(**fields)

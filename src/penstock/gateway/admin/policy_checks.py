@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cluster.metadata import UnknownError
+from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.refusal_log import Refused
@@ -110,12 +111,11 @@ async def complaint_about(host: Host, key: str, value: str) -> str | None:
     if complaint is not None:
         return complaint
     why = None
-    if key == topic_settings.RECORDS_POLICY:
+    if key == RECORDS_POLICY:
         why = await _about_class(host, value.strip())
-    elif key == topic_settings.VALIDATION_POLICY:
-        names = host.policies.plan.names["record.validation.policy.class.name"]
-        if not names:
-            why = "the gateway has no record.validation.policy.class.name to read it"
+    if why is None:
+        missing = host.policies.plan.missing_reader(key)
+        why = missing and f"the gateway has no {missing} to read it"
     return why and topic_settings.invalid(key, value, why)
 
 

@@ -41,9 +41,10 @@ class TopicPolicies:
             configuration: Names the policies.
             tries_classes: Whether topics may name classes of KIP-686, which are tried first.
         """
-        names = {key: (configuration[key],) if configuration[key] else () for key in _KEYS}
-        self.create_topic: str | None = configuration[CREATE_TOPIC]
-        self.alter_config: str | None = configuration[ALTER_CONFIG]
+        self.create_topic = configuration.create_topic_policy_class_name
+        self.alter_config = configuration.alter_config_policy_class_name
+        named = {CREATE_TOPIC: self.create_topic, ALTER_CONFIG: self.alter_config}
+        names = {key: (name,) if name else () for key, name in named.items()}
         self._pool: Supervisor | None = None
         if tries_classes or any(names.values()):
             self._pool = Supervisor(configuration, names=names, size=1, spare=False)

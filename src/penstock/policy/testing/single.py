@@ -98,7 +98,7 @@ def _alone(
     cls = policy if isinstance(policy, type) else type(policy)
     name = _name_of(policy)
     configuration = replace(
-        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}),
+        read_configuration(file, {"upstream.bootstrap.servers": "none:1"}).policies,
         properties=MappingProxyType(dict(properties)),
     )
     policies = PolicyInstances(

@@ -51,7 +51,7 @@ class ClusterStore:
         topic = CompactedTopic(
             properties,
             configuration.folder,
-            configuration[_KEY],
+            configuration.produce_request_interceptors_state_topic,
             configuration.path,
             key=_KEY,
             otherwise="set produce.request.interceptors.state=local",

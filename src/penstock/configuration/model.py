@@ -1,0 +1,70 @@
+"""A configuration file that has been read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import SkipValidation
+
+from penstock.configuration.keys import Keys, extra
+from penstock.configuration.policies import PolicyConfiguration
+from penstock.configuration.topic_keys import TopicDefault
+
+_CONNECTIONS: Final = ("upstream.", "ssl.")
+"""How the keys begin that Kafka's clients and brokers have for their connections."""
+_AT_RESTART: Final = frozenset(
+    field.alias for field in Keys.model_fields.values() if not extra(field)["reloaded"]
+)
+
+
+class Configuration(Keys):
+    """A configuration file whose every value has been read.
+
+    Attributes:
+        path: The file.
+        properties: The whole file as text by key, which is what `configure()` receives.
+        topic_defaults: The lines `topics.<glob>.<key>`.
+        warnings: Sentences about keys nobody here knows.
+    """
+
+    path: SkipValidation[Path]
+    properties: SkipValidation[Mapping[str, str]]
+    topic_defaults: SkipValidation[tuple[TopicDefault, ...]]
+    warnings: SkipValidation[tuple[str, ...]]
+
+    @property
+    def folder(self) -> Path:
+        """The file's folder: policies are imported from here first."""
+        return self.path.parent
+
+    @property
+    def upstream_properties(self) -> dict[str, str]:
+        """The keys after `upstream.`, as a Kafka client takes them."""
+        prefix = "upstream."
+        return {
+            key.removeprefix(prefix): value
+            for key, value in self.properties.items()
+            if key.startswith(prefix)
+        }
+
+    def changed_until_restart(self, other: Configuration) -> list[str]:
+        """Return the keys that differ in another configuration and take effect at a restart."""
+        before, after = self.properties, other.properties
+        return sorted(
+            key
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+            and (key in _AT_RESTART or key.startswith(_CONNECTIONS))
+        )
+
+    @property
+    def class_path(self) -> tuple[Path, ...]:
+        """The folders of `record.validation.policy.class.path`."""
+        return tuple(self.folder / entry for entry in self.record_validation_policy_class_path)
+
+    @property
+    def policies(self) -> PolicyConfiguration:
+        """What the processes that run policies need of it."""
+        return PolicyConfiguration.of(self)

@@ -1,0 +1,75 @@
+"""A Kafka-style `.properties` file as text, and the variables in it."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import javaproperties
+
+from penstock.configuration.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_VARIABLE: Final = re.compile(r"\$\{(env|file):([^}]*)\}")
+
+
+def load_properties(path: str | Path, file: Path) -> dict[str, str]:
+    """Read a `.properties` file as it is written.
+
+    Args:
+        path: As errors name it.
+        file: Where it is.
+
+    Raises:
+        ConfigurationError: It cannot be read.
+    """
+    try:
+        with file.open(encoding="utf-8") as lines:
+            properties: dict[str, str] = javaproperties.load(lines)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path}: is not a text in UTF-8") from None
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
+    return properties
+
+
+def resolve_variables(file: Path, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return properties with the values of `${env:...}` and `${file:...}` in their places.
+
+    Raises:
+        ConfigurationError: A file or variable that a property names cannot be read.
+    """
+    return {
+        key: _VARIABLE.sub(partial(_variable, file, key), value)
+        for key, value in properties.items()
+    }
+
+
+def _variable(file: Path, key: str, match: re.Match[str]) -> str:
+    """Resolve `${env:NAME}`, `${file:PATH}` (its text) or `${file:PATH:KEY}` (a property)."""
+    kind, name = match[1], match[2]
+    if kind == "env":
+        try:
+            return os.environ[name]
+        except KeyError:
+            raise ConfigurationError(
+                f"{file}: {key} names the environment variable {name}, which is not set"
+            ) from None
+    path_text, separator, wanted = name.rpartition(":")
+    secret = file.parent / (path_text if separator else name)
+    try:
+        content = secret.read_text(encoding="utf-8")
+        return javaproperties.loads(content)[wanted] if separator else content.strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: {key} names {secret}, unreadable: {error}") from None
+    except javaproperties.InvalidUEscapeError:
+        raise ConfigurationError(f"{file}: {key}: {secret} has a wrong \\u escape") from None
+    except KeyError:
+        raise ConfigurationError(f"{file}: {key}: {secret} has no key {wanted}") from None

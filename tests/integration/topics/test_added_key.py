@@ -1,0 +1,121 @@
+"""A gateway with one more row in the table of topic level keys; see tests/topics/test_added_key."""
+
+import signal
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
+
+from penstock.configuration.topic_keys import TOPIC_KEYS
+from penstock.local import LocalKafka, free_ports
+from penstock.local.tools import run_tool
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.topics import TopicClient, judged_by
+from tests.topics.added_key import ADDED
+
+PROGRAM = [sys.executable, "-m", "tests.topics.added_key"]
+POLICIES = """
+from penstock.policy import *
+
+class NotBad(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(record.value == b"bad" for record in records):
+            raise PolicyViolationException("bad")
+"""
+INVALID_CONFIG, POLICY_VIOLATION = 40, 44
+
+
+@pytest.fixture(autouse=True)
+def added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests' own clients ask for it, too."""
+    monkeypatch.setitem(TOPIC_KEYS, ADDED.name, ADDED)
+
+
+@pytest.fixture(scope="module")
+def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configuration of `judging`."""
+    return write_configuration(
+        tmp_path_factory.mktemp("added"),
+        kafka.bootstrap_servers,
+        free_ports(6)[0],
+        {"records.policy.class.names.allowed": "policies.*", "policy.workers": 1},
+        POLICIES,
+    )
+
+
+@pytest.fixture(scope="module")
+def judging(file: Path) -> Iterator[RunningGateway]:
+    """A gateway that knows the key."""
+    running = RunningGateway(file, PROGRAM)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def topic_client(judging: RunningGateway) -> Iterator[TopicClient]:
+    with TopicClient(judging.broker_address()) as client:
+        yield client
+
+
+def described(gateway: RunningGateway, topic: str) -> ConfigEntry:
+    """What an admin client is told of the key."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": gateway.address})
+    return admin.describe_configs([resource])[resource].result(10)[ADDED.name]
+
+
+def name() -> str:
+    return f"added-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_topic_is_created_with_it_altered_and_described(judging, topic_client):
+    topic = name()
+    topic_client.create(topic, {ADDED.name: "HIGH"})
+
+    assert topic_client.own_settings(topic) == {ADDED.name: "high"}
+    assert topic_client.alter(topic, {ADDED.name: "x"}) == INVALID_CONFIG
+    assert topic_client.alter(topic, {ADDED.name: "low"}) == 0
+    assert topic_client.own_settings(topic) == {ADDED.name: "low"}
+    assert topic_client.alter(topic, {ADDED.name: None}) == 0
+    entry = described(judging, topic)
+    assert (entry.value, entry.is_default) == (ADDED.default, True)
+
+
+def test_a_topic_that_has_it_is_judged(topic_client):
+    topic = name()
+    topic_client.create(topic, {ADDED.name: "high"} | judged_by("NotBad"))
+
+    assert topic_client.produce(topic, b"good").error_code == 0
+    assert topic_client.produce(topic, b"bad").error_code == POLICY_VIOLATION
+
+
+def test_kafka_configs_sets_and_shows_it(judging, topic_client):
+    topic = name()
+    topic_client.create(topic, {})
+    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
+    of_topic += ("--entity-name", topic)
+
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "test.level=high")
+    shown = run_tool("kafka-configs", *of_topic, "--describe")
+
+    assert done.returncode == 0, done.stderr
+    assert "test.level=high sensitive=false" in shown.stdout
+
+
+def test_the_files_default_changes_at_sighup(judging, topic_client, file):
+    topic = name()
+    topic_client.create(topic, {})
+    assert described(judging, topic).value == "low"
+    before = file.read_text()
+
+    try:
+        file.write_text(before + f"topics.added-*.{ADDED.name}=high\n")
+        judging.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: described(judging, topic).value == "high", what="the new default")
+    finally:
+        file.write_text(before)
+        judging.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: described(judging, topic).value == "low", what="the old default")

@@ -1,0 +1,165 @@
+"""A key that is added to the table of topic level keys works everywhere; that is its only place.
+
+The gateway's part: tests/integration/topics/test_added_key.py.
+"""
+
+import pickle
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.file import read_configuration
+from penstock.configuration.reference import reference
+from penstock.configuration.topic_keys import TOPIC_KEYS, VALIDATION_POLICY
+from penstock.engine.plan import Plan, TopicPlan, takes_settings
+from penstock.spark.plan import load_plan
+from penstock.topics import settings
+from penstock.topics.index import Entry, SettingsIndex, UnreadableSettingsError, of_topic
+from tests.topics.added_key import ADDED
+
+LEAST = {"upstream.bootstrap.servers": "a:1", "record.validator.classes": "policies.Any"}
+
+
+@pytest.fixture
+def added(monkeypatch):
+    monkeypatch.setitem(TOPIC_KEYS, ADDED.name, ADDED)
+
+
+def read(tmp_path, **properties):
+    return read_configuration(
+        tmp_path / "penstock.properties",
+        LEAST | properties,
+    )
+
+
+def settings_by_file(configuration, topic):
+    plan = Plan(configuration.policies).for_topic(topic)
+    assert plan is not None
+    return plan.settings
+
+
+@pytest.mark.usefixtures("added")
+def test_the_file_has_it_for_every_topic_and_for_globs(tmp_path):
+    configuration = read(tmp_path, **{"test.level": "low", "topics.pii-*.test.level": "high"})
+
+    assert configuration.warnings == ()
+    assert settings_by_file(configuration, "pii-1") == {"test.level": "high"}
+    assert settings_by_file(configuration, "other") == {"test.level": "low"}
+
+
+@pytest.mark.usefixtures("added")
+def test_a_glob_for_every_topic_wins_over_the_bare_key(tmp_path):
+    configuration = read(tmp_path, **{"topics.*.test.level": "high", "test.level": "low"})
+
+    assert settings_by_file(configuration, "any") == {"test.level": "high"}
+
+
+@pytest.mark.usefixtures("added")
+@pytest.mark.parametrize("name", ["test.level", "topics.a.test.level"])
+def test_the_file_may_not_have_what_it_does_not_take(tmp_path, name):
+    with pytest.raises(ConfigurationError, match=f"{name} must be one of low, high; it is 'x'"):
+        read(tmp_path, **{name: "x"})
+
+
+def test_the_file_does_not_know_it_without_the_row(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"topics\.a\.test\.level must be topics"):
+        read(tmp_path, **{"topics.a.test.level": "low"})
+
+
+@pytest.mark.usefixtures("added")
+def test_the_reference_has_it():
+    assert "| `test.level` | How much. |" in reference()
+
+
+@pytest.mark.usefixtures("added")
+def test_a_topic_takes_its_values_only():
+    assert settings.own({"test.level": "high", "retention.ms": "1"}) == {"test.level": "high"}
+    assert settings.normal("test.level", " HIGH ") == "high"
+    assert settings.complaint("test.level", "high") is None
+    assert settings.complaint("test.level", "x") == (
+        "Invalid value x for configuration test.level: Expected one of low, high"
+    )
+
+
+def kept(values):
+    """What the topic of settings says of a topic after one record."""
+    index, topic_id = SettingsIndex(), uuid4()
+    index.apply(of_topic(topic_id).encode(), Entry("t", values, "gateway").encode(), 0)
+    return index.of("t", topic_id)
+
+
+@pytest.mark.usefixtures("added")
+def test_it_is_kept():
+    assert kept({"test.level": "high"}) == {"test.level": "high"}
+    with pytest.raises(UnreadableSettingsError):
+        kept({"test.level": "x"})
+
+
+def test_a_gateway_without_the_row_does_not_pass_over_it():
+    """Nobody there knows what it asks for."""
+    with pytest.raises(UnreadableSettingsError, match="later version"):
+        kept({"test.level": "high"})
+
+
+@pytest.mark.usefixtures("added")
+def test_the_worker_is_told_it_and_the_topic_wins_over_the_file(tmp_path):
+    plan = Plan(read(tmp_path, **{"topics.*.test.level": "high"}).policies)
+
+    of_topic = plan.for_topic("t", {"test.level": "low"})
+
+    assert of_topic is not None
+    assert TopicPlan.decode(of_topic.encoded).settings == {"test.level": "low"}
+
+
+@pytest.mark.parametrize("reader", ["record.validation.policy.class.name", None])
+def test_a_key_without_its_reader_is_an_error(tmp_path, monkeypatch, reader):
+    """Where a policy reads it, and there is none."""
+    monkeypatch.setitem(TOPIC_KEYS, ADDED.name, replace(ADDED, reader=reader))
+    configuration = read(tmp_path)
+    plan = Plan(configuration.policies)
+
+    of_topic = plan.for_topic("t", {"test.level": "low"})
+
+    assert of_topic is not None
+    if reader is None:
+        assert of_topic.unusable == ""
+    else:
+        assert of_topic.unusable == f"test.level is set, and there is no {reader}"
+        with pytest.raises(ConfigurationError, match=f"topics.a.test.level needs {reader}"):
+            Plan(read(tmp_path, **{"topics.a.test.level": "low"}).policies)
+
+
+def test_topics_have_settings_of_their_own_where_a_key_has_its_reader(tmp_path, monkeypatch):
+    monkeypatch.delitem(TOPIC_KEYS, VALIDATION_POLICY)
+    monkeypatch.setitem(TOPIC_KEYS, ADDED.name, replace(ADDED, reader="record.validator.classes"))
+
+    assert takes_settings(read(tmp_path))
+
+
+@pytest.mark.usefixtures("added")
+def test_spark_has_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "added_key_policies.py").write_text(
+        "class Any:\n    def validate_record(self, topic_partition, record): pass\n"
+    )
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "upstream.bootstrap.servers=a:1\n"
+        "record.validator.classes=added_key_policies.Any\n"
+        "topics.*.test.level=high\n"
+    )
+
+    loaded = load_plan(file, topic_settings={"own": {"test.level": "low"}})
+    plan = pickle.loads(pickle.dumps(loaded))  # as executors get it
+
+    judged = Plan(plan.policies)
+    by_file, by_topic = (
+        judged.for_topic(topic, plan.topic_settings.get(topic, {})) for topic in ("other", "own")
+    )
+    assert by_file is not None
+    assert by_topic is not None
+    assert by_file.settings == {"test.level": "high"}
+    assert by_topic.settings == {"test.level": "low"}
+    assert plan.fingerprint != load_plan(file).fingerprint
