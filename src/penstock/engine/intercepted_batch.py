@@ -27,7 +27,7 @@ def intercept_and_judge(
     *,
     dropped_before: Collection[int] = (),
     on_intercepted: Callable[[], None],
-    most_bytes: int,
+    max_bytes: int,
 ) -> Verdict:
     """Run a topic's interceptors and its other policies over one batch.
 
@@ -39,7 +39,7 @@ def intercept_and_judge(
         dropped_before: Positions of records that were dropped when the same batch came
             before: they are dropped again, whatever the interceptors would say now.
         on_intercepted: Called when the interceptors are through and judging begins.
-        most_bytes: A new batch that is larger is refused.
+        max_bytes: A new batch that is larger is refused.
 
     Returns:
         The verdict; its positions are those of the client's batch.
@@ -74,11 +74,11 @@ def intercept_and_judge(
     if not dropped and not done.changed:
         return ACCEPTED
     data = rebuild(batch, positions, keys, values)
-    if len(data) > most_bytes:
+    if len(data) > max_bytes:
         return refused(
             MESSAGE_TOO_LARGE,
             f"The batch has {len(data)} bytes after its interceptors, more than the "
-            f"{most_bytes} of socket.request.max.bytes",
+            f"{max_bytes} of socket.request.max.bytes",
             "",
         )
     return replaced(data, dropped)

@@ -303,7 +303,7 @@ class Gateway:
             whole_request=configuration["produce.rejection.scope"] == "request",
             topics=topics,
             retain=pool.retain if pool else _nothing_to_retain,
-            withdraw=pool.withdraw if pool else _nothing_to_withdraw,
+            withdraw=pool.cancel if pool else _nothing_to_withdraw,
             idempotence=Idempotence(configuration["produce.request.interceptors.idempotence"]),
             judges_partitions=configuration["create.topic.policy.create.partitions"],
             refused_automatic_creation_code=int(

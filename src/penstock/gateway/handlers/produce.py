@@ -82,13 +82,13 @@ class Submit(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
-        turn: Hashable = ...,
+        client: Hashable = ...,
     ) -> None: ...
 
 
-def without_answer(turn: Hashable) -> Hashable:
-    """Give the turn of what one connection asks no answer for (acks=0)."""
-    return turn, 0
+def without_answer(client: Hashable) -> Hashable:
+    """Return the client that stands for the requests of one connection with acks=0."""
+    return client, 0
 
 
 class Policies(NamedTuple):
@@ -100,7 +100,7 @@ class Policies(NamedTuple):
         whole_request: Whether a refusal reaches the whole request.
         topics: The policies of topics and configs.
         retain: Has a topic's instances of other classes of KIP-686 closed; see `Supervisor.retain`.
-        withdraw: Has what waits for one connection not judged; see `Supervisor.withdraw`.
+        withdraw: Has what waits for one connection not judged; see `Supervisor.cancel`.
         idempotence: What becomes of idempotent producers whose records are dropped.
         judges_partitions: Whether the policy of topics is asked about more partitions.
         refused_automatic_creation_code: Answers Metadata for a topic that may not be created.
@@ -437,7 +437,7 @@ class ProduceExchange:
                 partial(self._decided, (t, i), plan.topic),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
-                turn=self._session if self.request.acks else without_answer(self._session),
+                client=self._session if self.request.acks else without_answer(self._session),
             )
 
     def _unknown(self, t: int, topic: Topic, code: int) -> None:
