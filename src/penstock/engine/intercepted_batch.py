@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.chain import others
+from penstock.engine.chain import remaining_positions
 from penstock.engine.columns import DecodedColumns
 from penstock.engine.interceptor_chain import intercept
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
@@ -45,19 +45,19 @@ def intercept_and_judge(
         The verdict; its positions are those of the client's batch.
     """
     count = len(batch.records)
-    of = DecodedColumns(batch.records)
+    records = DecodedColumns(batch.records)
     positions: Sequence[int] = range(count)
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]
-        of = of.pick(positions)
-    done = intercept(chain.interceptors, chain.plan.topic, partition, of, until_failure=True)
+        records = records.pick(positions)
+    done = intercept(chain.interceptors, chain.plan.topic, partition, records, until_failure=True)
     if done.verdicts and done.verdicts[-1][1].outcome is Outcome.FAILED:
         return done.verdicts[-1][1]
     on_intercepted()
     keys, values = done.keys, done.values
-    passed = done.records(of) if chain.judges else None
+    passed = done.records(records) if chain.judges else None
     if done.verdicts:
-        kept = others(of.count, done.verdicts)
+        kept = remaining_positions(records.count, done.verdicts)
         keys, values = [keys[index] for index in kept], [values[index] for index in kept]
         positions = [positions[index] for index in kept]
         passed = passed.pick(kept) if passed is not None else None

@@ -57,7 +57,7 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
 
 
 def describe(error: BaseException) -> str:
-    """Say what was raised and where, for a person who mends the configuration."""
+    """Return what was raised and where, for a person who mends the configuration."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -66,7 +66,7 @@ def describe(error: BaseException) -> str:
 
 
 def frames_of(error: BaseException) -> str:
-    """Say where it was raised, without its text: that may hold what a record holds.
+    """Return where it was raised, without its text: that may hold what a record holds.
 
     The policy's local variables are let go first, so that there is memory after a MemoryError.
     """

@@ -32,7 +32,7 @@ CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
 _RECORDS: Final = "records.policy.class.name"
 _VALIDATION: Final = "record.validation.policy"
-_CACHE_LIMIT: Final = 10_000
+_CACHE_SIZE: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class TopicPlan:
 
     Attributes:
         topic: The name.
-        interceptors: The classes of KIP-905 that are for the topic.
+        interceptors: The classes of KIP-905 for the topic.
         records_policy: The class of KIP-686, or None.
         validators: The classes of KIP-729.
-        validation_policy: The class of KIP-940, or None where the topic does not ask for it.
+        validation_policy: The class of KIP-940, or None where the topic has not enabled it.
         validation_setting: The topic's `record.validation.policy`.
         unusable: Why nothing can judge the topic; empty where all is well.
     """
@@ -59,7 +59,7 @@ class TopicPlan:
 
     @property
     def needs_topic_id(self) -> bool:
-        """Whether a policy is told the topic's id."""
+        """Whether a policy needs the topic's id."""
         return self.validation_policy is not None
 
     @cached_property
@@ -81,12 +81,12 @@ class TopicPlan:
 
     @cached_property
     def encoded(self) -> bytes:
-        """What a worker is told of it; equal plans have equal bytes."""
+        """The plan as JSON for a worker; equal plans have equal bytes."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> TopicPlan:
-        """Read what `encoded` gave."""
+        """Decode `encoded`."""
         fields = json.loads(data)
         fields["interceptors"] = tuple(fields["interceptors"])
         fields["validators"] = tuple(fields["validators"])
@@ -122,10 +122,10 @@ class Plan:
         self._named = frozenset(d.value for d in self._defaults if d.key == _RECORDS)
         self._allowed: tuple[str, ...] = configuration["records.policy.class.names.allowed"]
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._kept = lru_cache(_CACHE_LIMIT)(self._of_settings)
+        self._cached = lru_cache(_CACHE_SIZE)(self._of_settings)
 
     def intercept(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
-        """Learn for which topics interceptors are: only their instances can tell.
+        """Set the topics of the interceptors, which only their instances know.
 
         Until then no topic has one.
 
@@ -134,7 +134,7 @@ class Plan:
                 order of the chain.
         """
         self._patterns = tuple(patterns)
-        self._kept.cache_clear()
+        self._cached.cache_clear()
 
     @property
     def is_empty(self) -> bool:
@@ -171,13 +171,13 @@ class Plan:
         }
 
     def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
-        """Give the topic's plan, or None where nothing judges it.
+        """Return the topic's plan, or None where nothing judges it.
 
         Args:
             topic: The name.
             own: The topic level keys that were set on the topic itself.
         """
-        return self._kept(topic, frozenset(own.items())) if own else self._kept(topic)
+        return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
 
     def _of_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
@@ -197,7 +197,7 @@ class Plan:
         return bool(self._named or self._allowed or self._validation_policy)
 
     def settings(self, topic: str) -> dict[str, str]:
-        """Give the topic level keys that hold for a topic by the file."""
+        """Return the topic level keys that hold for a topic by the file."""
         settings: dict[str, str] = {}
         for default in self._defaults:
             if fnmatchcase(topic, default.glob):
@@ -205,7 +205,7 @@ class Plan:
         return settings
 
     def of_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
-        """Give the plan of a topic that has these topic level keys."""
+        """Return the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
             return None
         enabled = settings.get("records.policy.enabled", "false").strip().lower() == "true"
@@ -223,7 +223,7 @@ class Plan:
         return plan if plan.policies or plan.unusable else None
 
     def _unusable(self, batch: str | None, setting: str | None) -> str:
-        """Say what the topic's own settings ask for that this configuration does not give."""
+        """Return what the topic's own settings ask for that this configuration does not give."""
         if batch is not None and not self.may_be_named(batch):
             return (
                 f"{_RECORDS}: {batch} is neither named in the configuration file nor allowed by "

@@ -1,4 +1,4 @@
-"""What the policies decided about the records of one partition: values, no behaviour."""
+"""Verdicts: what policies decided about the records of one partition."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Outcome(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"
     DROPPED = "dropped"
-    """An interceptor (KIP-905) left the record out; nobody is told of an error."""
+    """An interceptor (KIP-905) dropped the record; the client gets no error."""
     FAILED = "failed"
-    """No policy decided: it raised, took too long, its process died, or it was never asked.
+    """No policy decided: it raised, timed out, its process died, or it was never called.
     Nothing passes."""
 
 

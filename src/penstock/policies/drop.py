@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DropRecords(TopicInterceptor):
-    """Drops the records that any of its conditions is true of; the producer is told all is well.
+    """Drops the records for which a condition holds; the producer gets no error.
 
     A value that is not JSON has no fields, and no field's condition is true of it.
 

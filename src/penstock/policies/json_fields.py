@@ -82,7 +82,7 @@ class RedactJsonFields(TopicInterceptor):
         )
 
     def replace(self, found: Any) -> Any:  # noqa: ARG002
-        """Give what stands in a field's place."""
+        """Return what stands in a field's place."""
         return self.replacement
 
 
@@ -122,7 +122,7 @@ class HashJsonFields(RedactJsonFields):
             raise ValueError(f"{where}: {name} must hold at least {_KEY_LEAST_BYTES} bytes")
 
     def replace(self, found: Any) -> Any:
-        """Give the hash of what stood there."""
+        """Return the hash of what stood there."""
         if found is None:
             return None
         if isinstance(found, str):

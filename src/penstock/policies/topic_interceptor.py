@@ -22,5 +22,5 @@ class TopicInterceptor(ProduceRequestInterceptor):
             raise ValueError(f"{type(self).__name__}.topics must be set")
 
     def interceptor_topic_pattern(self) -> str:
-        """Give `topics`."""
+        """Return `topics`."""
         return self.topics

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class TopicRules(CreateTopicPolicy):
-    """Refuses topics that break one of the `topic.rules.*`, and tells every rule broken."""
+    """Refuses topics that break one of the `topic.rules.*`, and names every broken rule."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the rules.
@@ -124,9 +124,9 @@ class ConfigRules(AlterConfigPolicy):
 
 def _refuse(topic: str, objections: Iterable[str]) -> None:
     """Raise PolicyViolationException if there is an objection, with all of them."""
-    told = "; it ".join(objections)
-    if told:
-        raise PolicyViolationException(f"Topic {topic} {told}")
+    text = "; it ".join(objections)
+    if text:
+        raise PolicyViolationException(f"Topic {topic} {text}")
 
 
 def _partitions(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _not_as_required(
         wanted = required[name]
         if value is not None and wanted in {None, value}:
             continue
-        asked = f"{absent} {name}" if value is None else f"asks for {name}={value}"
-        yield f"{asked}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
+        what = f"{absent} {name}" if value is None else f"asks for {name}={value}"
+        yield f"{what}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
 
 
 def _counted(number: int, noun: str) -> str:

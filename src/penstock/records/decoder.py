@@ -94,7 +94,7 @@ def _long_step(view: memoryview, position: int) -> int:
 
 
 def _step(first: int, second: int) -> int:
-    """Measure a record by its first two bytes, or give 0 where they do not tell.
+    """Return the size of a record by its first two bytes, or 0 where it needs more of them.
 
     Its length is a varint, twice what follows it; where that takes one byte, the second byte
     is the attributes.

@@ -1,6 +1,6 @@
 """The fields of a record batch's header, without its records.
 
-What they say is only to be believed once `read_batch` has read the whole batch.
+They are only trustworthy once `read_batch` has read the whole batch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_producer(data: bytes | memoryview) -> Producer | None:
 
 
 def checksum(data: bytes | memoryview) -> int:
-    """Give the checksum that a batch carries, computed by its sender; 0 where there is none."""
+    """Return the checksum that a batch carries, computed by its sender; 0 where there is none."""
     return int(_CRC.unpack_from(data, CRC_AT)[0]) if len(data) >= HEADER.size else 0
 
 
@@ -69,7 +69,7 @@ def is_intact(data: bytes | memoryview) -> bool:
 def with_sequence(
     data: bytes | memoryview, producer_id: int, epoch: int, base_sequence: int
 ) -> Sequence[bytes | memoryview]:
-    """Give a batch with another producer id, epoch and base sequence.
+    """Return a batch with another producer id, epoch and base sequence.
 
     Args:
         data: A batch that is known to be intact: it gets a checksum that says so.

@@ -68,7 +68,7 @@ class Audit:
         hours: By hour of the record's time (since the epoch; None without a time), by outcome.
         policies: Records that each policy did not accept.
         header_keys: Records not accepted, by the keys of their headers.
-        key_prefixes: Records not accepted, by the letters that their keys begin with.
+        key_prefixes: Records not accepted, by the prefixes of their keys.
         compared: Records by their outcome under this plan and under the other one.
         newly_refused: Records that only the other plan does not accept, by its reason.
         newly_accepted: Records that only this plan does not accept, by its reason.
@@ -169,7 +169,7 @@ def _header_keys(df: DataFrame) -> Column:
 
 
 def _key_prefix() -> Column:
-    """The letters that a key begins with: what producers often tell their records apart by."""
+    """The letters at the start of a key, by which producers often distinguish records."""
     key = F.col("key")
     text = F.regexp_extract(F.decode(F.substring(key, 1, 16), "ISO-8859-1"), _PREFIX, 0)
     return F.when(key.isNull(), F.lit("(no key)")).otherwise(
@@ -276,7 +276,7 @@ def _bytes(given: bytearray | None) -> bytes | None:
 
 
 def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
-    """Give the most frequent ones, and all others together."""
+    """Return the most frequent ones, and the sum of all others."""
     common = counts.most_common(_HINTS_MAX)
     rest = counts.total() - sum(count for _, count in common)
     return [*common, ("(others)", rest)] if rest else common

@@ -48,12 +48,12 @@ class Evaluator:
         self._chains: dict[str, Chain | Verdict] = {}
 
     def judge(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
-        """Give the verdicts about a batch; `topic` where there is no column of it."""
-        return verdict_array(len(columns["partition"]), self._decide(columns, topic)[0])
+        """Return the verdicts about a batch; `topic` where there is no column of it."""
+        return verdict_array(len(columns["partition"]), self._judge_each(columns, topic)[0])
 
     def apply(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
-        """Give the verdicts about a batch, and what became of key and value."""
-        verdicts, replaced = self._decide(columns, topic)
+        """Return the verdicts about a batch, and what became of key and value."""
+        verdicts, replaced = self._judge_each(columns, topic)
         keys, values = columns["key"], columns["value"]
         if replaced:
             new_keys, new_values = keys.to_pylist(), values.to_pylist()
@@ -69,7 +69,7 @@ class Evaluator:
         for complaint in self._policies.close():
             sys.stderr.write(f"close() failed: {complaint}\n")
 
-    def _decide(
+    def _judge_each(
         self, columns: dict[str, pa.Array], one_topic: str | None
     ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, Replaced]]]:
         rows = Rows(columns)
@@ -83,7 +83,7 @@ class Evaluator:
                 continue
             if chain.is_empty:
                 continue
-            decided = chain.decide(
+            decided = chain.judge_each(
                 partition,
                 self._plan.topic_ids.get(topic or "", NO_ID),
                 rows.columns(start, end),
@@ -95,7 +95,7 @@ class Evaluator:
         return verdicts, replaced
 
     def _chain(self, topic: str | None) -> Chain | Verdict:
-        """Give a topic's chain, or the verdict about all its records where there is none."""
+        """Return a topic's chain, or the verdict about all its records where there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")
         found = self._chains.get(topic)

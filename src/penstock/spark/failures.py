@@ -75,7 +75,7 @@ class SparkError(UnavailableError):
 
 
 def reason_of(error: Exception) -> tuple[str | None, int]:
-    """Say in one line why a job failed, and with which exit code a command ends.
+    """Return in one line why a job failed, and with which exit code a command ends.
 
     Returns:
         The text, or None where the error is not Spark's; 2 for wrong use, 3 otherwise.
@@ -95,6 +95,6 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
 
 
 def first_line(text: str) -> str:
-    """Give the first line of an error's text, which is the part for people."""
+    """Return the first line of an error's text, which is the part for people."""
     lines = text.strip().splitlines()
     return lines[0][:500] if lines else "no reason given"

@@ -69,13 +69,13 @@ class RecordPlan:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def judges(self, topic: str) -> bool:
-        """Tell whether a topic can have a policy or an interceptor."""
+        """Return whether a topic can have a policy or an interceptor."""
         own = self.topic_settings.get(topic, NO_SETTINGS)
         plan = Plan(self.configuration).for_topic(topic, own)
         return self.has_interceptors or plan is not None
 
     def interceptors_only(self) -> RecordPlan:
-        """Give the plan without policies that refuse.
+        """Return the plan without policies that refuse.
 
         Raises:
             ConfigurationError: It has no interceptor.
@@ -93,7 +93,7 @@ class RecordPlan:
         return _plan(read_configuration(self.path, kept), self.topic_ids, 1, {})
 
     def with_interceptor(self, name: str) -> RecordPlan:
-        """Give the plan with one interceptor more, which runs first.
+        """Return the plan with one interceptor more, which runs first.
 
         Raises:
             ConfigurationError: It cannot be loaded.

@@ -41,7 +41,7 @@ class JobProgress:
         self._thread.join(5)
 
     def tasks(self) -> tuple[int, int]:
-        """Give how many tasks of the active stages are done, and how many there are."""
+        """Return how many tasks of the active stages are done, and how many there are."""
         done = total = 0
         for stage in self._tracker.getActiveStageIds():
             info = self._tracker.getStageInfo(stage)

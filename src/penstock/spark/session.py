@@ -47,7 +47,7 @@ _LOCAL: Final = {
 
 
 def connector_jars() -> list[str]:
-    """Give the paths of the connector's jars, fetched the first time, without Spark's own.
+    """Return the paths of the connector's jars, fetched the first time, without Spark's own.
 
     Raises:
         ArtifactError: They cannot be fetched.
@@ -95,7 +95,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
 
 
 def _artifact(jar: Path) -> str:
-    """Give a jar's name without its version: the part before the first dash and digit."""
+    """Return a jar's name without its version: the part before the first dash and digit."""
     parts = jar.name.removesuffix(".jar").split("-")
     version = next((i for i, part in enumerate(parts) if i and part[:1].isdigit()), len(parts))
     # spark-sql-kafka-0-10_2.13-4.2.0 has digits in its name: the last part is the version.

@@ -126,7 +126,7 @@ class Sinks:
             files.delete(staged, True)
 
     def recover(self) -> None:
-        """Give folders their names back that a crash left without one."""
+        """Restore the names of folders that a crash left renamed."""
         for folder in self._folders.values():
             path, files = self._hadoop(folder)
             before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
@@ -172,7 +172,7 @@ class Sinks:
             raise OSError(f"{target} cannot be written: its file system does not move files there")
 
     def _hadoop(self, path: str) -> tuple[Any, Any]:
-        """Give Hadoop's path and file system of a path."""
+        """Return Hadoop's path and file system of a path."""
         jvm: Any = self._spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
         java: Any = self._spark.sparkContext._jsc  # noqa: SLF001
         there = jvm.org.apache.hadoop.fs.Path(path)

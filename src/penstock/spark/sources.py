@@ -38,7 +38,7 @@ _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z
 
 
 def client_options(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Give the options of Spark's Kafka connector for the keys after `upstream.`."""
+    """Return the options of Spark's Kafka connector for the keys after `upstream.`."""
     java = java_properties(properties, folder)
     return {f"kafka.{key}": value for key, value in java.items()}
 
@@ -105,7 +105,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
 
 def with_all_columns(df: DataFrame) -> DataFrame:
-    """Give Kafka's columns and no others; those that are missing are null."""
+    """Return Kafka's columns and no others; those that are missing are null."""
     return df.select(
         *(
             F.col(name) if name in df.columns else F.lit(None).cast(kind).alias(name)

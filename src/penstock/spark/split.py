@@ -94,7 +94,7 @@ def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
 
 
 def _with_doors(judged: DataFrame) -> DataFrame:
-    """Say through which door each record goes, and what it looks like there."""
+    """Add the destination of each record, and what is written there."""
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
     headers = dead_letter(

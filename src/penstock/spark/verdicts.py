@@ -75,7 +75,7 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
 def close_policies(spark: SparkSession, *, workers: int) -> None:
     """Close the policies in Spark's Python workers, before a session is stopped.
 
-    Spark ends its workers without telling them. This runs one short task on each.
+    Spark ends its workers without notice. This runs one short task on each.
 
     Args:
         spark: The session.

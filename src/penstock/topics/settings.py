@@ -57,19 +57,19 @@ KEYS: Final[dict[str, TopicKey]] = {
 
 
 def own(configs: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Give those of some configs that are kept by Penstock."""
+    """Return those of some configs that are kept by Penstock."""
     return {name: value for name, value in configs.items() if name in KEYS}
 
 
 def normal(name: str, value: str) -> str:
-    """Give a value as brokers tell one of its type."""
+    """Return a value as brokers tell one of its type."""
     if name == RECORDS_POLICY_ENABLED:
         return value.strip().lower()
     return value.strip() if name == RECORDS_POLICY else value
 
 
 def complaint(name: str, value: str) -> str | None:
-    """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
+    """Return what is wrong with a value, as Kafka's ConfigException does, or None."""
     why = None
     if len(value.encode("utf-8", "replace")) > VALUE_MOST_BYTES:
         return f"Invalid value for configuration {name}: it is longer than {VALUE_MOST_BYTES} bytes"
@@ -87,5 +87,5 @@ def complaint(name: str, value: str) -> str | None:
 
 
 def invalid(name: str, value: str, why: str) -> str:
-    """Say that a value may not be set, as Kafka's ConfigException does."""
+    """State that a value may not be set, as Kafka's ConfigException does."""
     return f"Invalid value {value} for configuration {name}: {why}"

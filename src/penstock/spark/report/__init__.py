@@ -69,7 +69,7 @@ def write_report(folder: Path, result: Audit, about: About) -> dict[str, Path]:
 
 
 def as_json(result: Audit, about: About) -> dict[str, Any]:
-    """Give `report.json`; `docs/report.schema.json` describes it."""
+    """Return `report.json`; `docs/report.schema.json` describes it."""
     return {
         "judged": result.judged,
         **{outcome: result.outcomes[outcome] for outcome in OUTCOMES},
