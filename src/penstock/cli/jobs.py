@@ -163,16 +163,16 @@ class Job:
         end = {partition: last for partition, (_, last) in between.items()}
         return read_range(self.spark, self.kafka_options, topic.name, start, end)
 
-    def doors(self, places: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
+    def sinks(self, locations: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
         """Prepare places to write to; topics among them have to exist."""
         from penstock.spark.sinks import Sinks  # noqa: PLC0415
 
         partitions = {
-            place.name: len(self.cluster.topic(place.name).partitions)
-            for place in places.values()
-            if not place.is_folder
+            location.name: len(self.cluster.topic(location.name).partitions)
+            for location in locations.values()
+            if not location.is_folder
         }
-        return Sinks(self.spark, places, self.kafka_options, partitions, appended=appended)
+        return Sinks(self.spark, locations, self.kafka_options, partitions, appended=appended)
 
     def close(self) -> None:
         """Close the policies and the session."""
@@ -254,7 +254,7 @@ def settings_of(
         raise CommandError(str(error), 3) from None
 
 
-def place(text: str) -> Location:
+def location(text: str) -> Location:
     """Read a place for argparse."""
     from penstock.spark.locations import Location  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OUTCOMES: Final = tuple(outcome.value for outcome in Outcome)
 REASONS_MAX: Final = 1000
-"""Reasons that a report names; what is beyond is counted together."""
+"""The maximum number of reasons in a report; the others are counted together."""
 SAMPLES_MAX: Final = 5
 """Records that a report names for each reason."""
 _HINTS_MAX: Final = 50
@@ -248,20 +248,22 @@ def _given(value: int | None) -> Iterable[int]:
     return () if value is None else (value,)
 
 
-def with_payloads(df: DataFrame, result: Audit, most: int = 256) -> None:
-    """Read the contents of the samples; at most `most` bytes of each key and value."""
+def with_payloads(df: DataFrame, result: Audit, max_bytes: int = 256) -> None:
+    """Read the contents of the samples; at most `max_bytes` bytes of each key and value."""
     wanted = sorted({(s.partition, s.offset) for some in result.samples.values() for s in some})
     if not wanted:
         return
-    place = F.struct(F.col("partition"), F.col("offset"))
-    some = df.where(place.isin(*(F.struct(F.lit(p), F.lit(o).cast("bigint")) for p, o in wanted)))
+    position = F.struct(F.col("partition"), F.col("offset"))
+    some = df.where(
+        position.isin(*(F.struct(F.lit(p), F.lit(o).cast("bigint")) for p, o in wanted))
+    )
     contents: dict[tuple[int, int], Any] = {
         (row["partition"], row["offset"]): row
         for row in some.select(
             "partition",
             "offset",
-            F.substring("key", 1, most).alias("key"),
-            F.substring("value", 1, most).alias("value"),
+            F.substring("key", 1, max_bytes).alias("key"),
+            F.substring("value", 1, max_bytes).alias("value"),
         ).collect()
     }
     for samples in result.samples.values():

@@ -121,7 +121,7 @@ def verdicts(
         plan: The policies.
         names: The columns that come, in their order; `partition` among them, and `topic`
             unless `topic` is given.
-        replacing: Whether keys and values are asked for besides the verdicts.
+        replacing: Whether keys and values are returned besides the verdicts.
         topic: The one topic of all records.
     """
 

@@ -113,12 +113,12 @@ def verdict_array(count: int, verdicts: Sequence[tuple[int, Verdict]]) -> pa.Str
     """Make the verdict column of a batch from the verdicts that are not `accepted`."""
     distinct: dict[tuple[str, str, int, str | None], int] = {}
     kinds = [_ACCEPTED]
-    places = [0] * count
+    indices = [0] * count
     for row, verdict in verdicts:
         kind = (verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
-        place = distinct.get(kind)
-        if place is None:
-            place = distinct[kind] = len(kinds)
+        index = distinct.get(kind)
+        if index is None:
+            index = distinct[kind] = len(kinds)
             kinds.append(dict(zip(("outcome", "policy", "code", "message"), kind, strict=True)))
-        places[row] = place
-    return pa.array(kinds, _VERDICT).take(pa.array(places, pa.int32()))
+        indices[row] = index
+    return pa.array(kinds, _VERDICT).take(pa.array(indices, pa.int32()))

@@ -36,7 +36,7 @@ SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What Penstock sets unless told otherwise; worth setting in sessions of one's own."""
+"""Defaults that Penstock sets; worth setting in your own sessions, too."""
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -79,7 +79,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
     if not {"spark.jars", "spark.jars.packages"} & set(conf):
         settings["spark.jars"] = ",".join(connector_jars())
     settings |= conf
-    # Nothing of Spark's log belongs on a command's terminal; errors are told by us.
+    # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     quiet = Path(__file__).with_name("log4j2.properties")
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
     os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]

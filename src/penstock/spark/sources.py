@@ -33,7 +33,7 @@ SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _JSON: Final = {".json", ".jsonl", ".ndjson"}
 _SEEN: Final = 1000
-"""Texts of a JSON file that are looked at to tell base 64 from text."""
+"""The number of values of a JSON file that are examined to distinguish base 64 from text."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
