@@ -577,7 +577,7 @@ class Hangs(ProduceRequestInterceptor):
 
 async def _hang(opening: Judging) -> None:
     async with opening as judging:
-        judging.plan.intercept(judging.supervisor.patterns)
+        judging.plan.set_interceptor_patterns(judging.supervisor.patterns)
         began = time.monotonic()
         first = await judging.ask(b"hang", timeout_ms=400)
         assert (first.code, time.monotonic() - began < 1.2) == (7, True)

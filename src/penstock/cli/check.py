@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.configuration import load_configuration
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, takes_settings
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.server import Gateway
 from penstock.gateway.topic_policies import TopicPolicies
@@ -61,7 +61,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     lines = [f"configuration {configuration.path}"]
     named = [key for key in (CREATE_TOPIC, ALTER_CONFIG) if configuration[key]]
     lines += [f"{key} {configuration[key]}" for key in named]
-    if takes_settings(configuration):
+    if allows_topic_settings(configuration):
         lines.append(f"settings of topics are kept in {configuration['topic.settings.topic']}")
         allowed = ", ".join(configuration["records.policy.class.names.allowed"])
         lines += [f"  topics may name {allowed}"] if allowed else []

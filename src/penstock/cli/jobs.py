@@ -67,7 +67,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -
         parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
 
 
-class Job:
+class SparkJob:
     """A command's plan, its cluster and its Spark session, which starts when it is needed."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -187,7 +187,7 @@ class Job:
 
 
 @contextlib.contextmanager
-def job(options: argparse.Namespace) -> Iterator[Job]:
+def job(options: argparse.Namespace) -> Iterator[SparkJob]:
     """Run a Spark command's work; whatever goes wrong ends it with a text and an exit code."""
     try:
         import pyspark  # noqa: F401, PLC0415 - an extra
@@ -199,7 +199,7 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
     from penstock.cluster import ClusterError  # noqa: PLC0415
     from penstock.spark.failures import SparkError, reason_of  # noqa: PLC0415
 
-    running = Job(options)
+    running = SparkJob(options)
     try:
         yield running
     except (ArtifactError, ClusterError, SparkError, OSError) as error:
@@ -222,11 +222,11 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
         ConfigurationError: They may not be read.
         CompactedTopicError: The cluster does not answer.
     """
-    from penstock.engine.plan import takes_settings  # noqa: PLC0415
+    from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
     from penstock.topics.index import index_of  # noqa: PLC0415
     from penstock.topics.kept import settings_topic  # noqa: PLC0415
 
-    if not takes_settings(configuration):
+    if not allows_topic_settings(configuration):
         return index_of(())
     return index_of(settings_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
 

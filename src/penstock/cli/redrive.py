@@ -15,7 +15,7 @@ from penstock.configuration import ConfigurationError
 if TYPE_CHECKING:
     import argparse
 
-    from penstock.cli.jobs import Job
+    from penstock.cli.jobs import SparkJob
     from penstock.spark.locations import Location
 
 _GROUP = "penstock-redrive"
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 class _Work:
     """What has not been worked through of a dead letter topic."""
 
-    def __init__(self, running: Job, letters: Location, target: Location) -> None:
+    def __init__(self, running: SparkJob, letters: Location, target: Location) -> None:
         self._cluster = running.cluster
         self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
         self.topic = self._cluster.topic(letters.name)

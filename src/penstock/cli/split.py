@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from penstock.cli.jobs import Job
+    from penstock.cli.jobs import SparkJob
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigurationError(f"--topic {options.topic} cannot be written to while it is read")
 
 
-def _batch(options: argparse.Namespace, running: Job) -> int:
+def _batch(options: argparse.Namespace, running: SparkJob) -> int:
     from penstock.spark.progress import JobProgress  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     return 0
 
 
-def _stream(options: argparse.Namespace, running: Job) -> int:
+def _stream(options: argparse.Namespace, running: SparkJob) -> int:
     from penstock.spark.sources import read_stream  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
 

@@ -2,10 +2,10 @@
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
 validators (KIP-729) and the validation policy (KIP-940). The first objection to a record
-counts; the records after it are still looked at. Whatever a policy raises that is not its way
-of saying no is a failure, and a failure never lets anything pass.
+counts; the records after it are still looked at. Any other exception
+of a policy than the one with which it refuses is a failure, and a failure lets nothing pass.
 
-`Chain.judge` decides about a producer's batch as a whole, `Chain.decide` about each record.
+`Chain.judge` judges a producer's batch as a whole, `Chain.judge_each` each record by itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Replaced = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
 
 
 class Objection(NamedTuple):
-    """What a policy has against a record: its text, or the verdict after its own failure."""
+    """The objection of a policy to a record: its text, or the verdict after a failure."""
 
     position: int
     message: str | None

@@ -1,7 +1,7 @@
-"""Which policies each topic has.
+"""The plan: which policies each topic has.
 
-A `Plan` is made once from the configuration; `Plan.for_topic` answers per topic: there a
-topic's own settings, set through Kafka's admin tools, meet the file's defaults.
+A `Plan` is made once from the configuration. `Plan.for_topic` merges a topic's own settings, set
+through Kafka's admin tools, with the file's defaults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTERNAL_TOPICS: Final = frozenset(
 """Kafka's own: the broker refuses clients' records there itself, no policy runs."""
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
-"""Of a topic for which no topic level key was set."""
+"""The settings of a topic without topic level keys."""
 CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
 _RECORDS: Final = "records.policy.class.name"
@@ -46,7 +46,7 @@ class TopicPlan:
         validators: The classes of KIP-729.
         validation_policy: The class of KIP-940, or None where the topic has not enabled it.
         validation_setting: The topic's `record.validation.policy`.
-        unusable: Why nothing can judge the topic; empty where all is well.
+        unusable: Why the topic cannot be judged; empty where it can.
     """
 
     topic: str
@@ -71,12 +71,12 @@ class TopicPlan:
 
     @cached_property
     def policy_names(self) -> str:
-        """All class names in a sentence."""
+        """All class names, for messages."""
         return ", ".join(self.policies)
 
     @cached_property
     def interceptor_names(self) -> str:
-        """The interceptors' names in a sentence."""
+        """The interceptors' names, for messages."""
         return ", ".join(self.interceptors)
 
     @cached_property
@@ -122,9 +122,9 @@ class Plan:
         self._named = frozenset(d.value for d in self._defaults if d.key == _RECORDS)
         self._allowed: tuple[str, ...] = configuration["records.policy.class.names.allowed"]
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._cached = lru_cache(_CACHE_SIZE)(self._of_settings)
+        self._cached = lru_cache(_CACHE_SIZE)(self._from_settings)
 
-    def intercept(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
+    def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
 
         Until then no topic has one.
@@ -179,12 +179,12 @@ class Plan:
         """
         return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
 
-    def _of_settings(
+    def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
-        return self.of_settings(topic, {**self.settings(topic), **dict(own)})
+        return self.from_settings(topic, {**self.settings(topic), **dict(own)})
 
-    def may_be_named(self, records_policy: str) -> bool:
+    def allows_class(self, records_policy: str) -> bool:
         """Whether a topic's own `records.policy.class.name` may name this class."""
         return records_policy in self._named or any(
             records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
@@ -192,7 +192,7 @@ class Plan:
         )
 
     @property
-    def takes_settings(self) -> bool:
+    def allows_topic_settings(self) -> bool:
         """Whether there is anything that a topic level key could switch on."""
         return bool(self._named or self._allowed or self._validation_policy)
 
@@ -204,7 +204,7 @@ class Plan:
                 settings.setdefault(default.key, default.value)
         return settings
 
-    def of_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
+    def from_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
         """Return the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
             return None
@@ -224,7 +224,7 @@ class Plan:
 
     def _unusable(self, batch: str | None, setting: str | None) -> str:
         """Return what the topic's own settings ask for that this configuration does not give."""
-        if batch is not None and not self.may_be_named(batch):
+        if batch is not None and not self.allows_class(batch):
             return (
                 f"{_RECORDS}: {batch} is neither named in the configuration file nor allowed by "
                 "records.policy.class.names.allowed"
@@ -234,7 +234,7 @@ class Plan:
         return ""
 
 
-def takes_settings(configuration: Configuration) -> bool:
+def allows_topic_settings(configuration: Configuration) -> bool:
     """Whether topics may have settings of their own, set through Kafka's admin tools.
 
     They may where there is something that a setting could switch on, unless
@@ -242,5 +242,5 @@ def takes_settings(configuration: Configuration) -> bool:
     """
     key = "topic.settings.topic"
     return bool(configuration[key]) and (
-        Plan(configuration).takes_settings or key in configuration.properties
+        Plan(configuration).allows_topic_settings or key in configuration.properties
     )

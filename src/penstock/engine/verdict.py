@@ -34,10 +34,10 @@ REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
 
 
 class FailureCause(Enum):
-    """Why no policy decided, where something depends on it."""
+    """Why no policy decided, where anything depends on it."""
 
     RAISED = auto()
-    """A policy raised what is no way of refusing."""
+    """A policy raised an exception that does not mean a refusal."""
     OUT_OF_MEMORY = auto()
     """It raised MemoryError: its process is not trusted further."""
     TIMED_OUT = auto()

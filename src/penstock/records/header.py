@@ -29,8 +29,8 @@ _SEQUENCE: Final = Struct(">qhi")
 _CRC: Final = Struct(">I")
 
 
-class Producer(NamedTuple):
-    """Who made a batch, and where in the order of its batches it stands (KIP-98).
+class BatchProducer(NamedTuple):
+    """The producer of a batch, and its place in the sequence of that producer's batches (KIP-98).
 
     Attributes:
         producer_id: Or -1, where the producer is not idempotent.
@@ -47,13 +47,13 @@ class Producer(NamedTuple):
     transactional: bool
 
 
-def read_producer(data: bytes | memoryview) -> Producer | None:
+def read_producer(data: bytes | memoryview) -> BatchProducer | None:
     """Read a batch's producer; None for what is no batch of magic 2."""
     if len(data) < HEADER.size or data[_MAGIC_AT] != _MAGIC:
         return None
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
     transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
-    return Producer(producer_id, epoch, base_sequence, count, transactional)
+    return BatchProducer(producer_id, epoch, base_sequence, count, transactional)
 
 
 def checksum(data: bytes | memoryview) -> int:

@@ -1,4 +1,4 @@
-"""What the author of a policy calls: values in, one verdict for each record out."""
+"""The functions for unit tests of policies: values in, one verdict for each record out."""
 
 from __future__ import annotations
 
