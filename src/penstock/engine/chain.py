@@ -201,7 +201,7 @@ class Chain:
         return verdicts
 
     def _judge_batch(self, partition: int, records: RecordColumns) -> Verdict:
-        """KIP-686."""
+        """Judge a batch by the policy of KIP-686."""
         name = self.plan.records_policy or ""
         views = tuple(as_records(records))
         try:
@@ -226,7 +226,7 @@ class Chain:
     def _objections_of_validators(
         self, partition: int, topic_id: UUID, records: RecordColumns
     ) -> Iterator[Objection]:
-        """KIP-729, and KIP-940 for the records to which no validator objects."""
+        """Judge by KIP-729, and by KIP-940 the records to which no validator objects."""
         topic_partition = TopicPartition(self.plan.topic, partition)
         validate = self.validation.validate if self.validation is not None else None
         last = self.plan.validation_policy or ""
@@ -258,7 +258,7 @@ class Chain:
     def _objections_of_validation(
         self, partition: int, topic_id: UUID, records: RecordColumns
     ) -> Iterator[Objection]:
-        """KIP-940 alone: the loop that most records go through."""
+        """Judge by KIP-940 alone: the hot loop."""
         name = self.plan.validation_policy or ""
         topic = self._topic_metadata(partition, topic_id)
         validate = self.validation.validate  # type: ignore[union-attr]
@@ -304,7 +304,7 @@ def _failure(name: str, error: BaseException) -> Verdict:
 
 
 def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
-    """The verdict for a topic whose policy cannot be configured."""
+    """Return the verdict for a topic whose policy cannot be configured."""
     return failed(
         ", ".join(plan.policies) or "of this topic",
         "cannot be configured",

@@ -156,13 +156,13 @@ def _check(key: Any, value: Any) -> None:
 
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:
-    """The verdict after an interceptor raised something else than a skip."""
+    """Return the verdict after an interceptor raised anything but a skip."""
     why = type(error).__name__
     return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 
 
 def unable(name: str, code: int, why: str, *, cause: FailureCause, detail: str = "") -> Verdict:
-    """The verdict where interceptors came to no result."""
+    """Return the verdict where interceptors have no result."""
     return Verdict(
         outcome=Outcome.FAILED,
         code=code,

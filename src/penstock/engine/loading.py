@@ -135,7 +135,7 @@ class ClassPath:
                 self._depth -= 1
 
     def _owns(self, name: str) -> bool:
-        """Whether the folders hold the module's top package. They are taken not to change."""
+        """Return whether the folders, assumed unchanging, hold the module's top package."""
         top = name.partition(".")[0]
         if top not in self._owned:
             self._owned[top] = PathFinder.find_spec(top, self._folders) is not None

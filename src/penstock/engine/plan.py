@@ -147,7 +147,7 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Whether a topic has interceptors; what is set on the topic does not matter."""
+        """Return whether a topic has interceptors; what is set on the topic does not matter."""
         plan = self.for_topic(topic)
         return plan is not None and bool(plan.interceptors)
 
@@ -185,7 +185,7 @@ class Plan:
         return self.from_settings(topic, {**self.settings(topic), **dict(own)})
 
     def allows_class(self, records_policy: str) -> bool:
-        """Whether a topic's own `records.policy.class.name` may name this class."""
+        """Return whether a topic's own `records.policy.class.name` may name this class."""
         return records_policy in self._named or any(
             records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
             for one in self._allowed
@@ -235,7 +235,7 @@ class Plan:
 
 
 def allows_topic_settings(configuration: Configuration) -> bool:
-    """Whether topics may have settings of their own, set through Kafka's admin tools.
+    """Return whether topics may have settings of their own, set through Kafka's admin tools.
 
     They may where there is something that a setting could switch on, unless
     `topic.settings.topic` is empty; and where the file names that topic.

@@ -1,4 +1,4 @@
-"""The keys `topic.rules.*` of the configuration file: what may stand there, and what it rules."""
+"""The keys `topic.rules.*` of the configuration file: their types, and the rules that they set."""
 
 from __future__ import annotations
 
@@ -131,11 +131,11 @@ class TopicRuleSettings:
         )
 
     def judges(self, topic: str) -> bool:
-        """Whether the rules hold for the topic."""
+        """Return whether the rules hold for the topic."""
         return self.judges_internal_topics or not topic.startswith("__")
 
     def allows(self, config: str) -> bool:
-        """Whether the config may be given."""
+        """Return whether the config may be given."""
         return not self.allowed or any(fnmatchcase(config, glob) for glob in self.allowed)
 
     def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:

@@ -62,7 +62,7 @@ def checksum(data: bytes | memoryview) -> int:
 
 
 def is_intact(data: bytes | memoryview) -> bool:
-    """Whether a batch is what its checksum says."""
+    """Return whether a batch is what its checksum says."""
     return checksum(data) == crc32c.crc32c(data[CRC_FROM:])
 
 
