@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from penstock.engine.plan import TopicPlan
 
 
-Replaced = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
+KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
 """All keys and all values of some records, as interceptors left them."""
 
 
@@ -71,7 +71,7 @@ class RecordVerdicts(NamedTuple):
     """
 
     verdicts: Sequence[tuple[int, Verdict]]
-    replaced: Replaced | None
+    replaced: KeysAndValues | None
 
 
 class Chain:
@@ -130,7 +130,7 @@ class Chain:
             partition: The partition's number.
             topic_id: The topic's id.
             records: In the client's order.
-            positions: Where each stands in the client's batch; from 0 on unless given.
+            positions: The position of each in the client's batch; 0, 1, ... by default.
 
         Returns:
             The verdict about the batch, about these positions.

@@ -1,4 +1,4 @@
-"""One record through a topic's chain, step by step: who decided what, and what they saw."""
+"""Judges one record policy by policy, and explains each step: its input and its decision."""
 
 from __future__ import annotations
 

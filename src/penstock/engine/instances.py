@@ -61,13 +61,13 @@ class PolicyInstances:
     ) -> None:
         """Load and configure every class that is named.
 
-        Of a `RecordsPolicy` one instance is configured ahead, for the first topic that
-        comes: so that what `configure` has to say is said at start.
+        One instance of each `RecordsPolicy` is configured in advance, for the first topic that
+        uses it, so that errors of `configure` are raised at start.
 
         Args:
             configuration: What `configure()` receives, and where classes are looked for.
             names: Class names by the key that names them, as `Plan.names` gives them.
-            given: Classes by name that need no loading.
+            given: Factories of instances by class name, instead of loading the class.
 
         Raises:
             ConfigurationError: A class cannot be loaded or configured.
@@ -101,7 +101,7 @@ class PolicyInstances:
 
     @property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
-        """For each interceptor in order, what is found in the names of its topics."""
+        """The class name and topic pattern of each interceptor, in order."""
         return [(one.name, one.pattern) for one in self._interceptors]
 
     def interceptors_for(self, topic: str) -> list[Interceptor]:

@@ -1,4 +1,4 @@
-"""A producer's batch on its way in: intercepted, judged, and written anew where it changed."""
+"""A producer's batch with interceptors: intercepted, judged, and rebuilt where it changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def intercept_and_judge(
         topic_id: The topic's id.
         batch: As the client sent it.
         dropped_before: Positions of records that were dropped when the same batch came
-            before: they are dropped again, whatever the interceptors would say now.
+            before: they are dropped again, whatever the interceptors would do now.
         on_intercepted: Called when the interceptors are through and judging begins.
         max_bytes: A new batch that is larger is refused.
 

@@ -57,7 +57,7 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
 
 
 def describe(error: BaseException) -> str:
-    """Return what was raised and where, for a person who mends the configuration."""
+    """Return the exception and its location, for whoever fixes the configuration."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -66,9 +66,9 @@ def describe(error: BaseException) -> str:
 
 
 def frames_of(error: BaseException) -> str:
-    """Return where it was raised, without its text: that may hold what a record holds.
+    """Return where an exception was raised, without its text, which may contain record contents.
 
-    The policy's local variables are let go first, so that there is memory after a MemoryError.
+    The policy's local variables are released first, so that there is memory after a MemoryError.
     """
     traceback.clear_frames(error.__traceback__)
     return " < ".join(
@@ -143,7 +143,7 @@ class ClassPath:
 
 
 class _Finder:
-    """Finds top level modules in the folders, and gives what it finds our builtins."""
+    """Finds top level modules in the folders, and gives them our builtins."""
 
     def __init__(self, folders: Sequence[str], namespace: Mapping[str, Any]) -> None:
         self._folders = folders

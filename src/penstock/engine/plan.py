@@ -130,7 +130,7 @@ class Plan:
         Until then no topic has one.
 
         Args:
-            patterns: Class name, and what is found anywhere in its topics' names, in the
+            patterns: Class name and topic pattern (`re.search`) of each interceptor, in the
                 order of the chain.
         """
         self._patterns = tuple(patterns)
@@ -147,7 +147,7 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Return whether a topic has interceptors; what is set on the topic does not matter."""
+        """Return whether a topic has interceptors, which do not depend on topic level keys."""
         plan = self.for_topic(topic)
         return plan is not None and bool(plan.interceptors)
 

@@ -49,7 +49,7 @@ class FailureCause(Enum):
 
 
 def cause_of(error: BaseException) -> FailureCause:
-    """Return the cause that an exception of a policy stands for."""
+    """Return the cause for an exception of a policy."""
     out_of_memory = isinstance(error, MemoryError)
     return FailureCause.OUT_OF_MEMORY if out_of_memory else FailureCause.RAISED
 

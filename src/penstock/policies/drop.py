@@ -35,7 +35,7 @@ class DropRecords(TopicInterceptor):
         """Read the settings.
 
         Raises:
-            ValueError: A setting is missing or is not what it should be.
+            ValueError: A setting is missing or is invalid.
         """
         super().configure()
         if not self.headers and not self.fields:

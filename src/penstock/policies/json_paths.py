@@ -56,7 +56,7 @@ def write(document: Any) -> bytes:
 
 
 def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
-    """Return what stands at a path; nothing where the path leads nowhere."""
+    """Yield the values at a path."""
     if not path:
         yield document
         return

@@ -39,7 +39,7 @@ class Bounds:
         key: What the two keys start with, like `topic.rules.partitions`.
         minimum: The value of `<key>.min`.
         maximum: The value of `<key>.max`.
-        unit: What stands behind the numbers in messages.
+        unit: The unit after the numbers in messages.
 
     Raises:
         ValueError: No number is within the bounds.
@@ -114,7 +114,7 @@ class TopicRuleSettings:
             rules: The keys of which at least one must be there.
 
         Raises:
-            ValueError: A key is unknown, a value is not what it should be, rules contradict
+            ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or none of `rules` is there.
         """
         values = {key: _value(key, text) for key, text in configs.items() if key.startswith(PREFIX)}
@@ -141,7 +141,7 @@ class TopicRuleSettings:
     def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
         """Return which bound the `retention.ms` among the configs breaks, if it breaks one.
 
-        A value that is no number breaks none: the broker refuses it.
+        A value that is not a number breaks none: the broker refuses it.
         """
         match = _BROKER_NUMBER.fullmatch(configs.get(_RETENTION) or "")
         if match is None:

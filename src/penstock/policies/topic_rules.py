@@ -58,7 +58,7 @@ class TopicRules(CreateTopicPolicy):
                 passed over.
 
         Raises:
-            ValueError: A key is unknown, a value is not what it should be, rules contradict
+            ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or there is none.
         """
         self._settings = TopicRuleSettings.read(configs, RULES)
@@ -99,7 +99,7 @@ class ConfigRules(AlterConfigPolicy):
                 passed over.
 
         Raises:
-            ValueError: A key is unknown, a value is not what it should be, rules contradict
+            ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or there is none over configs.
         """
         self._settings = TopicRuleSettings.read(configs, CONFIG_RULES)
@@ -151,7 +151,7 @@ def _replicas(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Ite
             partitions_by_limit.setdefault(limit, []).append(partition)
     for broken, partitions in partitions_by_limit.items():
         replicas = _counted(len(assignments[partitions[0]]), "replica")
-        # One stands for all: a message is cut, and there may be thousands.
+        # One is reported for all: a message is cut, and there may be thousands.
         others = f" ({len(partitions)} partitions break this rule)" if partitions[1:] else ""
         yield f"asks for {replicas} of partition {partitions[0]}{others}; {broken}"
 

@@ -111,7 +111,7 @@ def read_batch(
         api_version: The version of the Produce request, 3 or later.
         max_decompressed_bytes: The maximum size of the decompressed records.
         max_records: The maximum number of records.
-        readable_behind: How many bytes of the same buffer stand behind `data`; from `SLACK`
+        readable_behind: How many bytes of the same buffer follow `data`; from `SLACK`
             on, uncompressed records are read where they are.
 
     Raises:

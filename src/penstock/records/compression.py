@@ -3,9 +3,9 @@
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
 would go past it is stopped there, whatever it announces or would still bring.
 
-Readers differ in what they do behind the first gzip member or lz4 or zstd frame: Java ends
+Readers differ in what they do after the first gzip member or lz4 or zstd frame: Java ends
 after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early
-have a prefix of what was judged. The decoder takes nothing but the announced number of records
+have a prefix of what was judged. The decoder accepts nothing but the announced number of records
 up to the very last byte, so a reader of the prefix finds the same records or an error.
 """
 
@@ -108,8 +108,8 @@ class Scratch(threading.local):
         """Start small.
 
         Args:
-            ahead: So many bytes stand before the room.
-            behind: So many stand behind it.
+            ahead: The number of bytes before the returned buffer.
+            behind: The number of bytes after it.
         """
         self._ahead = ahead
         self._behind = behind

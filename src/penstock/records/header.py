@@ -48,7 +48,7 @@ class BatchProducer(NamedTuple):
 
 
 def read_producer(data: bytes | memoryview) -> BatchProducer | None:
-    """Read a batch's producer; None for what is no batch of magic 2."""
+    """Return a batch's producer, or None if it is not a batch of magic 2."""
     if len(data) < HEADER.size or data[_MAGIC_AT] != _MAGIC:
         return None
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
@@ -62,7 +62,7 @@ def checksum(data: bytes | memoryview) -> int:
 
 
 def is_intact(data: bytes | memoryview) -> bool:
-    """Return whether a batch is what its checksum says."""
+    """Return whether a batch matches its checksum."""
     return checksum(data) == crc32c.crc32c(data[CRC_FROM:])
 
 
@@ -72,7 +72,7 @@ def with_sequence(
     """Return a batch with another producer id, epoch and base sequence.
 
     Args:
-        data: A batch that is known to be intact: it gets a checksum that says so.
+        data: A batch that is known to be intact; its checksum is computed again.
         producer_id: Or -1.
         epoch: Or -1.
         base_sequence: Or -1.

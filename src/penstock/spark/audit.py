@@ -107,7 +107,7 @@ def audit(
     other: RecordPlan | None = None,
     topic: str | None = None,
 ) -> Audit:
-    """Judge records and count what came of them, in one pass.
+    """Judge records and count the verdicts, in one pass.
 
     Args:
         df: Kafka's columns.

@@ -1,4 +1,4 @@
-"""The headers of dead letters: added when a record is set aside, read when it comes back.
+"""The headers of dead letters: added by `split`, read and removed by `redrive`.
 
 Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
 begin with `__penstock.`. All values are texts in UTF-8.
@@ -48,7 +48,7 @@ def dead_letter(
         partition: Its partition there.
         offset: Its offset there.
         timestamp: Its timestamp, in ms.
-        replays: How often it has come back, or null.
+        replays: How often it was redriven, or null.
     """
     return F.concat(
         own_headers(),

@@ -28,7 +28,7 @@ from penstock.wire.topics import NO_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.chain import Replaced
+    from penstock.engine.chain import KeysAndValues
     from penstock.engine.verdict import Verdict
     from penstock.spark.plan import RecordPlan
 
@@ -71,7 +71,7 @@ class Evaluator:
 
     def _judge_each(
         self, columns: dict[str, pa.Array], one_topic: str | None
-    ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, Replaced]]]:
+    ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, KeysAndValues]]]:
         rows = Rows(columns)
         verdicts: list[tuple[int, Verdict]] = []
         replaced = []

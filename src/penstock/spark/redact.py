@@ -27,7 +27,7 @@ REWRITTEN = "rewritten"
 def redact(
     df: DataFrame, plan: RecordPlan, sinks: Sinks, *, to_topic: bool, topic: str | None = None
 ) -> Mapping[str, int]:
-    """Run the interceptors over records and write what they leave.
+    """Run the interceptors over records and write the results.
 
     Policies of other proposals are not called. Dropped records are left out, and so are those
     on which an interceptor fails: they are counted, never passed on as they were.

@@ -2,7 +2,7 @@
 
 How far a dead letter topic has been worked through is a consumer group's committed offsets,
 one group for each target. What fails again is appended to the topic again, with its number
-of attempts, so it stands behind the committed offsets; what failed too often is parked. The
+of attempts, so it comes after the committed offsets; what failed too often is parked. The
 offsets are committed when everything has been written: a crash before that loses nothing, and
 the next run returns again what the crashed one had returned already.
 

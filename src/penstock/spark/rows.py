@@ -64,7 +64,7 @@ class Rows:
         self._arrays = arrays
 
     def columns(self, start: int, end: int) -> Columns:
-        """Return the engine's view of some rows; what was not brought is None, -1 or ()."""
+        """Return the engine's view of some rows; missing columns are None, -1 or ()."""
         count = end - start
         return Columns(
             count,

@@ -32,7 +32,7 @@ def split(
     """Judge records and write each to its sink, in one pass.
 
     Accepted records are written as interceptors left them, dead letters as they were, with
-    headers that say where they were and why. What an interceptor dropped is not written.
+    headers with their origin and the reason. What an interceptor dropped is not written.
 
     Args:
         df: Kafka's columns.

@@ -12,7 +12,7 @@ _STEP_MAX_S: Final = 0.1
 
 
 class RunningClock:
-    """A clock that nearly stands still while nobody reads it.
+    """A clock that all but stops while it is not read.
 
     The gateway reads it many times a second. Where it could not (a suspended machine, a stopped
     process, an event loop that stood still), no policy is charged for the time.

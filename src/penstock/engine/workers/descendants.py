@@ -1,6 +1,6 @@
 """Processes that a worker has started, also those that have left its process group.
 
-They are known by a variable of their environment, which a process hands on to what it starts.
+They are recognised by an environment variable, which child processes inherit.
 On Linux; elsewhere only the process group ends with a worker.
 """
 

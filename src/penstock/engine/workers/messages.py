@@ -146,7 +146,7 @@ class Ready(NamedTuple):
     """What a worker reports about the policies that it has loaded.
 
     Attributes:
-        patterns: For each interceptor in order, what is found in the names of its topics.
+        patterns: The class name and topic pattern of each interceptor, in order.
         needs_context: Whether a policy of topics takes the context of a request.
     """
 

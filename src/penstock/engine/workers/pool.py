@@ -161,7 +161,7 @@ class WorkerPool:
         self.last_error = ""
 
     def answered(self, worker: Worker) -> None:
-        """Record a worker's first verdict: new workers are of use."""
+        """Record a worker's first verdict: starting workers makes sense."""
         worker.answered = True
         self._loading.worked()
 

@@ -1,13 +1,13 @@
 """The worker process: `python -m penstock.engine.workers.process SOCKET PROGRESS`.
 
-Waits for LOAD, then judges one batch after the other until CLOSE or until its parent is
-gone. It may be killed at any time; nothing here needs cleaning up by anybody else.
+Waits for LOAD, then judges one batch after the other until CLOSE or until its parent
+ends. It may be killed at any time; it leaves nothing to clean up.
 
-Verdicts about small batches are gathered while more batches have been received: each call to the
-system, and each time the parent is woken, costs as much as judging ten records. So that a
-batch that never comes back is known all the same, its number stands in PROGRESS, memory
-that is shared with the parent, before it is begun. There the parent says, too, which of the
-batches that it has sent are not to be begun any more.
+Verdicts about small batches are sent together while more batches have been received: each system
+call, and each wake-up of the parent, costs as much as judging ten records. A batch that crashes
+or hangs the worker is identified by PROGRESS, memory shared with the parent: the worker writes
+the number of an attempt there before it begins it. The parent writes there up to which attempt
+the worker is to skip.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides which worker judges which batch, its deadline, and what follows a worker's death.
 
-Jobs, what is seen of the workers, and the time come in; actions come out. Nothing here waits,
+Input: jobs, the observed progress of workers, and the time. Output: actions. Nothing here waits,
 and nothing here is a process or a socket.
 
 - A job is either in its queue or at one worker, under the number of its attempt. A verdict
@@ -625,7 +625,7 @@ class Schedule:
             self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
             return True
         if intercepting and job is not None and now > job.deadline and job.state is not _ANSWERED:
-            self._expire(job)  # the worker goes on, within the interceptors' own time
+            self._expire(job)  # the worker continues, within the interceptors' own timeout
         return False
 
     # The end
