@@ -1,4 +1,4 @@
-"""What a plan would do to records that are stored: counted in one pass, nothing is changed."""
+"""Audits stored records: counts what a plan would decide, in one pass, and changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTCOMES: Final = tuple(outcome.value for outcome in Outcome)
 REASONS_MAX: Final = 1000
 """The maximum number of reasons in a report; the others are counted together."""
 SAMPLES_MAX: Final = 5
-"""Records that a report names for each reason."""
+"""The maximum number of sample records for each reason."""
 _HINTS_MAX: Final = 50
 _PREFIX: Final = r"^[A-Za-z]{1,16}"
 _HOUR_MICROS: Final = 3_600_000_000
@@ -30,7 +30,7 @@ _GROUPS_MAX: Final = 200_000
 
 
 class Reason(NamedTuple):
-    """Why records were not accepted."""
+    """A reason for which records were not accepted."""
 
     outcome: str
     policy: str | None
@@ -39,7 +39,7 @@ class Reason(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Where one of the records is."""
+    """The position of one of the records."""
 
     partition: int
     offset: int
@@ -178,7 +178,7 @@ def _key_prefix() -> Column:
 
 
 def _bounded(groups: DataFrame) -> DataFrame:
-    """Merge what a driver should not hold: texts of rare reasons, rare header keys and prefixes."""
+    """Merge rare reasons, header keys and prefixes, to bound the memory of the driver."""
     reasons = ["outcome", "policy", "code", "message"]
     kept = (
         groups.where(f"outcome != '{Outcome.ACCEPTED}'")

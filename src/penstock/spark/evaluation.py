@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: Arrow batches in, verdicts out.
+"""The function that runs in Spark's Python workers: Arrow batches in, verdicts out.
 
 A worker process serves one task after another. Policies are loaded and configured when the
 first of them comes, and closed by `close_policies`, or when a task ends in a worker that is not
@@ -52,7 +52,7 @@ class Evaluator:
         return verdict_array(len(columns["partition"]), self._judge_each(columns, topic)[0])
 
     def apply(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
-        """Return the verdicts about a batch, and what became of key and value."""
+        """Return the verdicts about a batch, with the new keys and values."""
         verdicts, replaced = self._judge_each(columns, topic)
         keys, values = columns["key"], columns["value"]
         if replaced:
@@ -138,7 +138,7 @@ def _evaluated(
     replacing: bool,
     topic: str | None,
 ) -> Iterator[pa.Array]:
-    evaluator = _of_this_process(plan)
+    evaluator = _get_evaluator(plan)
     judge = evaluator.apply if replacing else evaluator.judge
     for arrays in batches:
         yield judge(dict(zip(names, arrays, strict=True)), topic)
@@ -150,15 +150,15 @@ def close_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     """Close this process's policies; for `DataFrame.mapInArrow`."""
     for batch in batches:
         _close_all()
-        time.sleep(_HELD_S)  # so that the other tasks come to other workers
+        time.sleep(_CLOSE_TASK_S)  # so that the other tasks come to other workers
         yield batch
 
 
-_HELD_S: Final = 0.3
+_CLOSE_TASK_S: Final = 0.3
 _evaluators: Final[dict[str, Evaluator]] = {}
 
 
-def _of_this_process(plan: RecordPlan) -> Evaluator:
+def _get_evaluator(plan: RecordPlan) -> Evaluator:
     found = _evaluators.get(plan.fingerprint)
     if found is None:
         if not _evaluators:

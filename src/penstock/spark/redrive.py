@@ -1,7 +1,7 @@
-"""Dead letters judged again: what passes now returns, the rest waits for the next repair.
+"""Judges dead letters again: those that pass now return, the rest waits for the next repair.
 
-How far a dead letter topic has been worked through is a consumer group's committed offsets,
-one group for each target. What fails again is appended to the topic again, with its number
+The position in a dead letter topic is kept as the committed offsets of a consumer group, one
+group for each target. What fails again is appended to the topic again, with its number
 of attempts, so it comes after the committed offsets; what failed too often is parked. The
 offsets are committed when everything has been written: a crash before that loses nothing, and
 the next run returns again what the crashed one had returned already.

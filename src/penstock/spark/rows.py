@@ -31,7 +31,7 @@ _ACCEPTED: Final = {"outcome": Outcome.ACCEPTED.value, "policy": None, "code": 0
 
 
 class Run(NamedTuple):
-    """Consecutive rows of one partition: from `start`, up to but without `end`."""
+    """Consecutive rows of one partition: from `start` to before `end`."""
 
     start: int
     end: int
@@ -58,7 +58,7 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[Run]:
 
 
 class Rows:
-    """A batch of Spark's rows, of which only the columns that a plan needs were brought."""
+    """A batch of Spark's rows, with only the columns that a plan needs."""
 
     def __init__(self, arrays: dict[str, pa.Array]) -> None:
         self._arrays = arrays

@@ -58,7 +58,7 @@ def connector_jars() -> list[str]:
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
-    """Start a session with what Penstock needs.
+    """Start a session with the connector and Penstock's defaults.
 
     Args:
         name: What Spark's own pages call it.

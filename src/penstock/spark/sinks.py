@@ -150,7 +150,7 @@ class Sinks:
         return path
 
     def _replace(self, files: Any, written: Any, folder: str) -> None:
-        """Put a folder in the place of another; a crash leaves the one or the other."""
+        """Replace a folder by another; after a crash there is either the one or the other."""
         target, _ = self._hadoop(folder)
         before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
         files.mkdirs(target.getParent())

@@ -66,7 +66,7 @@ def read_range(
 def read_stream(
     spark: SparkSession, options: Mapping[str, str], topic: str, start: Mapping[int, int]
 ) -> DataFrame:
-    """Read a topic as it grows; `start` counts where the checkpoint has no place yet."""
+    """Read a topic as it grows; `start` is used where the checkpoint has no offset yet."""
     return (
         spark.readStream.format("kafka")
         .options(**options)

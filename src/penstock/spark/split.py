@@ -58,7 +58,7 @@ def split_stream(
     available_now: bool,
     on_batch: Callable[[int, Mapping[str, int]], None],
 ) -> StreamingQuery:
-    """Start to split a stream: each micro-batch as `split` does.
+    """Start a streaming query that splits each micro-batch as `split` does.
 
     A folder gets a folder `batch=N` for each micro-batch, which replaces what an interrupted
     attempt at the same one left: every reader sees every record once. A topic may get records
@@ -68,10 +68,10 @@ def split_stream(
         df: A streaming frame.
         plan: The policies.
         sinks: With the sinks `ACCEPTED` and `REJECTED`.
-        checkpoint: The folder that remembers how far the stream has come.
+        checkpoint: The checkpoint location of the stream.
         topic: The topic that is read.
-        available_now: Stop at what is there now.
-        on_batch: Told each finished micro-batch's number and counts.
+        available_now: Stop after the records that are available now.
+        on_batch: Called with the number and counts of each finished micro-batch.
     """
 
     def write(frame: DataFrame, number: int) -> None:

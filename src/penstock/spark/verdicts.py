@@ -46,7 +46,7 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
 
 
 def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
-    """Add the verdict on each record, and put what interceptors made of it in its place.
+    """Add the verdict on each record, and replace key and value by those of the interceptors.
 
     Args:
         df: As for `judge`, with `key` and `value` in any case.
