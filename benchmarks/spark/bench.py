@@ -151,9 +151,9 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
 
     def identity_copy() -> None:
         [name] = targets("copy")
-        doors = {"all": Location(name, is_folder=False)}
-        copied = read().withColumn("door", F.lit("all"))
-        Sinks(spark, doors, options, {name: PARTITIONS}).write(copied)
+        sinks = {"all": Location(name, is_folder=False)}
+        copied = read().withColumn("sink", F.lit("all"))
+        Sinks(spark, sinks, options, {name: PARTITIONS}).write(copied)
         admin.delete_topics([name])[name].result(30)
 
     def run_audit() -> None:
@@ -162,12 +162,12 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
 
     def run_split() -> None:
         good, dead = targets("good", "dead")
-        places = {
+        locations = {
             ACCEPTED: Location(good, is_folder=False),
             REJECTED: Location(dead, is_folder=False),
         }
-        doors = Sinks(spark, places, options, {good: PARTITIONS, dead: PARTITIONS})
-        counts = split(read(), plan, doors, topic="orders")
+        sinks = Sinks(spark, locations, options, {good: PARTITIONS, dead: PARTITIONS})
+        counts = split(read(), plan, sinks, topic="orders")
         assert counts["refused"] == count // 20
         for name in (good, dead):
             admin.delete_topics([name])[name].result(30)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, Verdict, failed
 from penstock.engine.workers import actions
 from penstock.engine.workers.jobs import Job, JobState
-from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, Hand
+from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
 from penstock.engine.workers.schedule import LOST_MAX, Limits, Phase, Schedule
 from penstock.engine.workers.worker import Worker, WorkerState
 
@@ -24,7 +24,7 @@ class Process:
     state: str = "starting"
     inbox: list[tuple[int, Job]] = field(default_factory=list)
     """Sent by the schedule, not read."""
-    hand: tuple[int, Job] | None = None
+    current: tuple[int, Job] | None = None
     phase: int = DONE
     last: int = 0
     gathered: list[tuple[int, Verdict]] = field(default_factory=list)
@@ -34,8 +34,8 @@ class Process:
     killed: bool = False
 
     @property
-    def progress(self) -> Hand:
-        return Hand(self.last, self.phase)
+    def progress(self) -> CurrentAttempt:
+        return CurrentAttempt(self.last, self.phase)
 
 
 class World:
@@ -50,7 +50,7 @@ class World:
         self.jobs: list[Job] = []
         self.begun: Counter[Job] = Counter()
         self.reports: list[actions.Report] = []
-        self.rests: list[actions.Rest] = []
+        self.rests: list[actions.Suspend] = []
         self.begun_order: dict[tuple[object, object], list[Job]] = defaultdict(list)
         self.sent_count = 0
         self.schedule.begin(self.now)
@@ -84,7 +84,7 @@ class World:
                 case actions.Answer(job, verdict):
                     assert job not in self.answers, "answered twice"
                     self.answers[job] = verdict
-                case actions.Rest():
+                case actions.Suspend():
                     self.rests.append(action)
                 case actions.Report():
                     self.reports.append(action)
@@ -92,11 +92,11 @@ class World:
 
     def check(self) -> None:
         """What holds always."""
-        staff = self.schedule.staff
+        pool = self.schedule.pool
         alive = [p for p in self.processes.values() if p.worker.state is not WorkerState.DEAD]
         assert len(alive) <= 2 * self.limits.workers + self.limits.spare
-        assert [p.worker for p in alive] == staff.alive
-        judging = [p for p in alive if p.worker.furthest >= WorkerState.LOADING]
+        assert [p.worker for p in alive] == pool.alive
+        judging = [p for p in alive if p.worker.state_reached >= WorkerState.LOADING]
         assert sum(p.worker.state < WorkerState.CLOSING for p in judging) <= 2 * self.limits.workers
         assert self.schedule.outstanding == len(self.jobs) - len(self.answers)
         places: dict[object, Worker] = {}
@@ -107,15 +107,24 @@ class World:
                 assert job.attempt == attempt
                 assert job.state is not JobState.WAITING
                 assert job.state is not JobState.ANSWERED or self.now > job.deadline
-                assert places.setdefault(job.place, worker) is worker, "a partition at two workers"
-            assert not any(j.alone for j in worker.sent.values()) or len(worker.sent) == 1
+                assert places.setdefault(job.topic_partition, worker) is worker, (
+                    "a partition at two workers"
+                )
+            assert not any(j.exclusive for j in worker.sent.values()) or len(worker.sent) == 1
         for times in self.begun.values():
             assert times <= 1 + self.limits.retries + LOST_MAX, "begun too often"
 
     # What happens
 
     def submit(
-        self, place=("t", 0), turn=None, *, size=100, timeout_s=math.inf, interceptors="", does=None
+        self,
+        topic_partition=("t", 0),
+        client=None,
+        *,
+        size=100,
+        timeout_s=math.inf,
+        interceptors="",
+        does=None,
     ) -> Job:
         job = Job(place, turn, "P", interceptors, does, None, size, self.now + timeout_s)
         self.jobs.append(job)
@@ -147,35 +156,35 @@ class World:
     def garbage(self, process: Process) -> None:
         if process.state == "ready":
             self.deliver(process)
-            self.schedule.garbage(process.worker, self.now)
+            self.schedule.protocol_error(process.worker, self.now)
             self.carry_out()
 
     def begin(self, process: Process) -> bool:
         """Have it begin the next batch that is still wanted."""
-        if process.state not in {"ready", "closing"} or process.hand or process.killed:
+        if process.state not in {"ready", "closing"} or process.current or process.killed:
             return False
         while process.inbox:
             attempt, job = process.inbox.pop(0)
             if attempt > process.skip:
-                process.hand = attempt, job
+                process.current = attempt, job
                 process.last = attempt
                 process.phase = INTERCEPTING if job.interceptors else JUDGING
                 if process.worker.sent.get(attempt) is job:
                     self.begun[job] += 1
                     if job.state is not JobState.ANSWERED:
-                        self.begun_order[job.place, job.turn].append(job)
+                        self.begun_order[job.topic_partition, job.client].append(job)
                 return True
         return False
 
     def intercepted(self, process: Process) -> None:
-        if process.hand:
+        if process.current:
             process.phase = JUDGING
 
     def end(self, process: Process, verdict: Verdict = ACCEPTED) -> None:
         """Have it end the batch in hand; the verdict is not sent yet."""
-        if process.hand:
-            process.gathered.append((process.hand[0], verdict))
-            process.hand, process.phase = None, DONE
+        if process.current:
+            process.gathered.append((process.current[0], verdict))
+            process.current, process.phase = None, DONE
 
     def send(self, process: Process) -> None:
         process.on_the_way += process.gathered
@@ -190,7 +199,7 @@ class World:
 
     def judge(self, process: Process, verdict: Verdict = ACCEPTED) -> bool:
         """Have it judge one batch, at once."""
-        begun = self.begin(process) or process.hand is not None
+        begun = self.begin(process) or process.current is not None
         self.end(process, verdict)
         self.send(process)
         self.deliver(process)
@@ -198,8 +207,8 @@ class World:
 
     def tick(self, after_s: float = 0.02) -> None:
         self.now += after_s
-        hands = {w: self.processes[w].progress for w in self.schedule.judging}
-        self.schedule.tick(hands, self.now)
+        current = {w: self.processes[w].progress for w in self.schedule.judging}
+        self.schedule.tick(current, self.now)
         self.carry_out()
 
     def close(self) -> None:

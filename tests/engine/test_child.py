@@ -14,10 +14,10 @@ class Heard:
         self.verdicts = []
         self.garbage = 0
 
-    def told_verdicts(self, worker, verdicts):
+    def on_verdicts(self, worker, verdicts):
         self.verdicts += verdicts
 
-    def told_garbage(self, worker):
+    def on_protocol_error(self, worker):
         self.garbage += 1
 
 

@@ -44,7 +44,7 @@ def test_a_partition_goes_to_the_same_worker_while_all_is_well():
             job = world.submit(("t", number))
             for process in world.ready:
                 if world.judge(process):
-                    used.setdefault(job.place, set()).add(process.worker)
+                    used.setdefault(job.topic_partition, set()).add(process.worker)
     assert {len(workers) for workers in used.values()} == {1}
     assert len({next(iter(workers)) for workers in used.values()}) == 4
 
@@ -85,14 +85,14 @@ def test_a_second_verdict_about_a_job_is_ignored():
 # Slow policies
 
 
-def hold_up(world: World, place=("slow", 0)):
+def hold_up(world: World, topic_partition=("slow", 0)):
     """Have a worker busy with a batch for long."""
-    job = world.submit(place)
+    job = world.submit(topic_partition)
     process = next(p for p in world.ready if job.attempt in p.worker.sent)
     assert world.begin(process)
     for _ in range(8):
         world.tick()
-    assert process.worker.state is WorkerState.HELD_UP
+    assert process.worker.state is WorkerState.BLOCKED
     return job, process
 
 
@@ -139,7 +139,7 @@ def test_where_all_workers_are_held_up_batches_wait_and_are_not_shuffled():
     others = [world.submit(("quick", number)) for number in range(20)]
     for _ in range(20):
         world.tick()
-    assert {p.worker.state for p in world.ready} == {WorkerState.HELD_UP}
+    assert {p.worker.state for p in world.ready} == {WorkerState.BLOCKED}
     sent = world.sent_count
     for _ in range(100):
         world.tick()
@@ -175,9 +175,9 @@ def test_connections_take_turns():
     (process,) = world.ready
     for number in range(3000):
         world.submit(("t", number % 2), "greedy", size=1000)
-    ahead = len(process.worker.sent)
+    in_flight_max = len(process.worker.sent)
     modest = [world.submit(("t", 0), "modest") for _ in range(3)]
-    for _ in range(ahead + 8):
+    for _ in range(in_flight_max + 8):
         world.judge(process)
     assert set(modest) <= set(world.answers)
 
@@ -187,7 +187,7 @@ def test_a_client_that_is_gone_takes_its_waiting_jobs_along():
     hold_up(world)
     gone = [world.submit(("slow", 0), "gone") for _ in range(5)]
     kept = world.submit(("slow", 0), "stays")
-    world.schedule.withdraw("gone")
+    world.schedule.cancel("gone")
     world.carry_out()
     assert set(world.answers) == set(gone)
     assert kept.state is JobState.WAITING
@@ -404,7 +404,7 @@ def test_garbage_of_several_batches_has_them_tried_singly():
         for process in world.living():
             world.settle(process)
             world.begin(process)
-            if process.state == "ready" and process.hand and process.hand[1] is culprit:
+            if process.state == "ready" and process.current and process.current[1] is culprit:
                 assert len(process.worker.sent) == 1
                 world.garbage(process)
             else:
@@ -416,13 +416,17 @@ def test_garbage_of_several_batches_has_them_tried_singly():
 def test_a_killed_worker_that_does_not_die_holds_up_only_what_it_was_sent():
     world = World(Limits(2)).open()
     process, _ = world.ready
-    line = process.worker.lines[0]
-    stuck = world.submit(next(p for p in PLACES if world.schedule._find_line(p) is line))
+    queue = process.worker.queues[0]
+    stuck = world.submit(next(p for p in PLACES if world.schedule._find_queue(p) is queue))
     world.begin(process)
     for _ in range(8):
         world.tick()
     world.garbage(process)
-    jobs = [world.submit(place) for place in PLACES if place != stuck.place]
+    jobs = [
+        world.submit(topic_partition)
+        for topic_partition in PLACES
+        if topic_partition != stuck.topic_partition
+    ]
     for _ in range(20):
         for other in world.living():
             if other is not process:
@@ -598,23 +602,23 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule(
         partition=st.integers(0, 5),
-        turn=st.integers(0, 2),
+        client=st.integers(0, 2),
         size=st.sampled_from([10, 100_000]),
         timeout_s=st.sampled_from([math.inf, 20.0, 1.0]),
         intercepted=st.booleans(),
         count=st.sampled_from([1, 2, 30]),
     )
-    def submit(self, partition, turn, size, timeout_s, intercepted, count):
+    def submit(self, partition, client, size, timeout_s, intercepted, count):
         for _ in range(count):
             self.world.submit(
-                ("t", partition), turn, size=size, timeout_s=timeout_s,
+                ("t", partition), client, size=size, timeout_s=timeout_s,
                 interceptors="I" if intercepted else "",
             )  # fmt: skip
 
-    @rule(turn=st.integers(0, 2), size=st.sampled_from([10, 100_000]))
-    def submit_many(self, turn, size):
+    @rule(client=st.integers(0, 2), size=st.sampled_from([10, 100_000]))
+    def submit_many(self, client, size):
         for number in range(20):
-            self.world.submit(("t", number % 6), turn, size=size)
+            self.world.submit(("t", number % 6), client, size=size)
 
     @rule(number=st.integers(0, 9))
     def be_slow(self, number):
@@ -711,9 +715,9 @@ class AnyWorld(RuleBasedStateMachine):
         for _ in range(count):
             self.world.tick(after_s)
 
-    @rule(turn=st.integers(0, 2))
-    def withdraw(self, turn):
-        self.world.schedule.withdraw(turn)
+    @rule(client=st.integers(0, 2))
+    def cancel(self, client):
+        self.world.schedule.cancel(client)
         self.world.carry_out()
 
     @precondition(lambda self: self.world.jobs)
@@ -729,7 +733,7 @@ class AnyWorld(RuleBasedStateMachine):
     def kind(self):
         # Back-off ends after 30 s at most, and a silent worker is found after 30 s.
         self.world.be_kind(4000)
-        assert not self.world.schedule._own
+        assert not self.world.schedule._partition_queues
 
     def teardown(self):
         if hasattr(self, "world"):
@@ -745,21 +749,23 @@ class AnyWorld(RuleBasedStateMachine):
 def check_lines(world: World) -> None:
     """What is counted is what there is."""
     schedule = world.schedule
-    lines = [*schedule._lanes, *schedule._own.values()]
-    for line in lines:
-        jobs = list(line)
-        assert line.waiting == len(jobs)
-        assert all(job.line is line and job.state is JobState.WAITING for job in jobs)
-        assert line.server is None or line in line.server.lines
-        assert line.server is None or line.server.judges
+    queues = [*schedule._slot_queues, *schedule._partition_queues.values()]
+    for queue in queues:
+        jobs = list(queue)
+        assert queue.waiting == len(jobs)
+        assert all(job.queue is queue and job.state is JobState.WAITING for job in jobs)
+        assert queue.worker is None or queue in queue.worker.queues
+        assert queue.worker is None or queue.worker.judges
     everyone = [process.worker for process in world.processes.values()]
     sent = [job for worker in everyone for job in worker.sent.values()]
-    for line in lines:
-        assert line.outstanding == sum(job.line is line for job in sent)
+    for queue in queues:
+        assert queue.outstanding == sum(job.queue is queue for job in sent)
     places = {}
-    for line in lines:
-        for job in (*line, *(job for job in sent if job.line is line)):
-            assert places.setdefault(job.place, line) is line, "a partition in two lines"
+    for queue in queues:
+        for job in (*queue, *(job for job in sent if job.queue is queue)):
+            assert places.setdefault(job.topic_partition, queue) is queue, (
+                "a partition in two lines"
+            )
 
 
 def check_order(world: World) -> None:

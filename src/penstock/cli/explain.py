@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.engine.explain import Given, explain
+from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import REJECTED
@@ -80,12 +80,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _records(
     options: argparse.Namespace, configuration: Configuration
-) -> Iterator[tuple[str, Given]]:
+) -> Iterator[tuple[str, LocatedRecord]]:
     if options.value is not None:
         headers = [_inline_header(one) for one in options.header]
         key = None if options.key is None else options.key.encode()
         record = Record(-1, key, options.value.encode(), tuple(headers))
-        yield "--value", Given(0, NO_ID, record)
+        yield "--value", LocatedRecord(0, NO_ID, record)
     elif options.input:
         yield from _from_file(Path(options.input))
     else:
@@ -99,7 +99,7 @@ def _inline_header(text: str) -> Header:
     return Header(key, value.encode())
 
 
-def _from_file(path: Path) -> Iterator[tuple[str, Given]]:
+def _from_file(path: Path) -> Iterator[tuple[str, LocatedRecord]]:
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -111,7 +111,7 @@ def _from_file(path: Path) -> Iterator[tuple[str, Given]]:
         raise ConfigurationError(f"--input {path}: is not a text in UTF-8") from None
 
 
-def _from_line(line: str, where: str) -> Given:
+def _from_line(line: str, where: str) -> LocatedRecord:
     try:
         fields = json.loads(line)
     except ValueError:
@@ -128,7 +128,7 @@ def _from_line(line: str, where: str) -> Given:
             _content(fields, "value"),
             headers,
         )
-        return Given(int(fields.get("partition", 0)), NO_ID, record)
+        return LocatedRecord(int(fields.get("partition", 0)), NO_ID, record)
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from None
 
@@ -163,5 +163,5 @@ def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> 
         raise CommandError(str(error)) from error
     print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
     own = settings_of(topic, configuration, properties)
-    given = Given(int(partition), topic.topic_id, record, own)
+    given = LocatedRecord(int(partition), topic.topic_id, record, own)
     return f"{options.topic} {options.offset}", given

@@ -67,7 +67,7 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -
         parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
 
 
-class Job:
+class SparkJob:
     """A command's plan, its cluster and its Spark session, which starts when it is needed."""
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -163,16 +163,16 @@ class Job:
         end = {partition: last for partition, (_, last) in between.items()}
         return read_range(self.spark, self.kafka_options, topic.name, start, end)
 
-    def doors(self, places: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
+    def sinks(self, locations: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
         """Prepare places to write to; topics among them have to exist."""
         from penstock.spark.sinks import Sinks  # noqa: PLC0415
 
         partitions = {
-            place.name: len(self.cluster.topic(place.name).partitions)
-            for place in places.values()
-            if not place.is_folder
+            location.name: len(self.cluster.topic(location.name).partitions)
+            for location in locations.values()
+            if not location.is_folder
         }
-        return Sinks(self.spark, places, self.kafka_options, partitions, appended=appended)
+        return Sinks(self.spark, locations, self.kafka_options, partitions, appended=appended)
 
     def close(self) -> None:
         """Close the policies and the session."""
@@ -189,7 +189,7 @@ class Job:
 
 
 @contextlib.contextmanager
-def job(options: argparse.Namespace) -> Iterator[Job]:
+def job(options: argparse.Namespace) -> Iterator[SparkJob]:
     """Run a Spark command's work; whatever goes wrong ends it with a text and an exit code."""
     try:
         import pyspark  # noqa: F401, PLC0415 - an extra
@@ -201,7 +201,7 @@ def job(options: argparse.Namespace) -> Iterator[Job]:
     from penstock.cluster.offsets import ClusterError  # noqa: PLC0415
     from penstock.spark.failures import SparkError, reason_of  # noqa: PLC0415
 
-    running = Job(options)
+    running = SparkJob(options)
     try:
         yield running
     except (ArtifactError, ClusterError, SparkError, OSError) as error:
@@ -224,11 +224,11 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
         ConfigurationError: They may not be read.
         CompactedTopicError: The cluster does not answer.
     """
-    from penstock.engine.plan import takes_settings  # noqa: PLC0415
+    from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
     from penstock.topics.index import index_of  # noqa: PLC0415
     from penstock.topics.kept import settings_topic  # noqa: PLC0415
 
-    if not takes_settings(configuration):
+    if not allows_topic_settings(configuration):
         return index_of(())
     return index_of(settings_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
 
@@ -256,7 +256,7 @@ def settings_of(
         raise CommandError(str(error)) from None
 
 
-def place(text: str) -> Location:
+def location(text: str) -> Location:
     """Read a place for argparse."""
     from penstock.spark.locations import Location  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job_arguments(parser)
     add_source_arguments(parser, end=False)
     parser.add_argument(
-        "--to", dest="target", required=True, type=place, metavar="A",
+        "--to", dest="target", required=True, type=location, metavar="A",
         help="a topic, or path:DIR for a folder of Parquet files",
     )  # fmt: skip
 
@@ -39,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
         topic = running.source()
         plan = running.plan(topic).interceptors_only()
         between = running.range(topic)
-        doors = running.doors({REWRITTEN: target})
-        doors.check_new()
+        sinks = running.sinks({REWRITTEN: target})
+        sinks.check_new()
         df = running.read(topic, between)
         with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
-            counts = redact(df, plan, doors, to_topic=not target.is_folder, topic=options.topic)
+            counts = redact(df, plan, sinks, to_topic=not target.is_folder, topic=options.topic)
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE

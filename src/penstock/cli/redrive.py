@@ -16,7 +16,7 @@ from penstock.configuration import ConfigurationError
 if TYPE_CHECKING:
     import argparse
 
-    from penstock.cli.jobs import Job
+    from penstock.cli.jobs import SparkJob
     from penstock.spark.locations import Location
 
 _GROUP = "penstock-redrive"
@@ -27,10 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job_arguments(parser)
     what = "a topic, or path:DIR for a folder of Parquet files"
     parser.add_argument(
-        "--from", dest="letters", required=True, type=place, metavar="D",
+        "--from", dest="letters", required=True, type=location, metavar="D",
         help=f"the dead letters: {what}",
     )  # fmt: skip
-    parser.add_argument("--to", dest="target", required=True, type=place, metavar="A", help=what)
+    parser.add_argument("--to", dest="target", required=True, type=location, metavar="A", help=what)
     parser.add_argument(
         "--with", dest="repair", metavar="INTERCEPTOR",
         help="the class of a KIP-905 interceptor that repairs records before they are judged",
@@ -61,18 +61,18 @@ def run(options: argparse.Namespace) -> int:
             plan = plan.with_interceptor(options.repair)
         work = None
         if letters.is_folder:
-            places = {RETURNED: target, PARKED: parked, AGAIN: letters}
-            doors = running.doors(places, appended=(RETURNED, PARKED))
-            doors.recover()
+            locations = {RETURNED: target, PARKED: parked, AGAIN: letters}
+            sinks = running.sinks(locations, appended=(RETURNED, PARKED))
+            sinks.recover()
             df = read_files(running.spark, letters.name)
         else:
             work = _Work(running, letters, target)
             if not options.dry_run:
                 running.cluster.create_like(parked.name, work.topic)
-            places = {RETURNED: target, AGAIN: letters} | (
+            locations = {RETURNED: target, AGAIN: letters} | (
                 {} if options.dry_run else {PARKED: parked}
             )
-            doors = running.doors(places, appended=(RETURNED,))
+            sinks = running.sinks(locations, appended=(RETURNED,))
             df = read_range(
                 running.spark, running.kafka_options, letters.name, work.start, work.end
             )
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             counts = redrive(
                 df,
                 plan,
-                None if options.dry_run else doors,
+                None if options.dry_run else sinks,
                 target=None if target.is_folder else target.name,
                 replays_max=options.max_replays,
             )
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
 class _Work:
     """What has not been worked through of a dead letter topic."""
 
-    def __init__(self, running: Job, letters: Location, target: Location) -> None:
+    def __init__(self, running: SparkJob, letters: Location, target: Location) -> None:
         self._cluster = running.cluster
         self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
         self.topic = self._cluster.topic(letters.name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from penstock.cli.jobs import Job
+    from penstock.cli.jobs import SparkJob
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job_arguments(parser)
     add_source_arguments(parser)
     what = "a topic, or path:DIR for a folder of Parquet files"
-    parser.add_argument("--accepted", required=True, type=place, metavar="A", help=what)
-    parser.add_argument("--rejected", required=True, type=place, metavar="D", help=what)
+    parser.add_argument("--accepted", required=True, type=location, metavar="A", help=what)
+    parser.add_argument("--rejected", required=True, type=location, metavar="D", help=what)
     parser.add_argument(
         "--streaming", action="store_true", help="keep going; needs --checkpoint and --topic"
     )
@@ -57,18 +57,18 @@ def _check(options: argparse.Namespace) -> None:
         raise ConfigurationError(f"--topic {options.topic} cannot be written to while it is read")
 
 
-def _batch(options: argparse.Namespace, running: Job) -> int:
+def _batch(options: argparse.Namespace, running: SparkJob) -> int:
     from penstock.spark.progress import JobProgress  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split  # noqa: PLC0415
 
     topic = running.source()
     plan = running.plan(topic)
     between = running.range(topic)
-    doors = running.doors({ACCEPTED: options.accepted, REJECTED: options.rejected})
-    doors.check_new()
+    sinks = running.sinks({ACCEPTED: options.accepted, REJECTED: options.rejected})
+    sinks.check_new()
     df = running.read(topic, between)
     with JobProgress(running.spark, f"splitting {options.topic or options.input}"):
-        counts = split(df, plan, doors, topic=options.topic)
+        counts = split(df, plan, sinks, topic=options.topic)
     print(f"{options.topic or options.input}: {show_counts(counts)}")
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
     if not (options.accepted.is_folder and options.rejected.is_folder):
@@ -76,18 +76,18 @@ def _batch(options: argparse.Namespace, running: Job) -> int:
     return ExitCode.DONE
 
 
-def _stream(options: argparse.Namespace, running: Job) -> int:
+def _stream(options: argparse.Namespace, running: SparkJob) -> int:
     from penstock.spark.sources import read_stream  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
 
     topic = running.cluster.topic(options.topic)
     plan = running.plan(topic)
     start = running.cluster.offsets(topic, options.start, key="--from")
-    doors = running.doors({ACCEPTED: options.accepted, REJECTED: options.rejected})
+    sinks = running.sinks({ACCEPTED: options.accepted, REJECTED: options.rejected})
     query = split_stream(
         read_stream(running.spark, running.kafka_options, topic.name, start),
         plan,
-        doors,
+        sinks,
         options.checkpoint,
         topic=topic.name,
         available_now=options.available_now,

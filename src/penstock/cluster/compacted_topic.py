@@ -56,6 +56,7 @@ _DENIED: Final = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+"""The errors that retrying does not cure: the configuration, or ACLs, have to be changed."""
 
 
 class CompactedTopicError(UnavailableError):

@@ -1,5 +1,5 @@
-"""Where both doors meet: a plan for a topic, a chain of policies, a verdict.
+"""What the gateway and Spark share: a plan for a topic, a chain of policies, a verdict.
 
-`plan` says which policies a topic has; `policies` holds their configured instances; `chain`
+`plan` decides which policies a topic has; `instances` holds their configured instances; `chain`
 judges records with them; `workers` runs chains in processes that can be killed.
 """

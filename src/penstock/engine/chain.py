@@ -2,10 +2,10 @@
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
 validators (KIP-729) and the validation policy (KIP-940). The first objection to a record
-counts; the records after it are still looked at. Whatever a policy raises that is not its way
-of saying no is a failure, and a failure never lets anything pass.
+counts; the records after it are still looked at. Any other exception
+of a policy than the one with which it refuses is a failure, and a failure lets nothing pass.
 
-`Chain.judge` decides about a producer's batch as a whole, `Chain.decide` about each record.
+`Chain.judge` judges a producer's batch as a whole, `Chain.judge_each` each record by itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.columns import proxies, records
+from penstock.engine.columns import as_proxies, as_records
 from penstock.engine.interceptor_chain import intercept
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import (
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from uuid import UUID
 
-    from penstock.engine.columns import Records
+    from penstock.engine.columns import RecordColumns
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
     from penstock.engine.plan import TopicPlan
 
 
-Replaced = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
+KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
 """All keys and all values of some records, as interceptors left them."""
 
 
 class Objection(NamedTuple):
-    """What a policy has against a record: its text, or the verdict after its own failure."""
+    """The objection of a policy to a record: its text, or the verdict after a failure."""
 
     position: int
     message: str | None
@@ -61,7 +61,7 @@ class Objection(NamedTuple):
     failure: Verdict | None = None
 
 
-class Decided(NamedTuple):
+class RecordVerdicts(NamedTuple):
     """What became of each of some records.
 
     Attributes:
@@ -71,7 +71,7 @@ class Decided(NamedTuple):
     """
 
     verdicts: Sequence[tuple[int, Verdict]]
-    replaced: Replaced | None
+    replaced: KeysAndValues | None
 
 
 class Chain:
@@ -97,8 +97,8 @@ class Chain:
         self.validation = policies.validation if plan.validation_policy else None
         self.hints = policies.hints
 
-    def part(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
-        """Give a chain of some of this one's policies: those of a plan, and interceptors."""
+    def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
+        """Return a chain of some of this one's policies: those of a plan, and interceptors."""
         one = copy(self)
         one.plan = plan
         one.interceptors = list(interceptors)
@@ -118,40 +118,49 @@ class Chain:
         return not (self.interceptors or self.judges)
 
     def judge(
-        self, partition: int, topic_id: UUID, of: Records, positions: Sequence[int] | None = None
+        self,
+        partition: int,
+        topic_id: UUID,
+        records: RecordColumns,
+        positions: Sequence[int] | None = None,
     ) -> Verdict:
         """Judge the records of one batch of a producer; interceptors are not run here.
 
         Args:
             partition: The partition's number.
             topic_id: The topic's id.
-            of: In the client's order.
-            positions: Where each stands in the client's batch; from 0 on unless given.
+            records: In the client's order.
+            positions: The position of each in the client's batch; 0, 1, ... by default.
 
         Returns:
             The verdict about the batch, about these positions.
         """
         if self.records_policy is not None:
-            verdict = self._judge_batch(partition, of)
+            verdict = self._judge_batch(partition, records)
             if verdict is not ACCEPTED:
                 return verdict
         errors = []
-        for index, message, policy, failure in self._objections(partition, topic_id, of):
+        for index, message, policy, failure in self._objections(partition, topic_id, records):
             if failure is not None:
                 return failure
             position = positions[index] if positions is not None else index
             errors.append(RecordError(position, message, policy))
         return refused_records(errors) if errors else ACCEPTED
 
-    def decide(
-        self, partition: int, topic_id: UUID, of: Records, *, records_policy_batch: int = 1
-    ) -> Decided:
+    def judge_each(
+        self,
+        partition: int,
+        topic_id: UUID,
+        records: RecordColumns,
+        *,
+        records_policy_batch: int = 1,
+    ) -> RecordVerdicts:
         """Judge records one by one, as if each had been sent alone.
 
         Args:
             partition: The partition that all of them are in.
             topic_id: The topic's id.
-            of: In the order of their offsets.
+            records: In the order of their offsets.
             records_policy_batch: How many consecutive records a `RecordsPolicy` sees at
                 most at a time; its verdict is that of all of them.
 
@@ -159,38 +168,42 @@ class Chain:
             What became of each.
         """
         verdicts: list[tuple[int, Verdict]] = []
-        positions: Sequence[int] = range(of.count)
+        positions: Sequence[int] = range(records.count)
         replaced = None
         if self.interceptors:
-            done = intercept(self.interceptors, self.plan.topic, partition, of)
+            done = intercept(self.interceptors, self.plan.topic, partition, records)
             verdicts, replaced = done.verdicts, (done.keys, done.values)
-            of = done.records(of)
+            records = done.records(records)
             if verdicts:
-                of = of.pick(positions := others(of.count, verdicts))
+                records = records.pick(positions := remaining_positions(records.count, verdicts))
         if self.records_policy is not None:
-            found = self._decide_batches(partition, of, records_policy_batch)
+            found = self._judge_batches(partition, records, records_policy_batch)
             if found:
                 verdicts += ((positions[index], verdict) for index, verdict in found)
-                remaining = others(of.count, found)
-                of = of.pick(remaining)
+                remaining = remaining_positions(records.count, found)
+                records = records.pick(remaining)
                 positions = [positions[index] for index in remaining]
-        for index, message, policy, failure in self._objections(partition, topic_id, of):
+        for index, message, policy, failure in self._objections(partition, topic_id, records):
             verdicts.append((positions[index], failure or refused_record(message, policy)))
-        return Decided(verdicts, replaced)
+        return RecordVerdicts(verdicts, replaced)
 
-    def _decide_batches(self, partition: int, of: Records, size: int) -> list[tuple[int, Verdict]]:
+    def _judge_batches(
+        self, partition: int, records: RecordColumns, size: int
+    ) -> list[tuple[int, Verdict]]:
         verdicts = []
-        for start in range(0, of.count, size):
-            some = range(start, min(start + size, of.count))
-            verdict = self._judge_batch(partition, of if size >= of.count else of.pick(some))
+        for start in range(0, records.count, size):
+            some = range(start, min(start + size, records.count))
+            verdict = self._judge_batch(
+                partition, records if size >= records.count else records.pick(some)
+            )
             if verdict is not ACCEPTED:
                 verdicts += [(index, verdict) for index in some]
         return verdicts
 
-    def _judge_batch(self, partition: int, of: Records) -> Verdict:
-        """KIP-686."""
+    def _judge_batch(self, partition: int, records: RecordColumns) -> Verdict:
+        """Judge a batch by the policy of KIP-686."""
         name = self.plan.records_policy or ""
-        views = tuple(records(of))
+        views = tuple(as_records(records))
         try:
             self.records_policy.validate(self.plan.topic, partition, views)  # type: ignore[union-attr]
         except PolicyViolationException as violation:
@@ -201,23 +214,25 @@ class Chain:
             return _failure(name, error)
         return ACCEPTED
 
-    def _objections(self, partition: int, topic_id: UUID, of: Records) -> Iterator[Objection]:
+    def _objections(
+        self, partition: int, topic_id: UUID, records: RecordColumns
+    ) -> Iterator[Objection]:
         if self.validators:
-            return self._objections_of_validators(partition, topic_id, of)
+            return self._objections_of_validators(partition, topic_id, records)
         if self.validation is not None:
-            return self._objections_of_validation(partition, topic_id, of)
+            return self._objections_of_validation(partition, topic_id, records)
         return iter(())
 
     def _objections_of_validators(
-        self, partition: int, topic_id: UUID, of: Records
+        self, partition: int, topic_id: UUID, records: RecordColumns
     ) -> Iterator[Objection]:
-        """KIP-729, and KIP-940 for the records to which no validator objects."""
+        """Judge by KIP-729, and by KIP-940 the records to which no validator objects."""
         topic_partition = TopicPartition(self.plan.topic, partition)
         validate = self.validation.validate if self.validation is not None else None
         last = self.plan.validation_policy or ""
         topic = self._topic_metadata(partition, topic_id)
-        views = proxies(of, self.hints) if validate else repeat(None, of.count)
-        rows = zip(of.keys, of.values, of.headers, views, strict=False)
+        views = as_proxies(records, self.hints) if validate else repeat(None, records.count)
+        rows = zip(records.keys, records.values, records.headers, views, strict=False)
         current = ""
         for index, (key, value, headers, proxy) in enumerate(rows):
             try:
@@ -241,13 +256,13 @@ class Chain:
                 yield Objection(index, None, current, _failure(current, error))
 
     def _objections_of_validation(
-        self, partition: int, topic_id: UUID, of: Records
+        self, partition: int, topic_id: UUID, records: RecordColumns
     ) -> Iterator[Objection]:
-        """KIP-940 alone: the loop that most records go through."""
+        """Judge by KIP-940 alone: the hot loop."""
         name = self.plan.validation_policy or ""
         topic = self._topic_metadata(partition, topic_id)
         validate = self.validation.validate  # type: ignore[union-attr]
-        for index, proxy in enumerate(proxies(of, self.hints)):
+        for index, proxy in enumerate(as_proxies(records, self.hints)):
             try:
                 validate(topic, proxy)
             except InvalidRecordException as raised:
@@ -264,8 +279,8 @@ class Chain:
         )
 
 
-def others(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
-    """Give the positions that are not among those found."""
+def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
+    """Return the positions that are not among those found."""
     taken = {index for index, _ in found}
     return [index for index in range(count) if index not in taken]
 
@@ -289,7 +304,7 @@ def _failure(name: str, error: BaseException) -> Verdict:
 
 
 def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
-    """The verdict for a topic whose policy cannot be configured."""
+    """Return the verdict for a topic whose policy cannot be configured."""
     return failed(
         ", ".join(plan.policies) or "of this topic",
         "cannot be configured",

@@ -1,7 +1,7 @@
-"""Records as columns: each field of all of them in order, from either door.
+"""Records as columns: from the gateway and from Spark.
 
-Policies see one record at a time, but what is made for them is made here for a whole batch,
-by iterators that run in C: this is most of what judging itself costs a record.
+Policies see one record at a time, but the objects that they see are made here for a whole batch,
+by iterators that run in C: this is most of the overhead of judging a record.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Headers = tuple[Header, ...]
 
-_LONGEST: Final = 2**31 - 1
+_MAX_LENGTH: Final = 2**31 - 1
 
 
 class DecodedRecord(Protocol):
-    """A record as the record batch reader gives it."""
+    """A record as the record batch reader returns it."""
 
     @property
     def timestamp(self) -> int: ...
@@ -39,10 +39,10 @@ class DecodedRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records whose fields are iterables that can be read again and again.
+    """Records as one iterable for each field, which can be iterated repeatedly.
 
     Attributes:
-        count: How many records.
+        count: The number of records.
         timestamps: Milliseconds since the epoch; -1 for none.
         keys: Bytes or None.
         values: Bytes or None.
@@ -56,7 +56,7 @@ class Columns:
     headers: Iterable[Headers]
 
     def pick(self, positions: Sequence[int]) -> Columns:
-        """Give only the records at these positions."""
+        """Return only the records at these positions."""
         return Columns(
             len(positions),
             _pick(self.timestamps, positions),
@@ -67,7 +67,7 @@ class Columns:
 
 
 class DecodedColumns:
-    """DecodedColumns records as columns; nothing is made before it is asked for."""
+    """Decoded records as columns, computed lazily."""
 
     __slots__ = ("_records", "count")
 
@@ -92,25 +92,25 @@ class DecodedColumns:
         return map(_headers, self._records)
 
     def pick(self, positions: Sequence[int]) -> DecodedColumns:
-        """Give only the records at these positions."""
+        """Return only the records at these positions."""
         return DecodedColumns([self._records[position] for position in positions])
 
 
-Records = Columns | DecodedColumns
+RecordColumns = Columns | DecodedColumns
 
 
-def records(of: Records) -> Iterator[Record]:
-    """Give KIP-686's view of each record."""
-    fields = zip(of.timestamps, of.keys, of.values, of.headers, strict=False)
-    return map(tuple.__new__, repeat(Record, of.count), fields)
+def as_records(records: RecordColumns) -> Iterator[Record]:
+    """Return the records as policies of KIP-686 see them."""
+    fields = zip(records.timestamps, records.keys, records.values, records.headers, strict=False)
+    return map(tuple.__new__, repeat(Record, records.count), fields)
 
 
-def proxies(of: Records, hints: RecordIntrospectionHints) -> Iterator[RecordProxy]:
-    """Give KIP-940's view of each record, with what the hints ask for and no more."""
-    count = of.count
-    headers: Iterable[object] = of.headers if hints.access_headers else repeat((), count)
-    keys = _starts(of.keys, hints.access_key_bytes, count)
-    values = _starts(of.values, hints.access_value_bytes, count)
+def as_proxies(records: RecordColumns, hints: RecordIntrospectionHints) -> Iterator[RecordProxy]:
+    """Return the records as policies of KIP-940 see them: only what the hints ask for."""
+    count = records.count
+    headers: Iterable[object] = records.headers if hints.access_headers else repeat((), count)
+    keys = _starts(records.keys, hints.access_key_bytes, count)
+    values = _starts(records.values, hints.access_value_bytes, count)
     fields = zip(headers, keys, values, strict=False)
     return map(tuple.__new__, repeat(RecordProxy, count), fields)
 
@@ -119,7 +119,7 @@ def _starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable
     """Cut each field to the hinted length."""
     if not length:
         return repeat(None, count)
-    if length >= _LONGEST:
+    if length >= _MAX_LENGTH:
         return fields
     return (None if field is None else field[:length] for field in fields)
 

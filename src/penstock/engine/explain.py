@@ -1,4 +1,4 @@
-"""One record through a topic's chain, step by step: who decided what, and what they saw."""
+"""Judges one record policy by policy, and explains each step: its input and its decision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.chain import Chain
-from penstock.engine.columns import Columns, proxies
+from penstock.engine.columns import Columns, as_proxies
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.policy import Record, RecordProxy
 
 
-class Given(NamedTuple):
+class LocatedRecord(NamedTuple):
     """A record and where it is."""
 
     partition: int
@@ -38,7 +38,7 @@ class Step:
         kind: `interceptor`, `batch` or `record`.
         name: Its class.
         decided: In words.
-        saw: What it was given, contents included.
+        saw: Its input, contents included.
         saw_sizes: The same without contents.
     """
 
@@ -52,13 +52,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Explained:
-    """The verdict, and how it came about; policies after the decision are not asked."""
+    """The verdict, and how it came about; policies after the decision are not called."""
 
     verdict: Verdict
     steps: tuple[Step, ...]
 
 
-def explain(plan: Plan, policies: PolicyInstances, topic: str, given: Given) -> Explained:
+def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRecord) -> Explained:
     """Judge one record, policy by policy.
 
     Raises:
@@ -67,9 +67,9 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: Given) -> 
     chain = Chain(plan.for_topic(topic, given.settings) or TopicPlan(topic=topic), policies)
     steps: list[Step] = []
     record = given.record
-    for kind, name, one in _single(chain):
-        saw = _seen(one, record)
-        decided = one.decide(given.partition, given.topic_id, _columns(record))
+    for kind, name, part in _single(chain):
+        saw = _seen(part, record)
+        decided = part.judge_each(given.partition, given.topic_id, _columns(record))
         verdict = decided.verdicts[0][1] if decided.verdicts else ACCEPTED
         words = _words(verdict)
         if verdict is ACCEPTED and decided.replaced is not None:
@@ -92,18 +92,19 @@ def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
     plan = chain.plan
     bare = replace(plan, records_policy=None, validators=(), validation_policy=None)
     found = [
-        ("interceptor", one.name, chain.part(bare, interceptors=[one]))
-        for one in chain.interceptors
+        ("interceptor", part.name, chain.subset(bare, interceptors=[part]))
+        for part in chain.interceptors
     ]
     if plan.records_policy:
-        one = chain.part(replace(bare, records_policy=plan.records_policy))
-        found.append(("batch", plan.records_policy, one))
+        part = chain.subset(replace(bare, records_policy=plan.records_policy))
+        found.append(("batch", plan.records_policy, part))
     found += [
-        ("record", name, chain.part(replace(bare, validators=(name,)))) for name in plan.validators
+        ("record", name, chain.subset(replace(bare, validators=(name,))))
+        for name in plan.validators
     ]
     if plan.validation_policy:
-        one = chain.part(replace(bare, validation_policy=plan.validation_policy))
-        found.append(("record", plan.validation_policy, one))
+        part = chain.subset(replace(bare, validation_policy=plan.validation_policy))
+        found.append(("record", plan.validation_policy, part))
     return found
 
 
@@ -112,9 +113,9 @@ def _columns(record: Record) -> Columns:
 
 
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
-    """Give what a policy is shown of a record."""
+    """Return what a policy is shown of a record."""
     if chain.validation is not None:
-        return next(proxies(_columns(record), chain.hints))
+        return next(as_proxies(_columns(record), chain.hints))
     return record
 
 

@@ -4,7 +4,7 @@ Life cycle, as the proposals have it: an instance is made without arguments, con
 before its first call, and closed once. Calls never overlap: each process has its own
 instances and runs them from one thread. The classes of KIP-729, KIP-905 and KIP-940 have one
 instance; the class of KIP-686 has one for each topic, which ends when the topic does or has
-another class. The classes of KIP-108 and KIP-133 have one in the one process that asks them.
+another class. The classes of KIP-108 and KIP-133 have one, in the one process that calls them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _OF_OTHERS: Final = {
     CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
     ALTER_CONFIG: (CreateTopicPolicy, CreateTopicPolicyWithContext),
 }
-"""By key, the interfaces that look the same and are asked about something else."""
+"""By key, the interfaces with the same methods that judge something else."""
 
 
 class PolicyInstances:
-    """Loads, configures, hands out and closes policy instances."""
+    """Loads, configures and closes policy instances."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class PolicyInstances:
     ) -> None:
         """Load and configure every class that is named.
 
-        Of a `RecordsPolicy` one instance is configured ahead, for the first topic that
-        comes: so that what `configure` has to say is said at start.
+        One instance of each `RecordsPolicy` is configured in advance, for the first topic that
+        uses it, so that errors of `configure` are raised at start.
 
         Args:
             configuration: What `configure()` receives, and where classes are looked for.
             names: Class names by the key that names them, as `Plan.names` gives them.
-            given: Classes by name that need no loading.
+            given: Factories of instances by class name, instead of loading the class.
 
         Raises:
             ConfigurationError: A class cannot be loaded or configured.
@@ -102,15 +102,15 @@ class PolicyInstances:
 
     @property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
-        """For each interceptor in order, what is found in the names of its topics."""
+        """The class name and topic pattern of each interceptor, in order."""
         return [(one.name, one.pattern) for one in self._interceptors]
 
     def interceptors_for(self, topic: str) -> list[Interceptor]:
-        """Give the interceptors for a topic, in the order of the configuration."""
+        """Return the interceptors for a topic, in the order of the configuration."""
         return [one for one in self._interceptors if one.pattern.search(topic)]
 
     def records_policy(self, name: str, topic: str) -> Any:
-        """Give the topic's own instance of a class of KIP-686.
+        """Return the topic's own instance of a class of KIP-686.
 
         Raises:
             ConfigurationError: It cannot be configured.
@@ -128,7 +128,7 @@ class PolicyInstances:
         return instance
 
     def retire(self, name: str, topic: str) -> str | None:
-        """Close a topic's own instance of a class of KIP-686, if it has one; give a complaint."""
+        """Close a topic's own instance of a class of KIP-686, if it has one; return an error."""
         instance = self._records_by_topic.pop((topic, name), None)
         return None if instance is None else self._close_one(instance)
 
@@ -142,7 +142,7 @@ class PolicyInstances:
         self._close_one(instance)
 
     def _close_one(self, instance: Any) -> str | None:
-        """Close an instance ahead of the others, if it has to be; give a complaint."""
+        """Close an instance before the others, if it has a close(); return an error."""
         others = [one for one in self._open if one is not instance]
         if len(others) == len(self._open):
             return None  # it has no close()
@@ -150,7 +150,7 @@ class PolicyInstances:
         return _close(instance)
 
     def close(self) -> list[str]:
-        """Close every instance, each once, in the reverse order; give what went wrong."""
+        """Close every instance once, in reverse order; return the errors."""
         complaints = []
         while self._open:
             complaint = _close(self._open.pop())
@@ -246,7 +246,7 @@ class PolicyInstances:
 
 
 def _close(instance: Any) -> str | None:
-    """Close an instance; give a complaint if it objects."""
+    """Close an instance; return an error if it raises."""
     try:
         instance.close()
     except (Exception, SystemExit) as error:

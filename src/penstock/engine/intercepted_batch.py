@@ -1,10 +1,10 @@
-"""A producer's batch on its way in: intercepted, judged, and written anew where it changed."""
+"""A producer's batch with interceptors: intercepted, judged, and rebuilt where it changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.engine.chain import others
+from penstock.engine.chain import remaining_positions
 from penstock.engine.columns import DecodedColumns
 from penstock.engine.interceptor_chain import intercept
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
@@ -27,7 +27,7 @@ def intercept_and_judge(
     *,
     dropped_before: Collection[int] = (),
     on_intercepted: Callable[[], None],
-    most_bytes: int,
+    max_bytes: int,
 ) -> Verdict:
     """Run a topic's interceptors and its other policies over one batch.
 
@@ -37,27 +37,27 @@ def intercept_and_judge(
         topic_id: The topic's id.
         batch: As the client sent it.
         dropped_before: Positions of records that were dropped when the same batch came
-            before: they are dropped again, whatever the interceptors would say now.
+            before: they are dropped again, whatever the interceptors would do now.
         on_intercepted: Called when the interceptors are through and judging begins.
-        most_bytes: A new batch that is larger is refused.
+        max_bytes: A new batch that is larger is refused.
 
     Returns:
         The verdict; its positions are those of the client's batch.
     """
     count = len(batch.records)
-    of = DecodedColumns(batch.records)
+    records = DecodedColumns(batch.records)
     positions: Sequence[int] = range(count)
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]
-        of = of.pick(positions)
-    done = intercept(chain.interceptors, chain.plan.topic, partition, of, until_failure=True)
+        records = records.pick(positions)
+    done = intercept(chain.interceptors, chain.plan.topic, partition, records, until_failure=True)
     if done.verdicts and done.verdicts[-1][1].outcome is Outcome.FAILED:
         return done.verdicts[-1][1]
     on_intercepted()
     keys, values = done.keys, done.values
-    passed = done.records(of) if chain.judges else None
+    passed = done.records(records) if chain.judges else None
     if done.verdicts:
-        kept = others(of.count, done.verdicts)
+        kept = remaining_positions(records.count, done.verdicts)
         keys, values = [keys[index] for index in kept], [values[index] for index in kept]
         positions = [positions[index] for index in kept]
         passed = passed.pick(kept) if passed is not None else None
@@ -74,11 +74,11 @@ def intercept_and_judge(
     if not dropped and not done.changed:
         return ACCEPTED
     data = rebuild(batch, positions, keys, values)
-    if len(data) > most_bytes:
+    if len(data) > max_bytes:
         return refused(
             MESSAGE_TOO_LARGE,
             f"The batch has {len(data)} bytes after its interceptors, more than the "
-            f"{most_bytes} of socket.request.max.bytes",
+            f"{max_bytes} of socket.request.max.bytes",
             "",
         )
     return replaced(data, dropped)

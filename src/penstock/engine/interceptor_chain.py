@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.columns import Headers, Records
+    from penstock.engine.columns import Headers, RecordColumns
 
 FAILED_MESSAGE = (
     "The registered produce request interceptors were unable to successfully process the request"
@@ -44,7 +44,7 @@ class Interceptor(NamedTuple):
     failed_code: int
 
 
-class Intercepted(NamedTuple):
+class InterceptedRecords(NamedTuple):
     """What a chain made of some records.
 
     Attributes:
@@ -59,26 +59,28 @@ class Intercepted(NamedTuple):
     verdicts: list[tuple[int, Verdict]]
     changed: bool
 
-    def records(self, of: Records) -> Columns:
-        """Give the records with what became of key and value."""
-        return Columns(of.count, list(of.timestamps), self.keys, self.values, list(of.headers))
+    def records(self, records: RecordColumns) -> Columns:
+        """Return the records with what became of key and value."""
+        return Columns(
+            records.count, list(records.timestamps), self.keys, self.values, list(records.headers)
+        )
 
 
 def intercept(
     interceptors: Sequence[Interceptor],
     topic: str,
     partition: int,
-    of: Records,
+    records: RecordColumns,
     *,
     until_failure: bool = False,
-) -> Intercepted:
+) -> InterceptedRecords:
     """Run a chain over records.
 
     Args:
         interceptors: Those for the topic, in order.
         topic: The topic's name.
         partition: The partition's number.
-        of: The records.
+        records: The records.
         until_failure: Whether the first failure ends it, since nothing of the batch will be
             stored; the failure is the last verdict then, and the columns are not complete.
     """
@@ -90,7 +92,9 @@ def intercept(
     process = chain.process if len(interceptors) > 1 else interceptors[0].process
     add_key, add_value = keys.append, values.append
     skipped = {one.name: dropped(one.name) for one in interceptors}
-    for original_key, original_value, headers in zip(of.keys, of.values, of.headers, strict=False):
+    for original_key, original_value, headers in zip(
+        records.keys, records.values, records.headers, strict=False
+    ):
         try:
             result = process(original_key, original_value, topic, partition, headers)
             if type(result) is not ProduceRequestInterceptorResult:
@@ -112,7 +116,7 @@ def intercept(
                 break
         add_key(key)
         add_value(value)
-    return Intercepted(keys, values, verdicts, changed)
+    return InterceptedRecords(keys, values, verdicts, changed)
 
 
 class _Chain:
@@ -138,7 +142,7 @@ class _Chain:
 
 
 def _result(given: Any) -> tuple[Any, Any]:
-    """Give key and value of a result, which may be of a class of the policy's own."""
+    """Return key and value of a result, which may be of a class of the policy's own."""
     if given is None:
         raise TypeError("process_record() returned None")
     return given.key, given.value
@@ -152,13 +156,13 @@ def _check(key: Any, value: Any) -> None:
 
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:
-    """The verdict after an interceptor raised something else than a skip."""
+    """Return the verdict after an interceptor raised anything but a skip."""
     why = type(error).__name__
     return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 
 
 def unable(name: str, code: int, why: str, *, cause: FailureCause, detail: str = "") -> Verdict:
-    """The verdict where interceptors came to no result."""
+    """Return the verdict where interceptors have no result."""
     return Verdict(
         outcome=Outcome.FAILED,
         code=code,

@@ -57,7 +57,7 @@ def load_class(name: str, *, key: str, file: Path, space: ClassPath | None = Non
 
 
 def describe(error: BaseException) -> str:
-    """Say what was raised and where, for a person who mends the configuration."""
+    """Return the exception and its location, for whoever fixes the configuration."""
     if isinstance(error, SyntaxError):
         return f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
     frames = traceback.extract_tb(error.__traceback__)
@@ -66,9 +66,9 @@ def describe(error: BaseException) -> str:
 
 
 def frames_of(error: BaseException) -> str:
-    """Say where it was raised, without its text: that may hold what a record holds.
+    """Return where an exception was raised, without its text, which may contain record contents.
 
-    The policy's local variables are let go first, so that there is memory after a MemoryError.
+    The policy's local variables are released first, so that there is memory after a MemoryError.
     """
     traceback.clear_frames(error.__traceback__)
     return " < ".join(
@@ -135,7 +135,7 @@ class ClassPath:
                 self._depth -= 1
 
     def _owns(self, name: str) -> bool:
-        """Whether the folders hold the module's top package. They are taken not to change."""
+        """Return whether the folders, assumed unchanging, hold the module's top package."""
         top = name.partition(".")[0]
         if top not in self._owned:
             self._owned[top] = PathFinder.find_spec(top, self._folders) is not None
@@ -143,7 +143,7 @@ class ClassPath:
 
 
 class _Finder:
-    """Finds top level modules in the folders, and gives what it finds our builtins."""
+    """Finds top level modules in the folders, and gives them our builtins."""
 
     def __init__(self, folders: Sequence[str], namespace: Mapping[str, Any]) -> None:
         self._folders = folders

@@ -1,7 +1,7 @@
-"""Which policies each topic has.
+"""The plan: which policies each topic has.
 
-A `Plan` is made once from the configuration; `Plan.for_topic` answers per topic: there a
-topic's own settings, set through Kafka's admin tools, meet the file's defaults.
+A `Plan` is made once from the configuration. `Plan.for_topic` merges a topic's own settings, set
+through Kafka's admin tools, with the file's defaults.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INTERNAL_TOPICS: Final = frozenset(
 """Kafka's own: the broker refuses clients' records there itself, no policy runs."""
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
-"""Of a topic for which no topic level key was set."""
+"""The settings of a topic without topic level keys."""
 CREATE_TOPIC: Final = "create.topic.policy.class.name"
 ALTER_CONFIG: Final = "alter.config.policy.class.name"
 _CACHE_LIMIT: Final = 10_000
@@ -47,10 +47,10 @@ class TopicPlan:
 
     Attributes:
         topic: The name.
-        interceptors: The classes of KIP-905 that are for the topic.
+        interceptors: The classes of KIP-905 for the topic.
         records_policy: The class of KIP-686, or None.
         validators: The classes of KIP-729.
-        validation_policy: The class of KIP-940, or None where the topic does not ask for it.
+        validation_policy: The class of KIP-940, or None where the topic has not enabled it.
         validation_setting: The topic's `record.validation.policy`.
         unusable: Why nothing can judge the topic; empty where all is well.
         settings: The topic level keys that hold for the topic, set on it or by the file, as
@@ -68,7 +68,7 @@ class TopicPlan:
 
     @property
     def needs_topic_id(self) -> bool:
-        """Whether a policy is told the topic's id."""
+        """Whether a policy needs the topic's id."""
         return self.validation_policy is not None
 
     @cached_property
@@ -80,22 +80,22 @@ class TopicPlan:
 
     @cached_property
     def policy_names(self) -> str:
-        """All class names in a sentence."""
+        """All class names, for messages."""
         return ", ".join(self.policies)
 
     @cached_property
     def interceptor_names(self) -> str:
-        """The interceptors' names in a sentence."""
+        """The interceptors' names, for messages."""
         return ", ".join(self.interceptors)
 
     @cached_property
     def encoded(self) -> bytes:
-        """What a worker is told of it; equal plans have equal bytes."""
+        """The plan as JSON for a worker; equal plans have equal bytes."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> TopicPlan:
-        """Read what `encoded` gave."""
+        """Decode `encoded`."""
         fields = json.loads(data)
         fields["interceptors"] = tuple(fields["interceptors"])
         fields["validators"] = tuple(fields["validators"])
@@ -131,19 +131,19 @@ class Plan:
         self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
         self._allowed = configuration.records_policy_class_names_allowed
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._kept = lru_cache(_CACHE_LIMIT)(self._of_settings)
+        self._cached = lru_cache(_CACHE_SIZE)(self._from_settings)
 
-    def intercept(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
-        """Learn for which topics interceptors are: only their instances can tell.
+    def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
+        """Set the topics of the interceptors, which only their instances know.
 
         Until then no topic has one.
 
         Args:
-            patterns: Class name, and what is found anywhere in its topics' names, in the
+            patterns: Class name and topic pattern (`re.search`) of each interceptor, in the
                 order of the chain.
         """
         self._patterns = tuple(patterns)
-        self._kept.cache_clear()
+        self._cached.cache_clear()
 
     @property
     def is_empty(self) -> bool:
@@ -156,7 +156,7 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Whether a topic has interceptors; what is set on the topic does not matter."""
+        """Return whether a topic has interceptors, which do not depend on topic level keys."""
         plan = self.for_topic(topic)
         return plan is not None and bool(plan.interceptors)
 
@@ -180,21 +180,21 @@ class Plan:
         }
 
     def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
-        """Give the topic's plan, or None where nothing judges it.
+        """Return the topic's plan, or None where nothing judges it.
 
         Args:
             topic: The name.
             own: The topic level keys that were set on the topic itself.
         """
-        return self._kept(topic, frozenset(own.items())) if own else self._kept(topic)
+        return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
 
-    def _of_settings(
+    def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
-        return self.of_settings(topic, {**self.settings(topic), **dict(own)})
+        return self.from_settings(topic, {**self.settings(topic), **dict(own)})
 
-    def may_be_named(self, records_policy: str) -> bool:
-        """Whether a topic's own `records.policy.class.name` may name this class."""
+    def allows_class(self, records_policy: str) -> bool:
+        """Return whether a topic's own `records.policy.class.name` may name this class."""
         return records_policy in self._named or any(
             records_policy == one or (one.endswith("*") and records_policy.startswith(one[:-1]))
             for one in self._allowed
@@ -211,22 +211,22 @@ class Plan:
         return row.reader
 
     @property
-    def takes_settings(self) -> bool:
+    def allows_topic_settings(self) -> bool:
         """Whether there is anything that a topic level key could switch on."""
         readers = {key.reader for key in keys_in(Scope.TOPIC).values() if key.reader is not None}
         names = self.names
         return bool(self._named or self._allowed or any(names[reader] for reader in readers))
 
     def settings(self, topic: str) -> dict[str, str]:
-        """Give the topic level keys that hold for a topic by the file."""
+        """Return the topic level keys that hold for a topic by the file."""
         settings: dict[str, str] = {}
         for default in self._defaults:
             if fnmatchcase(topic, default.glob):
                 settings.setdefault(default.key, default.value)
         return settings
 
-    def of_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
-        """Give the plan of a topic that has these topic level keys."""
+    def from_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
+        """Return the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
             return None
         enabled = _value(RECORDS_POLICY_ENABLED, settings) == "true"

@@ -1,4 +1,4 @@
-"""What the policies decided about the records of one partition: values, no behaviour."""
+"""Verdicts: what policies decided about the records of one partition."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Outcome(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"
     DROPPED = "dropped"
-    """An interceptor (KIP-905) left the record out; nobody is told of an error."""
+    """An interceptor (KIP-905) dropped the record; the client gets no error."""
     FAILED = "failed"
-    """No policy decided: it raised, took too long, its process died, or it was never asked.
+    """No policy decided: it raised, timed out, its process died, or it was never called.
     Nothing passes."""
 
 
@@ -34,10 +34,10 @@ REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
 
 
 class FailureCause(Enum):
-    """Why no policy decided, where something depends on it."""
+    """Why no policy decided, where anything depends on it."""
 
     RAISED = auto()
-    """A policy raised what is no way of refusing."""
+    """A policy raised an exception that does not mean a refusal."""
     OUT_OF_MEMORY = auto()
     """It raised MemoryError: its process is not trusted further."""
     TIMED_OUT = auto()
@@ -49,7 +49,7 @@ class FailureCause(Enum):
 
 
 def cause_of(error: BaseException) -> FailureCause:
-    """Return the cause that an exception of a policy stands for."""
+    """Return the cause for an exception of a policy."""
     out_of_memory = isinstance(error, MemoryError)
     return FailureCause.OUT_OF_MEMORY if out_of_memory else FailureCause.RAISED
 

@@ -17,7 +17,7 @@ from penstock.cluster import brokers
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
-from penstock.engine.plan import NO_SETTINGS, Plan, takes_settings
+from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, TopicSettings
@@ -189,7 +189,7 @@ class Gateway:
             self._put_in_force(await self._loaded(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             await self._restore_producers(found.cluster_id)
-            if takes_settings(self.configuration):
+            if allows_topic_settings(self.configuration):
                 await self._open_settings(self.configuration)
             address = await self._listen(found.brokers)
         except BaseException:
@@ -236,7 +236,7 @@ class Gateway:
                 server_context(self.configuration.properties, self.configuration.path)
             loaded = await self._loaded(configuration, Plan(configuration.policies))
             try:
-                if self._settings is None and takes_settings(configuration):
+                if self._settings is None and allows_topic_settings(configuration):
                     await self._open_settings(configuration)
             except BaseException:
                 await loaded.close()
@@ -251,7 +251,7 @@ class Gateway:
 
     async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
         """Start workers for a plan, where anything in it has to be judged."""
-        settings = self._settings is not None or takes_settings(configuration)
+        settings = self._settings is not None or allows_topic_settings(configuration)
         topics = TopicPolicies(configuration, tries_classes=settings)
         pool = None
         if plan.is_empty and not settings:
@@ -262,7 +262,7 @@ class Gateway:
             await topics.start()
             if pool is not None:
                 await pool.start()
-                plan.intercept(pool.patterns)
+                plan.set_interceptor_patterns(pool.patterns)
         except BaseException:
             await topics.close()
             raise

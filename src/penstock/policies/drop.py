@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DropRecords(TopicInterceptor):
-    """Drops the records that any of its conditions is true of; the producer is told all is well.
+    """Drops the records for which a condition holds; the producer gets no error.
 
     A value that is not JSON has no fields, and no field's condition is true of it.
 
@@ -35,7 +35,7 @@ class DropRecords(TopicInterceptor):
         """Read the settings.
 
         Raises:
-            ValueError: A setting is missing or is not what it should be.
+            ValueError: A setting is missing or is invalid.
         """
         super().configure()
         if not self.headers and not self.fields:

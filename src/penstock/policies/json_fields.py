@@ -22,18 +22,18 @@ _KEY_LEAST_BYTES: Final = 16
 
 
 class RedactJsonFields(TopicInterceptor):
-    """Replaces fields of JSON values, wherever they stand.
+    """Replaces fields of JSON values, however deeply nested.
 
     A value without any of the fields stays the bytes it was; tombstones pass. Where a field
-    is replaced, the document is written anew: without spaces, numbers with a fraction as
+    is replaced, the document is serialized again: without spaces, numbers with a fraction as
     doubles.
 
     Attributes:
         topics: Found anywhere in the names of the topics (`re.search`).
         fields: Paths like `customer.email` or `cards[*].number`.
-        replacement: What stands there afterwards: any JSON value.
-        pass_what_is_not_json: Whether values that are not JSON pass as they are. They are
-            refused otherwise, since nobody knows what they hold.
+        replacement: The new value: any JSON value.
+        pass_what_is_not_json: Whether values that are not JSON pass unchanged. They are
+            refused otherwise, since their contents are unknown.
     """
 
     fields: ClassVar[Sequence[str]]
@@ -44,7 +44,7 @@ class RedactJsonFields(TopicInterceptor):
         """Read the settings.
 
         Raises:
-            ValueError: A setting is missing or is not what it should be.
+            ValueError: A setting is missing or is invalid.
         """
         super().configure()
         if not getattr(self, "fields", None):
@@ -82,7 +82,7 @@ class RedactJsonFields(TopicInterceptor):
         )
 
     def replace(self, found: Any) -> Any:  # noqa: ARG002
-        """Give what stands in a field's place."""
+        """Return the new value of a field."""
         return self.replacement
 
 
@@ -103,7 +103,7 @@ class HashJsonFields(RedactJsonFields):
         """Read the settings and the key.
 
         Raises:
-            ValueError: A setting is missing or is not what it should be.
+            ValueError: A setting is missing or is invalid.
         """
         super().configure()
         where = f"{type(self).__name__}.key_from"
@@ -122,7 +122,7 @@ class HashJsonFields(RedactJsonFields):
             raise ValueError(f"{where}: {name} must hold at least {_KEY_LEAST_BYTES} bytes")
 
     def replace(self, found: Any) -> Any:
-        """Give the hash of what stood there."""
+        """Return the hash of a field's value."""
         if found is None:
             return None
         if isinstance(found, str):

@@ -56,7 +56,7 @@ def write(document: Any) -> bytes:
 
 
 def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
-    """Give what stands at a path; nothing where the path leads nowhere."""
+    """Yield the values at a path."""
     if not path:
         yield document
         return
@@ -70,7 +70,7 @@ def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
 
 
 def replace(document: Any, path: Sequence[Any], by: Callable[[Any], Any]) -> bool:
-    """Replace what stands at a path, in place; tell whether anything did."""
+    """Replace the values at a path in place; return whether there were any."""
     step, rest = path[0], path[1:]
     if step is EVERY:
         places: Any = range(len(document)) if isinstance(document, list) else ()

@@ -16,11 +16,11 @@ class TopicInterceptor(ProduceRequestInterceptor):
         """Read the settings.
 
         Raises:
-            ValueError: A setting is missing or is not what it should be.
+            ValueError: A setting is missing or is invalid.
         """
         if not getattr(self, "topics", None):
             raise ValueError(f"{type(self).__name__}.topics must be set")
 
     def interceptor_topic_pattern(self) -> str:
-        """Give `topics`."""
+        """Return `topics`."""
         return self.topics

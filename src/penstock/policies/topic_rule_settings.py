@@ -1,4 +1,4 @@
-"""The keys `topic.rules.*` of the configuration file: what may stand there, and what it rules."""
+"""The keys `topic.rules.*` of the configuration file: their types, and the rules that they set."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ _CONFIG_GLOB: Final = re.compile(r"[^\s=]+")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the most that may be asked for; None where there is no such bound.
+    """The minimum and maximum of a number; None where there is no such bound.
 
     Attributes:
         key: What the two keys start with, like `topic.rules.partitions`.
-        least: The value of `<key>.min`.
-        most: The value of `<key>.max`.
-        unit: What stands behind the numbers in messages.
+        minimum: The value of `<key>.min`.
+        maximum: The value of `<key>.max`.
+        unit: The unit after the numbers in messages.
 
     Raises:
         ValueError: No number is within the bounds.
     """
 
     key: str
-    least: int | None
-    most: int | None
+    minimum: int | None
+    maximum: int | None
     unit: str = ""
 
     def __post_init__(self) -> None:
-        if self.least is not None and self.most is not None and self.least > self.most:
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
             raise ValueError(
-                f"{self.key}.min must be at most {self.most}, the value of {self.key}.max, "
-                f"not {self.least}"
+                f"{self.key}.min must be at most {self.maximum}, the value of {self.key}.max, "
+                f"not {self.minimum}"
             )
 
     def broken_by(self, number: int | Decimal) -> str | None:
-        """Say which bound the number breaks, or None where it is within them."""
-        if self.least is not None and number < self.least:
-            return f"at least {self._shown(self.least)} required ({self.key}.min)"
-        if self.most is not None and number > self.most:
-            return f"at most {self._shown(self.most)} allowed ({self.key}.max)"
+        """Return which bound the number breaks, or None where it is within them."""
+        if self.minimum is not None and number < self.minimum:
+            return f"at least {self._shown(self.minimum)} required ({self.key}.min)"
+        if self.maximum is not None and number > self.maximum:
+            return f"at most {self._shown(self.maximum)} allowed ({self.key}.max)"
         return None
 
     def _shown(self, bound: int) -> str:
@@ -114,7 +114,7 @@ class TopicRuleSettings:
             rules: The keys of which at least one must be there.
 
         Raises:
-            ValueError: A key is unknown, a value is not what it should be, rules contradict
+            ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or none of `rules` is there.
         """
         values = {key: _value(key, text) for key, text in configs.items() if key.startswith(PREFIX)}
@@ -131,17 +131,17 @@ class TopicRuleSettings:
         )
 
     def judges(self, topic: str) -> bool:
-        """Whether the rules hold for the topic."""
+        """Return whether the rules hold for the topic."""
         return self.judges_internal_topics or not topic.startswith("__")
 
     def allows(self, config: str) -> bool:
-        """Whether the config may be given."""
+        """Return whether the config may be given."""
         return not self.allowed or any(fnmatchcase(config, glob) for glob in self.allowed)
 
     def retention_objections(self, configs: Mapping[str, str | None]) -> Iterator[str]:
-        """Say which bound the `retention.ms` among the configs breaks, if it breaks one.
+        """Return which bound the `retention.ms` among the configs breaks, if it breaks one.
 
-        A value that is no number breaks none: the broker refuses it.
+        A value that is not a number breaks none: the broker refuses it.
         """
         match = _BROKER_NUMBER.fullmatch(configs.get(_RETENTION) or "")
         if match is None:
@@ -159,8 +159,8 @@ def _value(key: str, text: str) -> Any:
         near = difflib.get_close_matches(
             key.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in _READERS], n=1
         )
-        told = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(_READERS)}"
-        raise ValueError(f"{key} is unknown; {told}")
+        hint = f"did you mean {PREFIX}{near[0]}?" if near else f"known are {', '.join(_READERS)}"
+        raise ValueError(f"{key} is unknown; {hint}")
     try:
         return _READERS[key](text.strip())
     except ValueError as error:
@@ -184,14 +184,14 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise ValueError(f"a regular expression: {error}") from None
 
 
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
+def _whole_number(minimum: int, maximum: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
-            number = least - 1
-        if not least <= number <= most:
-            raise ValueError(f"a whole number from {least} to {most}, not {text or 'nothing'}")
+            number = minimum - 1
+        if not minimum <= number <= maximum:
+            raise ValueError(f"a whole number from {minimum} to {maximum}, not {text or 'nothing'}")
         return number
 
     return read

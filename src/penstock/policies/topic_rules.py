@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class TopicRules(CreateTopicPolicy):
-    """Refuses topics that break one of the `topic.rules.*`, and tells every rule broken."""
+    """Refuses topics that break one of the `topic.rules.*`, and names every broken rule."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Read the rules.
@@ -58,7 +58,7 @@ class TopicRules(CreateTopicPolicy):
                 passed over.
 
         Raises:
-            ValueError: A key is unknown, a value is not what it should be, rules contradict
+            ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or there is none.
         """
         self._settings = TopicRuleSettings.read(configs, RULES)
@@ -99,7 +99,7 @@ class ConfigRules(AlterConfigPolicy):
                 passed over.
 
         Raises:
-            ValueError: A key is unknown, a value is not what it should be, rules contradict
+            ValueError: A key is unknown, a value is invalid, rules contradict
                 each other, or there is none over configs.
         """
         self._settings = TopicRuleSettings.read(configs, CONFIG_RULES)
@@ -124,9 +124,9 @@ class ConfigRules(AlterConfigPolicy):
 
 def _refuse(topic: str, objections: Iterable[str]) -> None:
     """Raise PolicyViolationException if there is an objection, with all of them."""
-    told = "; it ".join(objections)
-    if told:
-        raise PolicyViolationException(f"Topic {topic} {told}")
+    text = "; it ".join(objections)
+    if text:
+        raise PolicyViolationException(f"Topic {topic} {text}")
 
 
 def _partitions(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _replicas(bounds: Bounds, request: CreateTopicPolicy.RequestMetadata) -> Ite
             partitions_by_limit.setdefault(limit, []).append(partition)
     for broken, partitions in partitions_by_limit.items():
         replicas = _counted(len(assignments[partitions[0]]), "replica")
-        # One stands for all: a message is cut, and there may be thousands.
+        # One is reported for all: a message is cut, and there may be thousands.
         others = f" ({len(partitions)} partitions break this rule)" if partitions[1:] else ""
         yield f"asks for {replicas} of partition {partitions[0]}{others}; {broken}"
 
@@ -172,8 +172,8 @@ def _not_as_required(
         wanted = required[name]
         if value is not None and wanted in {None, value}:
             continue
-        asked = f"{absent} {name}" if value is None else f"asks for {name}={value}"
-        yield f"{asked}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
+        what = f"{absent} {name}" if value is None else f"asks for {name}={value}"
+        yield f"{what}; {name if wanted is None else f'{name}={wanted}'} is required ({REQUIRED})"
 
 
 def _counted(number: int, noun: str) -> str:

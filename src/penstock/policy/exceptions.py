@@ -1,4 +1,4 @@
-"""What a policy raises to say no. Each takes one message: the text the producer prints."""
+"""Exceptions with which policies refuse. Each takes one message, which the producer prints."""
 
 
 class PolicyException(Exception):  # noqa: N818 - the subclasses carry Kafka's names

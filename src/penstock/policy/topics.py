@@ -1,7 +1,7 @@
 """Policies over topics: KIP-108 (creation) and KIP-133 (configuration).
 
-The two classes `...WithContext` are for policies that need to know who asks, and what else
-there is on the cluster: what was asked for with KIP-170 and KIP-201.
+The two classes `...WithContext` are for policies that need the client's principal and the
+cluster's topics, as KIP-170 and KIP-201 proposed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class CreateTopicPolicy:
     """Decides which topics may be created (KIP-108).
 
     One instance a gateway; ``configure`` is called once before the first ``validate``,
-    ``close`` once at the end. Calls never overlap. Besides CreateTopics it is asked about
+    ``close`` once at the end. Calls never overlap. Besides CreateTopics it is called for
     topics that are created automatically, and about partitions that are added to a topic.
     """
 
     class RequestMetadata(NamedTuple):
-        """What a client asks for.
+        """The request of a client.
 
         Attributes:
             topic: The name.
@@ -66,7 +66,7 @@ class AlterConfigPolicy:
     """Decides which configurations may be changed (KIP-133). Lives as KIP-108's policy does."""
 
     class RequestMetadata(NamedTuple):
-        """What a client asks for.
+        """The request of a client.
 
         Attributes:
             resource: What is altered.
@@ -100,7 +100,7 @@ class TopicDescription(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """Who asks, and what there is.
+    """The client, and the topics of the cluster.
 
     Attributes:
         principal: Who the client authenticated as, like ``User:alice``; None where that is
@@ -116,7 +116,7 @@ class RequestContext(NamedTuple):
 
 
 class CreateTopicPolicyWithContext:
-    """A `CreateTopicPolicy` that is told who asks, and what topics there are.
+    """A `CreateTopicPolicy` that also gets the client and the topics of the cluster.
 
     Named by ``create.topic.policy.class.name`` as any other.
     """
@@ -135,7 +135,7 @@ class CreateTopicPolicyWithContext:
 
 
 class AlterConfigPolicyWithContext:
-    """An `AlterConfigPolicy` that is told who asks, and what topics there are.
+    """An `AlterConfigPolicy` that also gets the client and the topics of the cluster.
 
     Named by ``alter.config.policy.class.name`` as any other.
     """

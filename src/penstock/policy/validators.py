@@ -92,7 +92,7 @@ class RecordValidationPolicy:
         """Receive the whole configuration file, as text by key."""
 
     def get_hints(self) -> RecordIntrospectionHints:
-        """Say how much of a record ``validate`` looks at; everything, unless overridden."""
+        """Return how much of a record ``validate`` looks at; everything, unless overridden."""
         return RecordIntrospectionHints()
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
-_LEAST_RECORD_BYTES: Final = 7
+_MIN_RECORD_BYTES: Final = 7
 _MAGIC_AT: Final = 16
 _RECORD_OVERHEAD_V0: Final = 14
 """What a broker looks for first, before it knows how the records are written."""
@@ -104,9 +104,9 @@ def read_batch(
     Args:
         data: What the request carries for the partition; not kept.
         api_version: The version of the Produce request, 3 or later.
-        max_decompressed_bytes: The most that the records may take decompressed.
-        max_records: The most records that there may be.
-        readable_behind: How many bytes of the same buffer stand behind `data`; from `SLACK`
+        max_decompressed_bytes: The maximum size of the decompressed records.
+        max_records: The maximum number of records.
+        readable_behind: How many bytes of the same buffer follow `data`; from `SLACK`
             on, uncompressed records are read where they are.
 
     Raises:
@@ -220,7 +220,7 @@ def _check_size(view: memoryview, codec: int, count: int, limits: _Limits) -> No
 
 
 def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
-    """Give the batch with its records uncompressed and memory behind it."""
+    """Return the batch with its records uncompressed and memory behind it."""
     size = HEADER.size
     codec = attributes & _CODEC
     if codec:

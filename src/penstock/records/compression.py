@@ -3,9 +3,9 @@
 Output goes into a buffer of fixed size that grows in steps up to the limit; a stream that
 would go past it is stopped there, whatever it announces or would still bring.
 
-Readers differ in what they do behind the first gzip member or lz4 or zstd frame: Java ends
+Readers differ in what they do after the first gzip member or lz4 or zstd frame: Java ends
 after an lz4 frame, some end after a gzip member, others read on, as here. Those that end early
-have a prefix of what was judged. The decoder takes nothing but the announced number of records
+have a prefix of what was judged. The decoder accepts nothing but the announced number of records
 up to the very last byte, so a reader of the prefix finds the same records or an error.
 """
 
@@ -27,7 +27,7 @@ NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _FIRST_GUESS: Final = 4  # times the compressed size
 _GROWTH: Final = 8
-_LEAST: Final = 16 * 1024
+_MIN_SIZE: Final = 16 * 1024
 _SCRATCH_KEPT: Final = 8 * 2**20
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
@@ -36,7 +36,7 @@ _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _XERIAL_BLOCKS_MAX: Final = 65_536
 """Blocks cost time, however little is in them; clients put 32 KiB in each."""
 _LZ4_FAST: Final = 0
-"""Java's producer, too, takes the fast compressor unless it is told a level (KIP-390)."""
+"""Java's producer, too, takes the fast compressor unless a level is configured (KIP-390)."""
 
 
 def compress(codec: int, data: memoryview) -> bytes:
@@ -65,7 +65,7 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
     Args:
         codec: Kafka's number: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
         data: The compressed bytes.
-        limit: The most bytes that may come out.
+        limit: The maximum size of the output.
         scratch: Receives them.
 
     Returns:
@@ -77,7 +77,7 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
     if codec == 2:
         return _snappy(data, limit, scratch)
     into = _INTO[codec]
-    size = min(limit, max(_LEAST, _FIRST_GUESS * len(data)))
+    size = min(limit, max(_MIN_SIZE, _FIRST_GUESS * len(data)))
     while True:
         try:
             with scratch.room(size) as room:
@@ -91,9 +91,9 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
 
 
 def is_buffer_too_small(error: cramjam.DecompressionError) -> bool:
-    """Tell a stream that needs more room from one that is damaged.
+    """Return whether a stream needs a larger buffer; otherwise it is damaged.
 
-    cramjam (2.14) has one exception for both: its text, Rust's own, tells them apart.
+    cramjam (2.14) has one exception for both: its text, which is Rust's, distinguishes them.
     """
     return "failed to write whole buffer" in str(error)
 
@@ -108,15 +108,15 @@ class Scratch(threading.local):
         """Start small.
 
         Args:
-            ahead: So many bytes stand before the room.
-            behind: So many stand behind it.
+            ahead: The number of bytes before the returned buffer.
+            behind: The number of bytes after it.
         """
         self._ahead = ahead
         self._behind = behind
-        self.buffer = bytearray(ahead + _LEAST + behind)
+        self.buffer = bytearray(ahead + _MIN_SIZE + behind)
 
     def room(self, size: int) -> memoryview:
-        """Give room for so many bytes; release it before asking again."""
+        """Return a buffer of this size; release it before the next call."""
         needed = self._ahead + size + self._behind
         if len(self.buffer) < needed or len(self.buffer) > max(needed, _SCRATCH_KEPT):
             self.buffer = bytearray(needed)
@@ -133,7 +133,7 @@ _INTO: Final[dict[int, Callable[[memoryview, memoryview], int]]] = {
 def _snappy(data: memoryview, limit: int, scratch: Scratch) -> int:
     """Decompress snappy in either form that clients send: in xerial's blocks, or bare.
 
-    Both announce their size, block by block. A reader tells them apart by xerial's magic,
+    Both announce their size, block by block. A reader distinguishes them by xerial's magic,
     which is no beginning of a bare stream.
     """
     blocks = [data]

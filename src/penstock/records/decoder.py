@@ -1,6 +1,6 @@
 """The adapter around aiokafka's record decoder, which is fast and trusts its input.
 
-What it does not check by itself, and what is done about it here:
+What it does not check, and how that is handled here:
 
 - A varint, and the lengths of headers, may be read some bytes past the end of its buffer.
   What it is given is a view that ends before its memory does.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.records.batch import StoredRecord
 
 SLACK: Final = 64
-"""Bytes of the same buffer that must stand behind the records."""
+"""The number of bytes of the same buffer that must follow the records."""
 
 _offset = attrgetter("offset")
 
@@ -94,7 +94,7 @@ def _long_step(view: memoryview, position: int) -> int:
 
 
 def _step(first: int, second: int) -> int:
-    """Measure a record by its first two bytes, or give 0 where they do not tell.
+    """Return the size of a record by its first two bytes, or 0 where it needs more of them.
 
     Its length is a varint, twice what follows it; where that takes one byte, the second byte
     is the attributes.

@@ -1,4 +1,4 @@
-"""Writes a batch anew, after interceptors changed or dropped some of its records.
+"""Rebuilds a batch after interceptors changed or dropped some of its records.
 
 The records themselves are written by aiokafka's builder; header and compression are done
 here, because the builder leaves out the compression where it does not pay, and an original
@@ -38,7 +38,7 @@ def rebuild(
     so do each record's timestamp and headers.
 
     Args:
-        original: The batch as it came.
+        original: The batch of the client.
         kept: Positions in it of the records to write, ascending; at least one.
         keys: For each of them.
         values: For each of them.

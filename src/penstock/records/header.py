@@ -1,6 +1,6 @@
 """The fields of a record batch's header, without its records.
 
-What they say is only to be believed once `read_batch` has read the whole batch.
+They are only trustworthy once `read_batch` has read the whole batch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _SEQUENCE: Final = Struct(">qhi")
 _CRC: Final = Struct(">I")
 
 
-class Producer(NamedTuple):
-    """Who made a batch, and where in the order of its batches it stands (KIP-98).
+class BatchProducer(NamedTuple):
+    """The producer of a batch, and its place in the sequence of that producer's batches (KIP-98).
 
     Attributes:
         producer_id: Or -1, where the producer is not idempotent.
@@ -47,32 +47,32 @@ class Producer(NamedTuple):
     transactional: bool
 
 
-def read_producer(data: bytes | memoryview) -> Producer | None:
-    """Read a batch's producer; None for what is no batch of magic 2."""
+def read_producer(data: bytes | memoryview) -> BatchProducer | None:
+    """Return a batch's producer, or None if it is not a batch of magic 2."""
     if len(data) < HEADER.size or data[_MAGIC_AT] != _MAGIC:
         return None
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
     transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
-    return Producer(producer_id, epoch, base_sequence, count, transactional)
+    return BatchProducer(producer_id, epoch, base_sequence, count, transactional)
 
 
 def checksum(data: bytes | memoryview) -> int:
-    """Give the checksum that a batch carries, computed by its sender; 0 where there is none."""
+    """Return the checksum that a batch carries, computed by its sender; 0 where there is none."""
     return int(_CRC.unpack_from(data, CRC_AT)[0]) if len(data) >= HEADER.size else 0
 
 
 def is_intact(data: bytes | memoryview) -> bool:
-    """Whether a batch is what its checksum says."""
+    """Return whether a batch matches its checksum."""
     return checksum(data) == crc32c.crc32c(data[CRC_FROM:])
 
 
 def with_sequence(
     data: bytes | memoryview, producer_id: int, epoch: int, base_sequence: int
 ) -> Sequence[bytes | memoryview]:
-    """Give a batch with another producer id, epoch and base sequence.
+    """Return a batch with another producer id, epoch and base sequence.
 
     Args:
-        data: A batch that is known to be intact: it gets a checksum that says so.
+        data: A batch that is known to be intact; its checksum is computed again.
         producer_id: Or -1.
         epoch: Or -1.
         base_sequence: Or -1.

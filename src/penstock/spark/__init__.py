@@ -1,4 +1,4 @@
-"""The second door: the gateway's policies over records that are stored or still flowing.
+"""The pipeline: the gateway's policies over records that are stored or still flowing.
 
 ::
 

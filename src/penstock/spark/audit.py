@@ -1,4 +1,4 @@
-"""What a plan would do to records that are stored: counted in one pass, nothing is changed."""
+"""Audits stored records: counts what a plan would decide, in one pass, and changes nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 OUTCOMES: Final = tuple(outcome.value for outcome in Outcome)
 REASONS_MAX: Final = 1000
-"""Reasons that a report names; what is beyond is counted together."""
+"""The maximum number of reasons in a report; the others are counted together."""
 SAMPLES_MAX: Final = 5
-"""Records that a report names for each reason."""
+"""The maximum number of sample records for each reason."""
 _HINTS_MAX: Final = 50
 _PREFIX: Final = r"^[A-Za-z]{1,16}"
 _HOUR_MICROS: Final = 3_600_000_000
@@ -30,7 +30,7 @@ _GROUPS_MAX: Final = 200_000
 
 
 class Reason(NamedTuple):
-    """Why records were not accepted."""
+    """A reason for which records were not accepted."""
 
     outcome: str
     policy: str | None
@@ -39,7 +39,7 @@ class Reason(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Where one of the records is."""
+    """The position of one of the records."""
 
     partition: int
     offset: int
@@ -68,7 +68,7 @@ class Audit:
         hours: By hour of the record's time (since the epoch; None without a time), by outcome.
         policies: Records that each policy did not accept.
         header_keys: Records not accepted, by the keys of their headers.
-        key_prefixes: Records not accepted, by the letters that their keys begin with.
+        key_prefixes: Records not accepted, by the prefixes of their keys.
         compared: Records by their outcome under this plan and under the other one.
         newly_refused: Records that only the other plan does not accept, by its reason.
         newly_accepted: Records that only this plan does not accept, by its reason.
@@ -107,7 +107,7 @@ def audit(
     other: RecordPlan | None = None,
     topic: str | None = None,
 ) -> Audit:
-    """Judge records and count what came of them, in one pass.
+    """Judge records and count the verdicts, in one pass.
 
     Args:
         df: Kafka's columns.
@@ -169,7 +169,7 @@ def _header_keys(df: DataFrame) -> Column:
 
 
 def _key_prefix() -> Column:
-    """The letters that a key begins with: what producers often tell their records apart by."""
+    """The letters at the start of a key, by which producers often distinguish records."""
     key = F.col("key")
     text = F.regexp_extract(F.decode(F.substring(key, 1, 16), "ISO-8859-1"), _PREFIX, 0)
     return F.when(key.isNull(), F.lit("(no key)")).otherwise(
@@ -178,7 +178,7 @@ def _key_prefix() -> Column:
 
 
 def _bounded(groups: DataFrame) -> DataFrame:
-    """Merge what a driver should not hold: texts of rare reasons, rare header keys and prefixes."""
+    """Merge rare reasons, header keys and prefixes, to bound the memory of the driver."""
     reasons = ["outcome", "policy", "code", "message"]
     kept = (
         groups.where(f"outcome != '{Outcome.ACCEPTED}'")
@@ -248,20 +248,22 @@ def _given(value: int | None) -> Iterable[int]:
     return () if value is None else (value,)
 
 
-def with_payloads(df: DataFrame, result: Audit, most: int = 256) -> None:
-    """Read the contents of the samples; at most `most` bytes of each key and value."""
+def with_payloads(df: DataFrame, result: Audit, max_bytes: int = 256) -> None:
+    """Read the contents of the samples; at most `max_bytes` bytes of each key and value."""
     wanted = sorted({(s.partition, s.offset) for some in result.samples.values() for s in some})
     if not wanted:
         return
-    place = F.struct(F.col("partition"), F.col("offset"))
-    some = df.where(place.isin(*(F.struct(F.lit(p), F.lit(o).cast("bigint")) for p, o in wanted)))
+    position = F.struct(F.col("partition"), F.col("offset"))
+    some = df.where(
+        position.isin(*(F.struct(F.lit(p), F.lit(o).cast("bigint")) for p, o in wanted))
+    )
     contents: dict[tuple[int, int], Any] = {
         (row["partition"], row["offset"]): row
         for row in some.select(
             "partition",
             "offset",
-            F.substring("key", 1, most).alias("key"),
-            F.substring("value", 1, most).alias("value"),
+            F.substring("key", 1, max_bytes).alias("key"),
+            F.substring("value", 1, max_bytes).alias("value"),
         ).collect()
     }
     for samples in result.samples.values():
@@ -276,7 +278,7 @@ def _bytes(given: bytearray | None) -> bytes | None:
 
 
 def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
-    """Give the most frequent ones, and all others together."""
+    """Return the most frequent ones, and the sum of all others."""
     common = counts.most_common(_HINTS_MAX)
     rest = counts.total() - sum(count for _, count in common)
     return [*common, ("(others)", rest)] if rest else common

@@ -1,4 +1,4 @@
-"""The headers of dead letters: added when a record is set aside, read when it comes back.
+"""The headers of dead letters: added by `split`, read and removed by `redrive`.
 
 Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
 begin with `__penstock.`. All values are texts in UTF-8.
@@ -40,7 +40,7 @@ def dead_letter(
     timestamp: Column,
     replays: Column,
 ) -> Column:
-    """Give a record's headers as a dead letter: its own, then where it was and why.
+    """Return a record's headers as a dead letter: its own, then where it was and why.
 
     Args:
         verdict: As from `judge`.
@@ -48,7 +48,7 @@ def dead_letter(
         partition: Its partition there.
         offset: Its offset there.
         timestamp: Its timestamp, in ms.
-        replays: How often it has come back, or null.
+        replays: How often it was redriven, or null.
     """
     return F.concat(
         own_headers(),
@@ -73,7 +73,7 @@ def with_header(headers: Column, name: str, value: Column) -> Column:
 
 
 def own_headers() -> Column:
-    """Give the record's headers without those of a dead letter; an empty array for none."""
+    """Return the record's headers without those of a dead letter; an empty array for none."""
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
     return F.filter(
         headers,
@@ -82,14 +82,14 @@ def own_headers() -> Column:
 
 
 def header(name: str) -> Column:
-    """Give the text of the last header of a name, or null."""
+    """Return the text of the last header of a name, or null."""
     headers = F.coalesce(F.col("headers"), F.array().cast(_HEADERS))
     found = F.filter(headers, lambda one: one["key"] == F.lit(name))
     return F.when(F.size(found) > 0, F.element_at(found, -1)["value"].cast("string"))
 
 
 def in_ms(timestamp: Column) -> Column:
-    """Give a timestamp in ms since the epoch."""
+    """Return a timestamp in ms since the epoch."""
     return F.floor(F.unix_micros(timestamp) / 1000).cast("bigint")
 
 

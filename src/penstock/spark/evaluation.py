@@ -1,4 +1,4 @@
-"""What runs in Spark's Python workers: Arrow batches in, verdicts out.
+"""The function that runs in Spark's Python workers: Arrow batches in, verdicts out.
 
 A worker process serves one task after another. Policies are loaded and configured when the
 first of them comes, and closed by `close_policies`, or when a task ends in a worker that is not
@@ -28,7 +28,7 @@ from penstock.wire.names import NO_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from penstock.engine.chain import Replaced
+    from penstock.engine.chain import KeysAndValues
     from penstock.engine.verdict import Verdict
     from penstock.spark.plan import RecordPlan
 
@@ -47,12 +47,12 @@ class Evaluator:
         self._chains: dict[str, Chain | Verdict] = {}
 
     def judge(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
-        """Give the verdicts about a batch; `topic` where there is no column of it."""
-        return verdict_array(len(columns["partition"]), self._decide(columns, topic)[0])
+        """Return the verdicts about a batch; `topic` where there is no column of it."""
+        return verdict_array(len(columns["partition"]), self._judge_each(columns, topic)[0])
 
     def apply(self, columns: dict[str, pa.Array], topic: str | None) -> pa.StructArray:
-        """Give the verdicts about a batch, and what became of key and value."""
-        verdicts, replaced = self._decide(columns, topic)
+        """Return the verdicts about a batch, with the new keys and values."""
+        verdicts, replaced = self._judge_each(columns, topic)
         keys, values = columns["key"], columns["value"]
         if replaced:
             new_keys, new_values = keys.to_pylist(), values.to_pylist()
@@ -68,9 +68,9 @@ class Evaluator:
         for complaint in self._policies.close():
             sys.stderr.write(f"close() failed: {complaint}\n")
 
-    def _decide(
+    def _judge_each(
         self, columns: dict[str, pa.Array], one_topic: str | None
-    ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, Replaced]]]:
+    ) -> tuple[list[tuple[int, Verdict]], list[tuple[int, KeysAndValues]]]:
         rows = Rows(columns)
         verdicts: list[tuple[int, Verdict]] = []
         replaced = []
@@ -82,7 +82,7 @@ class Evaluator:
                 continue
             if chain.is_empty:
                 continue
-            decided = chain.decide(
+            decided = chain.judge_each(
                 partition,
                 self._plan.topic_ids.get(topic or "", NO_ID),
                 rows.columns(start, end),
@@ -94,7 +94,7 @@ class Evaluator:
         return verdicts, replaced
 
     def _chain(self, topic: str | None) -> Chain | Verdict:
-        """Give a topic's chain, or the verdict about all its records where there is none."""
+        """Return a topic's chain, or the verdict about all its records where there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")
         found = self._chains.get(topic)
@@ -120,7 +120,7 @@ def verdicts(
         plan: The policies.
         names: The columns that come, in their order; `partition` among them, and `topic`
             unless `topic` is given.
-        replacing: Whether keys and values are asked for besides the verdicts.
+        replacing: Whether keys and values are returned besides the verdicts.
         topic: The one topic of all records.
     """
 
@@ -137,7 +137,7 @@ def _evaluated(
     replacing: bool,
     topic: str | None,
 ) -> Iterator[pa.Array]:
-    evaluator = _of_this_process(plan)
+    evaluator = _get_evaluator(plan)
     judge = evaluator.apply if replacing else evaluator.judge
     for arrays in batches:
         yield judge(dict(zip(names, arrays, strict=True)), topic)
@@ -149,15 +149,15 @@ def close_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     """Close this process's policies; for `DataFrame.mapInArrow`."""
     for batch in batches:
         _close_all()
-        time.sleep(_HELD_S)  # so that the other tasks come to other workers
+        time.sleep(_CLOSE_TASK_S)  # so that the other tasks come to other workers
         yield batch
 
 
-_HELD_S: Final = 0.3
+_CLOSE_TASK_S: Final = 0.3
 _evaluators: Final[dict[str, Evaluator]] = {}
 
 
-def _of_this_process(plan: RecordPlan) -> Evaluator:
+def _get_evaluator(plan: RecordPlan) -> Evaluator:
     found = _evaluators.get(plan.fingerprint)
     if found is None:
         if not _evaluators:

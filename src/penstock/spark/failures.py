@@ -1,7 +1,7 @@
-"""What went wrong in Spark, in one line for a person.
+"""Explains a failure of Spark in one line.
 
 The one place that reads the texts of Spark and of its Kafka connector (4.2): a failed job
-brings the cause as part of a text, whatever it was. `tests/spark/test_failures.py` provokes them.
+reports its cause only as part of a text. `tests/spark/test_failures.py` provokes them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SparkError(UnavailableError):
 
 
 def reason_of(error: Exception) -> tuple[str | None, int]:
-    """Say in one line why a job failed, and with which exit code a command ends.
+    """Return why a job failed, in one line, and the exit code of the command.
 
     Returns:
         The text, or None where the error is not Spark's; 2 for wrong use, 3 otherwise.
@@ -95,6 +95,6 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
 
 
 def first_line(text: str) -> str:
-    """Give the first line of an error's text, which is the part for people."""
+    """Return the first line of an error's text, which is the one for users."""
     lines = text.strip().splitlines()
     return lines[0][:500] if lines else "no reason given"

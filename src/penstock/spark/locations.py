@@ -1,4 +1,4 @@
-"""Where records come from and go to: topics, or folders written as `path:DIR`."""
+"""Locations of records on the command line: topics, or folders written as `path:DIR`."""
 
 from __future__ import annotations
 

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration, PolicyConfiguration
 
-_WHOLE: Final = 2**31 - 1
+_UNLIMITED: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
 class RecordPlan:
-    """What judges which topics, and which columns of a record that takes.
+    """The policies of each topic, and the columns of a record that they need.
 
     Attributes:
         policies: What the configuration file says about policies.
         topic_ids: Ids that `RecordValidationPolicy` is told, by topic; others are zero.
         records_policy_batch: How many consecutive records of a partition a `RecordsPolicy`
             sees at most at a time.
-        columns: Kafka's columns that the policies look at, and for `key` and `value` how
-            many bytes of it at most.
+        columns: Kafka's columns that the policies look at, and for `key` and `value` the
+            maximum number of bytes.
         has_interceptors: Whether records can be changed or dropped.
         topic_settings: The topic level keys that were set on topics themselves, by topic.
     """
@@ -68,13 +68,13 @@ class RecordPlan:
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def judges(self, topic: str) -> bool:
-        """Tell whether a topic can have a policy or an interceptor."""
+        """Return whether a topic can have a policy or an interceptor."""
         own = self.topic_settings.get(topic, NO_SETTINGS)
         plan = Plan(self.policies).for_topic(topic, own)
         return self.has_interceptors or plan is not None
 
     def interceptors_only(self) -> RecordPlan:
-        """Give the plan without policies that refuse.
+        """Return the plan without policies that refuse.
 
         Raises:
             ConfigurationError: It has no interceptor.
@@ -92,7 +92,7 @@ class RecordPlan:
         return _plan(_read(self.path, kept), self.topic_ids, 1, {})
 
     def with_interceptor(self, name: str) -> RecordPlan:
-        """Give the plan with one interceptor more, which runs first.
+        """Return the plan with one interceptor more, which runs first.
 
         Raises:
             ConfigurationError: It cannot be loaded.
@@ -163,15 +163,18 @@ def _plan(
     policies.close()
     columns: dict[str, int] = {}
     if names[INTERCEPTORS] or names[VALIDATORS] or names[RECORDS]:
-        columns = {"key": _WHOLE, "value": _WHOLE, "headers": _WHOLE}
+        columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
     if names[RECORDS]:
-        columns["timestamp"] = _WHOLE
+        columns["timestamp"] = _UNLIMITED
     if names[VALIDATION]:
         if hints.access_headers:
-            columns["headers"] = _WHOLE
-        for name, most in (("key", hints.access_key_bytes), ("value", hints.access_value_bytes)):
-            if most:
-                columns[name] = max(columns.get(name, 0), min(most, _WHOLE))
+            columns["headers"] = _UNLIMITED
+        for name, max_bytes in (
+            ("key", hints.access_key_bytes),
+            ("value", hints.access_value_bytes),
+        ):
+            if max_bytes:
+                columns[name] = max(columns.get(name, 0), min(max_bytes, _UNLIMITED))
     return RecordPlan(
         configuration.policies,
         topic_ids,

@@ -1,4 +1,4 @@
-"""Shows how far Spark's jobs have come: a bar on a terminal, a line now and then elsewhere."""
+"""Shows the progress of Spark's jobs: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINE_EVERY_S: Final = 15.0
 
 
 class JobProgress:
-    """Watches a session's jobs for the time of a `with` block."""
+    """Shows the progress of a session's jobs inside a `with` block."""
 
     def __init__(self, spark: SparkSession, what: str) -> None:
         """Prepare.
@@ -41,7 +41,7 @@ class JobProgress:
         self._thread.join(5)
 
     def tasks(self) -> tuple[int, int]:
-        """Give how many tasks of the active stages are done, and how many there are."""
+        """Return how many tasks of the active stages are done, and how many there are."""
         done = total = 0
         for stage in self._tracker.getActiveStageIds():
             info = self._tracker.getStageInfo(stage)

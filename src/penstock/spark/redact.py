@@ -1,4 +1,4 @@
-"""Stored records rewritten by the interceptor chain (KIP-905) of a plan, into another place."""
+"""Rewrites stored records by the interceptor chain (KIP-905) of a plan, into another sink."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ REWRITTEN = "rewritten"
 
 
 def redact(
-    df: DataFrame, plan: RecordPlan, doors: Sinks, *, to_topic: bool, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, sinks: Sinks, *, to_topic: bool, topic: str | None = None
 ) -> Mapping[str, int]:
-    """Run the interceptors over records and write what they leave.
+    """Run the interceptors over records and write the results.
 
-    Policies of other proposals are not asked. Dropped records are left out, and so are those
+    Policies of other proposals are not called. Dropped records are left out, and so are those
     on which an interceptor fails: they are counted, never passed on as they were.
 
     Args:
         df: Kafka's columns.
         plan: From `RecordPlan.interceptors_only`.
-        doors: With the door `REWRITTEN`.
+        sinks: With the sink `REWRITTEN`.
         to_topic: Keep the original timestamp in a header, because Spark's sink stamps
             records anew.
         topic: The one topic of all records, where it is known; see `judge`.
@@ -45,9 +45,9 @@ def redact(
     """
     df = with_all_columns(df)
     frame, counts = counted(apply(df, plan, topic=topic), F.col("verdict.outcome"), OUTCOMES)
-    columns = {"door": F.lit(REWRITTEN)}
+    columns = {"sink": F.lit(REWRITTEN)}
     if to_topic:
         columns["headers"] = with_header(own_headers(), TIMESTAMP, in_ms(F.col("timestamp")))
     accepted = F.col("verdict.outcome") == Outcome.ACCEPTED.value
-    doors.write(frame.where(accepted).withColumns(columns).drop("verdict"))
+    sinks.write(frame.where(accepted).withColumns(columns).drop("verdict"))
     return counts.get

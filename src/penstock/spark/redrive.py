@@ -1,8 +1,8 @@
-"""Dead letters judged again: what passes now returns, the rest waits for the next repair.
+"""Judges dead letters again: those that pass now return, the rest waits for the next repair.
 
-How far a dead letter topic has been worked through is a consumer group's committed offsets,
-one group for each target. What fails again is appended to the topic again, with its number
-of attempts, so it stands behind the committed offsets; what failed too often is parked. The
+The position in a dead letter topic is kept as the committed offsets of a consumer group, one
+group for each target. What fails again is appended to the topic again, with its number
+of attempts, so it comes after the committed offsets; what failed too often is parked. The
 offsets are committed when everything has been written: a crash before that loses nothing, and
 the next run returns again what the crashed one had returned already.
 
@@ -35,20 +35,20 @@ _ORIGINALS = ("original_key", "original_value")
 
 
 def redrive(
-    df: DataFrame, plan: RecordPlan, doors: Sinks | None, *, target: str | None, replays_max: int
+    df: DataFrame, plan: RecordPlan, sinks: Sinks | None, *, target: str | None, replays_max: int
 ) -> Mapping[str, int]:
-    """Judge dead letters and write each where it belongs now.
+    """Judge dead letters again and write each to its sink.
 
     Args:
         df: Dead letters, with Kafka's columns.
         plan: The policies; with the repairing interceptor, if there is one.
-        doors: With the doors `RETURNED`, `AGAIN` and `PARKED`; None to count only.
+        sinks: With the sinks `RETURNED`, `AGAIN` and `PARKED`; None to count only.
         target: The topic that what passes returns to, whose policies judge; None where each
             record is judged by the policies of the topic that it came from.
         replays_max: A record that has failed so often is parked.
 
     Returns:
-        How many records went through each door, and how many an interceptor dropped.
+        The number of records written to each sink, and of those that an interceptor dropped.
     """
     came_from = F.coalesce(header(dead_letters.TOPIC), F.col("topic"))
     df = with_all_columns(df).select(
@@ -71,19 +71,19 @@ def redrive(
     outcome = F.col("verdict.outcome")
     # A target that is dead-lettered again and again carries its count along.
     tried = F.col("replays") + 1
-    door = (
+    sink = (
         F.when((outcome == Outcome.ACCEPTED.value) & (F.col("replays") < replays_max), RETURNED)
         .when(outcome == Outcome.DROPPED.value, DROPPED)
         .when(tried >= replays_max, PARKED)
         .otherwise(AGAIN)
     )
     judged, counts = counted(
-        judged.withColumn("door", door), F.col("door"), (RETURNED, AGAIN, PARKED, DROPPED)
+        judged.withColumn("sink", sink), F.col("sink"), (RETURNED, AGAIN, PARKED, DROPPED)
     )
-    if doors is None:
+    if sinks is None:
         judged.write.format("noop").mode("overwrite").save()
         return counts.get
-    returned = F.col("door") == RETURNED
+    returned = F.col("sink") == RETURNED
     letter = dead_letters.dead_letter(
         F.col("verdict"),
         topic=F.col("from_topic"),
@@ -97,8 +97,8 @@ def redrive(
         dead_letters.TIMESTAMP,
         F.col("from_timestamp"),
     )
-    doors.write(
-        judged.where(F.col("door") != DROPPED).withColumns(
+    sinks.write(
+        judged.where(F.col("sink") != DROPPED).withColumns(
             {
                 "headers": F.when(returned, back).otherwise(letter),
                 "key": F.when(returned, F.col("key")).otherwise(F.col(_ORIGINALS[0])),

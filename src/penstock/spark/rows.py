@@ -31,7 +31,7 @@ _ACCEPTED: Final = {"outcome": Outcome.ACCEPTED.value, "policy": None, "code": 0
 
 
 class Run(NamedTuple):
-    """Consecutive rows of one partition: from `start`, up to but without `end`."""
+    """Consecutive rows of one partition: from `start` to before `end`."""
 
     start: int
     end: int
@@ -58,13 +58,13 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[Run]:
 
 
 class Rows:
-    """A batch of Spark's rows, of which only the columns that a plan needs were brought."""
+    """A batch of Spark's rows, with only the columns that a plan needs."""
 
     def __init__(self, arrays: dict[str, pa.Array]) -> None:
         self._arrays = arrays
 
     def columns(self, start: int, end: int) -> Columns:
-        """Give the engine's view of some rows; what was not brought is None, -1 or ()."""
+        """Return the engine's view of some rows; missing columns are None, -1 or ()."""
         count = end - start
         return Columns(
             count,
@@ -113,12 +113,12 @@ def verdict_array(count: int, verdicts: Sequence[tuple[int, Verdict]]) -> pa.Str
     """Make the verdict column of a batch from the verdicts that are not `accepted`."""
     distinct: dict[tuple[str, str, int, str | None], int] = {}
     kinds = [_ACCEPTED]
-    places = [0] * count
+    indices = [0] * count
     for row, verdict in verdicts:
         kind = (verdict.outcome.value, verdict.policy, verdict.code, verdict.message)
-        place = distinct.get(kind)
-        if place is None:
-            place = distinct[kind] = len(kinds)
+        index = distinct.get(kind)
+        if index is None:
+            index = distinct[kind] = len(kinds)
             kinds.append(dict(zip(("outcome", "policy", "code", "message"), kind, strict=True)))
-        places[row] = place
-    return pa.array(kinds, _VERDICT).take(pa.array(places, pa.int32()))
+        indices[row] = index
+    return pa.array(kinds, _VERDICT).take(pa.array(indices, pa.int32()))

@@ -32,7 +32,7 @@ SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
-"""What Penstock sets unless told otherwise; worth setting in sessions of one's own."""
+"""Defaults that Penstock sets; worth setting in your own sessions, too."""
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -46,7 +46,7 @@ _JVM_ENDS_WITHIN_S: Final = 30.0
 
 
 def connector_jars() -> list[str]:
-    """Give the paths of the connector's jars, fetched the first time, without Spark's own.
+    """Return the paths of the connector's jars, fetched the first time, without Spark's own.
 
     Raises:
         ArtifactError: They cannot be fetched.
@@ -57,7 +57,7 @@ def connector_jars() -> list[str]:
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
-    """Start a session with what Penstock needs.
+    """Start a session with the connector and Penstock's defaults.
 
     Args:
         name: What Spark's own pages call it.
@@ -78,7 +78,7 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
     if not {"spark.jars", "spark.jars.packages"} & set(conf):
         settings["spark.jars"] = ",".join(connector_jars())
     settings |= conf
-    # Nothing of Spark's log belongs on a command's terminal; errors are told by us.
+    # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     quiet = Path(__file__).with_name("log4j2.properties")
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
     os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
@@ -122,7 +122,7 @@ def end_jvm() -> None:
 
 
 def _artifact(jar: Path) -> str:
-    """Give a jar's name without its version: the part before the first dash and digit."""
+    """Return a jar's name without its version: the part before the first dash and digit."""
     parts = jar.name.removesuffix(".jar").split("-")
     version = next((i for i, part in enumerate(parts) if i and part[:1].isdigit()), len(parts))
     # spark-sql-kafka-0-10_2.13-4.2.0 has digits in its name: the last part is the version.

@@ -1,7 +1,7 @@
-"""Where records go: each to one of several doors, in one pass over the data.
+"""Sinks: topics and folders that records are written to, in one pass over the data.
 
 A frame to be written has Kafka's columns, with `headers` as they are to be stored, and a
-column `door` with the name of one of the places.
+column `sink` with the name of one of the sinks.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from penstock.spark.locations import Location
 
 _BEFORE: Final = ".replaced"
-"""What a folder is called while another takes its place."""
+"""The suffix of a folder while it is being replaced."""
 
 
 class Sinks:
-    """The places that a command writes to, by name."""
+    """The topics and folders that a command writes to, by name."""
 
     def __init__(
         self,
         spark: SparkSession,
-        places: Mapping[str, Location],
+        locations: Mapping[str, Location],
         options: Mapping[str, str],
         partitions: Mapping[str, int],
         *,
@@ -41,21 +41,25 @@ class Sinks:
 
         Args:
             spark: The session.
-            places: Topics and folders by door.
+            locations: Topics and folders by the name of the sink.
             options: Options of Spark's Kafka connector.
-            partitions: How many partitions each topic among the places has: a record keeps
+            partitions: The number of partitions of each topic: a record keeps
                 its partition's number, modulo that.
-            appended: Sinks whose folders keep what they hold; others are replaced.
+            appended: Sinks whose folders are appended to; others are replaced.
         """
         self._spark = spark
         self._options = options
         self._partitions = partitions
         self._appended = appended
-        self._folders = {d: place.name for d, place in places.items() if place.is_folder}
-        self._topics = {d: place.name for d, place in places.items() if not place.is_folder}
+        self._folders = {
+            d: location.name for d, location in locations.items() if location.is_folder
+        }
+        self._topics = {
+            d: location.name for d, location in locations.items() if not location.is_folder
+        }
 
     def check_new(self) -> None:
-        """See that folders do not hold anything yet.
+        """Check that folders are empty or do not exist.
 
         Raises:
             ConfigurationError: One does.
@@ -68,7 +72,7 @@ class Sinks:
                 )
 
     def write(self, frame: DataFrame, *, batch: int | None = None) -> None:
-        """Write each record through its door, once; folders appear when they are complete.
+        """Write each record to its sink, once; folders appear when they are complete.
 
         Args:
             frame: The records.
@@ -86,18 +90,18 @@ class Sinks:
             frame.unpersist()
 
     def _write_topics(self, frame: DataFrame) -> None:
-        some = frame.where(F.col("door").isin(*self._topics)) if self._folders else frame
-        doors = F.col("door")
+        some = frame.where(F.col("sink").isin(*self._topics)) if self._folders else frame
+        sinks = F.col("sink")
         (
             some.select(
                 "key",
                 "value",
                 "headers",
-                _by_door(doors, {d: F.lit(topic) for d, topic in self._topics.items()}).alias(
+                _by_sink(sinks, {d: F.lit(topic) for d, topic in self._topics.items()}).alias(
                     "topic"
                 ),
-                _by_door(
-                    doors,
+                _by_sink(
+                    sinks,
                     {d: F.col("partition") % self._partitions[t] for d, t in self._topics.items()},
                 ).alias("partition"),
             )
@@ -108,17 +112,17 @@ class Sinks:
         )
 
     def _write_folders(self, frame: DataFrame, below: str) -> None:
-        """Write to a folder of its own first, then give each door's part its name."""
-        some = frame.where(F.col("door").isin(*self._folders)) if self._topics else frame
+        """Write to a folder of its own first, then rename the part of each sink."""
+        some = frame.where(F.col("sink").isin(*self._folders)) if self._topics else frame
         staging = f"{next(iter(self._folders.values())).rstrip('/')}.incomplete"
         staged, files = self._hadoop(staging)
         try:
-            some.select(*COLUMNS, "door").write.partitionBy("door").mode("overwrite").parquet(
+            some.select(*COLUMNS, "sink").write.partitionBy("sink").mode("overwrite").parquet(
                 staging
             )
-            for door, folder in self._folders.items():
-                written = self._complete(files, f"{staging}/door={door}")
-                if door in self._appended:
+            for sink, folder in self._folders.items():
+                written = self._complete(files, f"{staging}/sink={sink}")
+                if sink in self._appended:
                     self._append(files, written, folder)
                 else:
                     self._replace(files, written, folder + below)
@@ -126,7 +130,7 @@ class Sinks:
             files.delete(staged, True)
 
     def recover(self) -> None:
-        """Give folders their names back that a crash left without one."""
+        """Restore the names of folders that a crash left renamed."""
         for folder in self._folders.values():
             path, files = self._hadoop(folder)
             before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
@@ -137,7 +141,7 @@ class Sinks:
                     files.rename(before, path)
 
     def _complete(self, files: Any, written: str) -> Any:
-        """Finish what was written for a door, which is nothing where no record went through."""
+        """Return the folder written for a sink; an empty one if it got no records."""
         path, _ = self._hadoop(written)
         if not files.exists(path):
             empty = self._spark.createDataFrame([], SCHEMA)
@@ -146,7 +150,7 @@ class Sinks:
         return path
 
     def _replace(self, files: Any, written: Any, folder: str) -> None:
-        """Put a folder in the place of another; a crash leaves the one or the other."""
+        """Replace a folder by another; after a crash there is either the one or the other."""
         target, _ = self._hadoop(folder)
         before, _ = self._hadoop(folder.rstrip("/") + _BEFORE)
         files.mkdirs(target.getParent())
@@ -172,13 +176,13 @@ class Sinks:
             raise OSError(f"{target} cannot be written: its file system does not move files there")
 
     def _hadoop(self, path: str) -> tuple[Any, Any]:
-        """Give Hadoop's path and file system of a path."""
+        """Return Hadoop's path and file system of a path."""
         jvm: Any = self._spark.sparkContext._jvm  # noqa: SLF001 - Spark's own way to Hadoop
         java: Any = self._spark.sparkContext._jsc  # noqa: SLF001
         there = jvm.org.apache.hadoop.fs.Path(path)
         return there, there.getFileSystem(java.hadoopConfiguration())
 
 
-def _by_door(door: Column, values: Mapping[str, Column]) -> Column:
+def _by_sink(sink: Column, values: Mapping[str, Column]) -> Column:
     (_, last), *others = reversed(list(values.items()))
-    return reduce(lambda rest, one: F.when(door == one[0], one[1]).otherwise(rest), others, last)
+    return reduce(lambda rest, one: F.when(sink == one[0], one[1]).otherwise(rest), others, last)

@@ -33,12 +33,12 @@ SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 _NEEDED: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
 _JSON: Final = {".json", ".jsonl", ".ndjson"}
 _SEEN: Final = 1000
-"""Texts of a JSON file that are looked at to tell base 64 from text."""
+"""The number of values of a JSON file that are examined to distinguish base 64 from text."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 def client_options(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Give the options of Spark's Kafka connector for the keys after `upstream.`."""
+    """Return the options of Spark's Kafka connector for the keys after `upstream.`."""
     java = java_properties(properties, folder)
     return {f"kafka.{key}": value for key, value in java.items()}
 
@@ -66,7 +66,7 @@ def read_range(
 def read_stream(
     spark: SparkSession, options: Mapping[str, str], topic: str, start: Mapping[int, int]
 ) -> DataFrame:
-    """Read a topic as it grows; `start` counts where the checkpoint has no place yet."""
+    """Read a topic as it grows; `start` is used where the checkpoint has no offset yet."""
     return (
         spark.readStream.format("kafka")
         .options(**options)
@@ -105,7 +105,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
 
 def with_all_columns(df: DataFrame) -> DataFrame:
-    """Give Kafka's columns and no others; those that are missing are null."""
+    """Return Kafka's columns and no others; those that are missing are null."""
     return df.select(
         *(
             F.col(name) if name in df.columns else F.lit(None).cast(kind).alias(name)

@@ -1,4 +1,4 @@
-"""Records that a plan accepts to one place, the others to another, as dead letters."""
+"""Splits records into accepted ones and dead letters, each written to its own sink."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ _ORIGINALS: Final = ("original_key", "original_value")
 
 
 def split(
-    df: DataFrame, plan: RecordPlan, doors: Sinks, *, topic: str | None = None
+    df: DataFrame, plan: RecordPlan, sinks: Sinks, *, topic: str | None = None
 ) -> Mapping[str, int]:
-    """Judge records and write each through its door, in one pass.
+    """Judge records and write each to its sink, in one pass.
 
     Accepted records are written as interceptors left them, dead letters as they were, with
-    headers that say where they were and why. What an interceptor dropped is not written.
+    headers with their origin and the reason. What an interceptor dropped is not written.
 
     Args:
         df: Kafka's columns.
         plan: The policies.
-        doors: With the doors `ACCEPTED` and `REJECTED`.
+        sinks: With the sinks `ACCEPTED` and `REJECTED`.
         topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:
         How many records had each outcome.
     """
     frame, counts = counted(_judged(df, plan, topic), F.col("verdict.outcome"), OUTCOMES)
-    doors.write(_with_doors(frame))
+    sinks.write(_with_sink(frame))
     return counts.get
 
 
 def split_stream(
     df: DataFrame,
     plan: RecordPlan,
-    doors: Sinks,
+    sinks: Sinks,
     checkpoint: str,
     *,
     topic: str,
     available_now: bool,
     on_batch: Callable[[int, Mapping[str, int]], None],
 ) -> StreamingQuery:
-    """Start to split a stream: each micro-batch as `split` does.
+    """Start a streaming query that splits each micro-batch as `split` does.
 
     A folder gets a folder `batch=N` for each micro-batch, which replaces what an interrupted
     attempt at the same one left: every reader sees every record once. A topic may get records
@@ -67,16 +67,16 @@ def split_stream(
     Args:
         df: A streaming frame.
         plan: The policies.
-        doors: Where records go.
-        checkpoint: The folder that remembers how far the stream has come.
+        sinks: With the sinks `ACCEPTED` and `REJECTED`.
+        checkpoint: The checkpoint location of the stream.
         topic: The topic that is read.
-        available_now: Stop at what is there now.
-        on_batch: Told each finished micro-batch's number and counts.
+        available_now: Stop after the records that are available now.
+        on_batch: Called with the number and counts of each finished micro-batch.
     """
 
     def write(frame: DataFrame, number: int) -> None:
         judged, counts = counted(_judged(frame, plan, topic), F.col("verdict.outcome"), OUTCOMES)
-        doors.write(_with_doors(judged), batch=number)
+        sinks.write(_with_sink(judged), batch=number)
         on_batch(number, counts.get)
 
     writer = df.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
@@ -93,8 +93,8 @@ def _judged(df: DataFrame, plan: RecordPlan, topic: str | None) -> DataFrame:
     return apply(df.withColumns(keeping), plan, topic=topic)
 
 
-def _with_doors(judged: DataFrame) -> DataFrame:
-    """Say through which door each record goes, and what it looks like there."""
+def _with_sink(judged: DataFrame) -> DataFrame:
+    """Add the sink of each record, and what is written to it."""
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
     headers = dead_letter(
@@ -106,7 +106,7 @@ def _with_doors(judged: DataFrame) -> DataFrame:
         replays=header(REPLAYS).try_cast("int"),
     )
     columns = {
-        "door": F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
+        "sink": F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
         "headers": F.when(accepted, F.col("headers")).otherwise(headers),
     }
     for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.spark.plan import RecordPlan
 
 _APPLIED_TYPE: Final = f"struct<verdict: {VERDICT_TYPE}, key: binary, value: binary>"
-_WHOLE: Final = 2**31 - 1
+_UNLIMITED: Final = 2**31 - 1
 
 
 def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
@@ -46,7 +46,7 @@ def judge(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
 
 
 def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataFrame:
-    """Add the verdict on each record, and put what interceptors made of it in its place.
+    """Add the verdict on each record, and replace key and value by those of the interceptors.
 
     Args:
         df: As for `judge`, with `key` and `value` in any case.
@@ -75,7 +75,7 @@ def apply(df: DataFrame, plan: RecordPlan, *, topic: str | None = None) -> DataF
 def close_policies(spark: SparkSession, *, workers: int) -> None:
     """Close the policies in Spark's Python workers, before a session is stopped.
 
-    Spark ends its workers without telling them. This runs one short task on each.
+    Spark ends its workers without notice. This runs one short task on each.
 
     Args:
         spark: The session.
@@ -87,10 +87,10 @@ def close_policies(spark: SparkSession, *, workers: int) -> None:
 
 def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:
     always = ("topic", "partition") if topic is None else ("partition",)
-    wanted = dict(plan.columns)
+    columns = dict(plan.columns)
     if replacing:
-        wanted |= {"key": _WHOLE, "value": _WHOLE}
-    missing = [name for name in (*always, *wanted) if name not in df.columns]
+        columns |= {"key": _UNLIMITED, "value": _UNLIMITED}
+    missing = [name for name in (*always, *columns) if name not in df.columns]
     if missing:
         raise ConfigurationError(
             f"{plan.path}: the records have no column {', '.join(missing)}, which the policies "
@@ -98,11 +98,11 @@ def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing:
             + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
         )
     arguments = [F.col(name) for name in always]
-    for name, most in wanted.items():
+    for name, max_bytes in columns.items():
         column = F.col(name)
         # Policies that look at the first bytes only are brought no more of them.
-        arguments.append(F.substring(column, 1, most) if most < _WHOLE else column)
-    evaluate = evaluation.verdicts(plan, (*always, *wanted), replacing=replacing, topic=topic)
+        arguments.append(F.substring(column, 1, max_bytes) if max_bytes < _UNLIMITED else column)
+    evaluate = evaluation.verdicts(plan, (*always, *columns), replacing=replacing, topic=topic)
     function: Any = arrow_udf(
         evaluate,  # type: ignore[call-overload]
         _APPLIED_TYPE if replacing else VERDICT_TYPE,

@@ -62,12 +62,12 @@ class Place(NamedTuple):
 
 
 def of_topic(topic_id: UUID) -> Place:
-    """Give the place of a topic's settings."""
+    """Return the place of a topic's settings."""
     return Place(_TOPIC, topic_id)
 
 
 def of_creation(creation_id: UUID) -> Place:
-    """Give the place of the settings of a topic that is being created."""
+    """Return the place of the settings of a topic that is being created."""
     return Place(_CREATION, creation_id)
 
 
@@ -116,7 +116,7 @@ class Entry:
         return json.dumps(fields, sort_keys=True).encode()
 
     def after(self, before: Entry | None) -> Entry:
-        """Give what it means behind another record about the same topic."""
+        """Return what it means behind another record about the same topic."""
         if self.changes is None or before is None or before.unreadable or before.id == self.base:
             return self
         both = {**before.settings, **self.changes}
@@ -212,11 +212,11 @@ class SettingsIndex:
         return of_topic(topic_id) in self._entries
 
     def entry(self, topic_id: UUID) -> Entry | None:
-        """Give what stands under an id."""
+        """Return what stands under an id."""
         return self._entries.get(of_topic(topic_id))
 
     def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
-        """Give the topic level keys set on a topic.
+        """Return the topic level keys set on a topic.
 
         Raises:
             UnreadableSettingsError: Nobody knows.
@@ -239,19 +239,19 @@ class SettingsIndex:
         return entry.settings
 
     def all_of(self, topic: str) -> list[Mapping[str, str]]:
-        """Give every set of keys that may hold for a topic of this name."""
+        """Return every set of keys that may hold for a topic of this name."""
         return [self._entries[place].settings for place in self._places.get(topic, ())]
 
     def topics(self) -> dict[UUID, Entry]:
-        """Give the entries of topics, by id."""
+        """Return the entries of topics, by id."""
         return {place.id: one for place, one in self._entries.items() if place.kind == _TOPIC}
 
     def creation(self, creation_id: UUID) -> Entry | None:
-        """Give the entry of a creation that is open."""
+        """Return the entry of a creation that is open."""
         return self._entries.get(of_creation(creation_id))
 
     def superseded(self, topic_id: UUID) -> list[UUID]:
-        """Give the open creations that are older than the settings under a topic's id.
+        """Return the open creations that are older than the settings under a topic's id.
 
         One of them made the topic, or they came to nothing: the topic was there by then.
         """
@@ -263,7 +263,7 @@ class SettingsIndex:
         )
 
     def creations(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
-        """Give the entries of creations that are open, by their ids."""
+        """Return the entries of creations that are open, by their ids."""
         return {
             place.id: one
             for place, one in self._entries.items()
@@ -272,7 +272,7 @@ class SettingsIndex:
 
 
 def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
-    """Give what some records say; those that cannot be understood count as `apply` has it."""
+    """Return what some records say; those that cannot be understood count as `apply` has it."""
     index = SettingsIndex()
     for record in records:
         if not record.ends:
@@ -282,7 +282,7 @@ def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
 
 
 def _name_in(value: bytes) -> str:
-    """Give the topic's name in a value that is not understood otherwise."""
+    """Return the topic's name in a value that is not understood otherwise."""
     try:
         name = str(_loads(value)["topic"])
     except (ValueError, KeyError, TypeError):
@@ -291,7 +291,7 @@ def _name_in(value: bytes) -> str:
 
 
 def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, Any]:
-    """Give topic level keys as they are.
+    """Return topic level keys as they are.
 
     Raises:
         ValueError: There is one that no alteration would have allowed.

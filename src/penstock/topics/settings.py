@@ -47,5 +47,5 @@ def complaint(name: str, value: str) -> str | None:
 
 
 def invalid(name: str, value: str, why: str) -> str:
-    """Say that a value may not be set, as Kafka's ConfigException does."""
+    """State that a value may not be set, as Kafka's ConfigException does."""
     return f"Invalid value {value} for configuration {name}: {why}"

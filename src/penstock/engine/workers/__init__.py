@@ -1,9 +1,9 @@
 """Policies in processes that can be killed.
 
-Decisions: `schedule` says who judges what, until when, and what follows a death; `staff` which
-processes there are; `line`, `jobs`, `worker`, `deadlines` are what they keep, `actions` what
-they want done. All of this is pure.
+Without I/O: `schedule` decides which worker gets which job, its deadline, and what follows the
+death of a worker; `pool` decides which processes run. `queue`, `jobs`, `worker` and `deadlines`
+hold their state, `actions` is their output.
 
-Doing: `supervisor` carries it out, `child` is the parent's end of one process, `process` the
-worker itself, `messages` and `progress` are what crosses between the two.
+With I/O: `supervisor` executes the actions, `child` is the parent's end of one process, `process`
+the worker itself; `messages` and `progress` are what the two exchange.
 """

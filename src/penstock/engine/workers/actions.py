@@ -1,4 +1,4 @@
-"""What the schedule wants done."""
+"""Actions that the schedule decides on and the supervisor executes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Start(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Have a process load the policies."""
+    """Load the policies in a process."""
 
     worker: Worker
 
@@ -33,33 +33,33 @@ class Send(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """Have a worker skip all attempts up to a number, but for what it has begun."""
+    """Skip all attempts up to a number, except the one that the worker has begun."""
 
     worker: Worker
     attempt: int
 
 
 class Kill(NamedTuple):
-    """End a process, and what it started, at once."""
+    """Kill a process and its descendants."""
 
     worker: Worker
 
 
 class Close(NamedTuple):
-    """Let a process close its policies and end."""
+    """Close the policies of a process, and end it."""
 
     worker: Worker
 
 
 class Answer(NamedTuple):
-    """Give a job its verdict."""
+    """Return the verdict to whoever submitted the job."""
 
     job: Job
     verdict: Verdict
 
 
-class Rest(NamedTuple):
-    """Do not try a batch again too soon: its interceptors spent so many seconds on it."""
+class Suspend(NamedTuple):
+    """Do not retry a batch soon: its interceptors spent this many seconds on it."""
 
     job: Job
     spent_s: float
@@ -72,4 +72,4 @@ class Report(NamedTuple):
     fields: Mapping[str, Any]
 
 
-Action = Start | Load | Send | Skip | Kill | Close | Answer | Rest | Report
+Action = Start | Load | Send | Skip | Kill | Close | Answer | Suspend | Report

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from penstock.engine.workers import messages
-from penstock.engine.workers.descendants import VARIABLE, kill_descendants, new_mark
+from penstock.engine.workers.descendants import VARIABLE, kill_descendants, new_marker
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
@@ -33,25 +33,25 @@ _LINE_MAX = 2000
 _MESSAGE_MAX = 2**31
 _PREFIX = messages.PREFIX
 _FROM_WORKER = frozenset({messages.READY, messages.LOAD_FAILED, messages.VERDICT})
-_LOOK_S = 0.01
-_REST_S = 1.0
-"""How long what a dead process has sent and printed is waited for."""
+_POLL_S = 0.01
+_DRAIN_TIMEOUT_S = 1.0
+"""How long to wait for what a dead process has sent and printed."""
 
 
 class Events(Protocol):
-    """Takes what a worker says."""
+    """Callbacks for what a worker sends."""
 
-    def told_ready(self, worker: Worker, ready: Ready) -> None:
+    def on_ready(self, worker: Worker, ready: Ready) -> None:
         """Its policies are loaded."""
 
-    def told_failure(self, worker: Worker, text: str) -> None:
+    def on_load_failed(self, worker: Worker, text: str) -> None:
         """Its policies cannot be loaded."""
 
-    def told_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
-        """It has judged: attempts and their verdicts, in order."""
+    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+        """Attempts and their verdicts, in order."""
 
-    def told_garbage(self, worker: Worker) -> None:
-        """What it sent is no message."""
+    def on_protocol_error(self, worker: Worker) -> None:
+        """It sent something that is not a message."""
 
 
 class Child(asyncio.Protocol):
@@ -71,7 +71,7 @@ class Child(asyncio.Protocol):
         self._missing = 0
         self._garbled = False
         self._hung_up = asyncio.Event()
-        self._mark = new_mark()
+        self._mark = new_marker()
         self._process: asyncio.subprocess.Process | None = None
         self._output: asyncio.Task[None] | None = None
 
@@ -118,12 +118,12 @@ class Child(asyncio.Protocol):
         return self._process.pid
 
     def write(self, buffers: Iterable[bytes | memoryview]) -> None:
-        """Send a message; nothing, where the process has hung up: it is as good as dead."""
+        """Send a message; does nothing if the process has closed its socket."""
         if not self._transport.is_closing():
             self._transport.writelines(buffers)
 
     def kill(self) -> None:
-        """End the process, and what it started, at once."""
+        """Kill the process and its descendants."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -143,13 +143,13 @@ class Child(asyncio.Protocol):
             await asyncio.wait(either, timeout=0.25, return_when=asyncio.FIRST_COMPLETED)
         self.kill()
         while process.returncode is None:
-            await asyncio.wait([waiting], timeout=_LOOK_S)
+            await asyncio.wait([waiting], timeout=_POLL_S)
         # Only now: a process that is killed may have been about to start another one.
         left = await asyncio.to_thread(kill_descendants, self._mark)
         if left:
             log.warning("a policy had left processes running", worker=self.pid, processes=left)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(hung_up, _REST_S)
+            await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
         waiting.cancel()
         self._transport.close()
         return "ended"
@@ -157,11 +157,11 @@ class Child(asyncio.Protocol):
     async def read_output(self) -> None:
         """Log what a dead process has printed."""
         if self._output is not None:
-            await asyncio.wait([self._output], timeout=_REST_S)
+            await asyncio.wait([self._output], timeout=_DRAIN_TIMEOUT_S)
             self._output.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take messages. Only a policy that writes to our socket can make them wrong."""
+        """Parse messages. Only a policy that writes to our socket can make them invalid."""
         if self._garbled:
             return
         verdicts: list[tuple[int, Verdict]] = []
@@ -175,13 +175,13 @@ class Child(asyncio.Protocol):
                 self._garbled = True
                 break
             if ready is not None:
-                self._events.told_ready(self.worker, ready)
+                self._events.on_ready(self.worker, ready)
             else:
                 self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
         if verdicts:
-            self._events.told_verdicts(self.worker, verdicts)
+            self._events.on_verdicts(self.worker, verdicts)
         if self._garbled:
-            self._events.told_garbage(self.worker)
+            self._events.on_protocol_error(self.worker)
 
     def _join(self, data: bytes) -> bytes:
         """Return data behind what was left of earlier data; nothing while a message is cut."""

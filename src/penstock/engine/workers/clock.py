@@ -1,4 +1,4 @@
-"""Time in which the gateway itself ran."""
+"""A monotonic clock that counts only time in which the gateway ran."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEP_MAX_S: Final = 0.1
 
 
 class RunningClock:
-    """A clock that nearly stands still while nobody reads it.
+    """A clock that all but stops while it is not read.
 
     The gateway reads it many times a second. Where it could not (a suspended machine, a stopped
     process, an event loop that stood still), no policy is charged for the time.
@@ -24,7 +24,7 @@ class RunningClock:
         self._now = 0.0
 
     def now(self) -> float:
-        """Give the time in seconds: each step since the last reading counts 0.1 s at most."""
+        """Return the time in seconds; each step since the last reading counts at most 0.1 s."""
         read = self._clock()
         step = read - self._read
         self._read = read

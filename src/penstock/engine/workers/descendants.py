@@ -1,6 +1,6 @@
 """Processes that a worker has started, also those that have left its process group.
 
-They are known by a variable of their environment, which a process hands on to what it starts.
+They are recognised by an environment variable, which child processes inherit.
 On Linux; elsewhere only the process group ends with a worker.
 """
 
@@ -17,18 +17,18 @@ VARIABLE: Final = "PENSTOCK_WORKER"
 _PROCESSES: Final = Path("/proc")
 
 
-def new_mark() -> str:
-    """Give a value of the variable that no other worker has."""
+def new_marker() -> str:
+    """Return a value of the variable that is unique to a worker."""
     return uuid.uuid4().hex
 
 
-def kill_descendants(mark: str) -> int:
-    """End what a worker has left running; return how many processes that were.
+def kill_descendants(marker: str) -> int:
+    """Kill the processes that a worker has left running, and return their number.
 
     Args:
-        mark: The worker's value of the variable.
+        marker: The worker's value of the variable.
     """
-    wanted = f"{VARIABLE}={mark}".encode()
+    wanted = f"{VARIABLE}={marker}".encode()
     ended = 0
     for process in _PROCESSES.glob("[0-9]*"):
         try:

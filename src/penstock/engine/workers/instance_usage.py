@@ -1,4 +1,4 @@
-"""Which instances of KIP-686 may still be needed: one for each topic and class."""
+"""Reference counts of the instances of KIP-686: one for each topic and class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class InstanceUsage:
-    """Counts the batches that are to be judged by each instance."""
+    """Counts the batches in flight for each instance."""
 
     def __init__(self) -> None:
         self._in_use: Counter[Instance] = Counter()
@@ -26,19 +26,19 @@ class InstanceUsage:
         self._known.setdefault(topic, set()).add(name)
 
     def free(self, topic: str, name: str) -> bool:
-        """Count a batch off; say whether it was the last of an instance that is to be closed."""
+        """Count a batch off; return whether its instance is now to be closed."""
         self._in_use[topic, name] -= 1
         return bool(self._retiring) and self._retire((topic, name))
 
     def retain(self, topic: str, names: Container[str]) -> Iterator[str]:
-        """Have all other classes of a topic closed, each after its last batch.
+        """Mark a topic's instances of other classes to be closed, each after its last batch.
 
         Args:
-            topic: Has another class now, or none, or is gone.
+            topic: The topic, whose class has changed, or which was deleted.
             names: The classes that it still has.
 
         Returns:
-            Those that are not needed now.
+            The classes whose instances can be closed now.
         """
         for name in list(self._known.get(topic, ())):
             if name in names:

@@ -1,4 +1,4 @@
-"""One partition's batch, or a question about a topic, on its way through the workers."""
+"""A job of the workers: one partition's batch, or a request about a topic."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
     from penstock.engine.workers.queue import JobQueue
 
-    Place = tuple[str, int]
-    """A topic and the number of a partition: what one worker judges at a time."""
+    TopicPartition = tuple[str, int]
+    """A topic's name and a partition's number: judged by one worker at a time, in order."""
 
 
 class JobState(IntEnum):
-    """Where a job is."""
+    """The state of a job."""
 
     WAITING = 0
     SENT = 1
-    """A worker has it, and is not known to have begun it."""
+    """Sent to a worker that is not known to have begun it."""
     BEGUN = 2
     ANSWERED = 3
 
@@ -31,36 +31,35 @@ _LEGAL: Final = (
     frozenset({JobState.WAITING, JobState.ANSWERED}),
     frozenset[JobState](),
 )
-"""What may follow each state. A job that is back from a worker waits again."""
+"""The legal next states. A job that a worker did not finish waits again."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """What is to be judged, for whom, until when.
+    """Something to be judged, with its client and deadline.
 
     Attributes:
-        place: Topic and partition.
-        turn: Who it is for: jobs that wait are taken in turn.
+        topic_partition: Topic and partition.
+        client: Whose request it is; clients are served round-robin.
         policies: The names of all classes that look at it, for texts.
         interceptors: The names of those that are interceptors, for texts.
-        payload: What a worker is told. The schedule does not look at it.
-        done: Takes the verdict. The schedule does not call it.
+        payload: The content for the worker; opaque to the schedule.
+        done: Called with the verdict by the supervisor.
         size: Bytes.
         deadline: When its client gives it up.
         state: Where it is.
-        attempt: The number under which it was sent last. Numbers are never used twice.
-        line: Where it waits, or came from.
-        sent_at: When it was sent last.
-        overdue: How many of its attempts interceptors let run into their deadline.
-        lost: In how many attempts it was begun and its verdict lost, through nobody's fault
-            that is known.
-        alone: Whether a worker gets nothing beside it, so that its fault can be told.
-        late: Whether it was answered while a worker was at it, because its client waits no
-            longer.
+        attempt: The unique number of its last attempt.
+        queue: The queue where it waits, or from which it was sent.
+        sent_at: The time of its last attempt.
+        overdue: How many of its attempts ran into the deadline of interceptors.
+        lost: In how many attempts its verdict was lost after it was begun, for no known cause.
+        exclusive: Whether its worker gets no other job, so that a crash can be attributed to it.
+        abandoned: Whether it was answered while a worker was still judging it, because its
+            client had given up.
     """
 
-    place: Place
-    turn: Hashable
+    topic_partition: TopicPartition
+    client: Hashable
     policies: str
     interceptors: str
     payload: Any
@@ -69,15 +68,19 @@ class Job:
     deadline: float
     state: JobState = JobState.WAITING
     attempt: int = 0
-    line: JobQueue | None = None
+    queue: JobQueue | None = None
     sent_at: float = 0.0
     overdue: int = 0
     lost: int = 0
-    alone: bool = False
-    late: bool = False
+    exclusive: bool = False
+    abandoned: bool = False
 
     def become(self, state: JobState) -> None:
-        """Go over to another state."""
+        """Change to another state.
+
+        Raises:
+            AssertionError: The transition is not legal.
+        """
         if state not in _LEGAL[self.state]:
             raise AssertionError(f"{self.state.name} to {state.name}")
         self.state = state

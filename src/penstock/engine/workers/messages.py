@@ -1,9 +1,9 @@
-"""What crosses the socket pair between the gateway and a worker: bytes and plain values.
+"""The protocol between the gateway and a worker, over a socket pair: bytes and plain values.
 
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
-  to be dropped, the record bytes), JUDGE_TOPIC (attempt, JSON), RETIRE (JSON), CLOSE (empty)
+  to be dropped, the record bytes), JUDGE_ADMIN (attempt, JSON), RETIRE (JSON), CLOSE (empty)
 - from the worker: READY (JSON), LOAD_FAILED (text), VERDICT (attempt, outcome; behind them the
   new batch where there is one, JSON where the batch is not accepted)
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
 
-LOAD, JUDGE, CLOSE, JUDGE_TOPIC, RETIRE = 1, 2, 3, 4, 5
+LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE = 1, 2, 3, 4, 5
 READY, LOAD_FAILED, VERDICT = 11, 12, 13
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sII")
 """Attempt, Produce version, partition, topic id, lengths of the plan and of the positions."""
 RECORD_ERRORS_MAX: Final = 10_000
-"""So many records of a batch a client is told of; the text tells how many there are."""
+"""The maximum number of record errors in a response; its message has their true number."""
 _JUDGE_PREFIX: Final = Struct(">IBQhI16sII")
 _VERDICT: Final = Struct(">IBQB")  # length, kind, attempt, what follows
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
@@ -62,8 +62,8 @@ class TryRecordsPolicy(NamedTuple):
     name: str
 
 
-Question = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy
-_QUESTIONS: Final[dict[type, str]] = {
+AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy
+_ADMIN_REQUESTS: Final[dict[type, str]] = {
     JudgeTopicCreation: "creation",
     JudgeConfigAlteration: "alteration",
     TryRecordsPolicy: "class",
@@ -100,21 +100,21 @@ def judge_header(
     )
 
 
-def judge_topic(attempt: int, question: Question) -> bytes:
-    """Frame a question about a topic."""
-    kind = _QUESTIONS[type(question)]
-    body = json.dumps([kind, *map(_plain, question)], default=dict).encode()
-    return message(JUDGE_TOPIC, attempt.to_bytes(8, "big") + body)
+def judge_admin(attempt: int, request: AdminRequest) -> bytes:
+    """Frame a request about a topic."""
+    kind = _ADMIN_REQUESTS[type(request)]
+    body = json.dumps([kind, *map(_plain, request)], default=dict).encode()
+    return message(JUDGE_ADMIN, attempt.to_bytes(8, "big") + body)
 
 
-def read_judge_topic(body: bytes) -> tuple[int, Question]:
-    """Read the body of a JUDGE_TOPIC.
+def read_judge_admin(body: bytes) -> tuple[int, AdminRequest]:
+    """Read the body of a JUDGE_ADMIN.
 
     Raises:
         ValueError: It is not one.
     """
     kind, *fields = json.loads(body[8:])
-    read = {value: key for key, value in _QUESTIONS.items()}[kind]
+    read = {value: key for key, value in _ADMIN_REQUESTS.items()}[kind]
     if read is not TryRecordsPolicy:
         fields = [_SUBJECTS[read](*fields[0]), AdminContext(*fields[1])]
     return int.from_bytes(body[:8], "big"), read(*fields)
@@ -125,7 +125,7 @@ def _plain(value: object) -> object:
 
 
 def retire(name: str, topic: str) -> bytes:
-    """Ask a worker to close a topic's instance of a class of KIP-686."""
+    """Frame a request to close a topic's instance of a class of KIP-686."""
     return message(RETIRE, json.dumps([name, topic]).encode())
 
 
@@ -144,10 +144,10 @@ def read_positions(data: bytes | memoryview) -> Sequence[int]:
 
 
 class Ready(NamedTuple):
-    """What a worker says of the policies that it has loaded.
+    """What a worker reports about the policies that it has loaded.
 
     Attributes:
-        patterns: For each interceptor in order, what is found in the names of its topics.
+        patterns: The class name and topic pattern of each interceptor, in order.
         needs_context: Whether a policy of topics takes the context of a request.
     """
 
@@ -156,9 +156,9 @@ class Ready(NamedTuple):
 
 
 def ready(patterns: Iterable[tuple[str, re.Pattern[str]]], *, needs_context: bool) -> bytes:
-    """Say that the policies are loaded."""
-    told = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
-    return message(READY, json.dumps([told, needs_context]).encode())
+    """Frame the report that the policies are loaded."""
+    rows = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
+    return message(READY, json.dumps([rows, needs_context]).encode())
 
 
 def read_ready(body: bytes) -> Ready:

@@ -1,7 +1,7 @@
-"""Which processes there should be: started, loaded, replaced, never too many.
+"""The pool of worker processes: started, loaded with policies, replaced, within a limit.
 
 There are as many workers as the configuration says, each in its slot. Extra ones, up to the
-same number, help while some are held up. One process more waits, started but without
+same number, help while some are blocked. One process more waits, started but without
 policies, so that a replacement is there at once. A process counts from the moment in which it
 is decided to start it until it is known to be dead.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.workers.actions import Close, Kill, Load, Report, Start
-from penstock.engine.workers.worker import Killed, Reason, Worker, WorkerState
+from penstock.engine.workers.worker import Killed, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.5, 30.0
 
 
 class Backoff:
-    """When to try again what failed: after 0.5 s, 1 s, ... 30 s."""
+    """Exponential backoff: 0.5 s, 1 s, ... 30 s."""
 
     def __init__(self) -> None:
         self.pause_s = 0.0
@@ -36,14 +36,14 @@ class Backoff:
         return self.pause_s > 0
 
     def failed(self, now: float) -> float:
-        """Take note of a failure; give the pause. Several at the same time are one."""
+        """Record a failure and return the pause; failures during a pause count as one."""
         if now >= self.until:
             self.pause_s = min(max(self.pause_s * 2, _BACKOFF_FIRST_S), _BACKOFF_MAX_S)
             self.until = now + self.pause_s
         return self.pause_s
 
     def worked(self) -> None:
-        """Take note of a success."""
+        """Record a success."""
         self.pause_s = self.until = 0.0
 
 
@@ -54,8 +54,8 @@ class WorkerPool:
         alive: All that are not known to be dead, oldest first.
         slots: The workers of each slot.
         extra: Workers beside these.
-        trouble: Why there is no worker, as a client may be told; empty where all is well.
-        limit: No more processes than these, ever.
+        last_error: Why there is no worker, in words for clients; empty if there is no problem.
+        limit: The maximum number of processes.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class WorkerPool:
         """Prepare; nothing is started.
 
         Args:
-            act: Takes what is to be done.
+            act: Called with each action.
             size: How many slots.
             spare: Whether one more process waits.
             load_s: How long a worker may load its policies.
@@ -77,7 +77,7 @@ class WorkerPool:
         self.alive: list[Worker] = []
         self.slots: list[Worker | None] = [None] * size
         self.extra: list[Worker] = []
-        self.trouble = ""
+        self.last_error = ""
         self.limit = 2 * size + self._spares
         self._starting = Backoff()
         self._loading = Backoff()
@@ -93,11 +93,11 @@ class WorkerPool:
 
     @property
     def ending(self) -> list[Worker]:
-        """The workers that judge nothing any more, and are not known to be dead."""
+        """The workers that no longer judge and are not known to be dead."""
         return [one for one in self.alive if one.state in _ENDING]
 
     def fill(self, now: float, wanted: int) -> None:
-        """Load and start what is missing.
+        """Load policies into spare processes, and start processes, where workers are missing.
 
         Args:
             now: The time.
@@ -107,14 +107,14 @@ class WorkerPool:
         spares.sort(key=lambda worker: worker.number)
         loading = [one for one in (*self.slots, *self.extra) if one is not None]
         loading = [one for one in loading if one.state is WorkerState.LOADING]
-        most = self._size * 2 if not self._loading.failing else 1
+        limit = self._size * 2 if not self._loading.failing else 1
         if now < self._loading.until:
-            most = 0
+            limit = 0
         missing = [slot for slot, worker in enumerate(self.slots) if worker is None]
         extra = max(0, min(wanted - len(loading) - len(missing), self._size - len(self.extra)))
         unmet = 0
         for slot in (*missing, *[None] * extra):
-            if len(loading) >= most:
+            if len(loading) >= limit:
                 break
             if not spares:
                 unmet += 1
@@ -134,7 +134,7 @@ class WorkerPool:
         self._act(Load(worker))
 
     def _start(self, now: float, count: int) -> None:
-        """Start processes, so many with those that are starting."""
+        """Start processes until this many are starting."""
         if now < self._starting.until:
             return
         starting = self.count(WorkerState.STARTING)
@@ -147,53 +147,55 @@ class WorkerPool:
             self._act(Start(worker))
 
     def started(self, worker: Worker) -> None:
-        """Take note that a process runs."""
+        """Record that a process runs."""
         worker.become(WorkerState.SPARE)
         if not self._loading.failing:
-            self.trouble = ""
+            self.last_error = ""
 
     def loaded(self, worker: Worker, now: float) -> None:
-        """Take note that a worker has its policies."""
+        """Record that a worker has loaded its policies."""
         worker.become(WorkerState.READY)
-        worker.heard = worker.since = now
+        worker.last_active = worker.current_since = now
         self._starting.worked()
         self._loading.until = 0.0
-        self.trouble = ""
+        self.last_error = ""
 
     def answered(self, worker: Worker) -> None:
-        """Take note of a worker's first verdict: new workers are of use."""
+        """Record a worker's first verdict: starting workers makes sense."""
         worker.answered = True
         self._loading.worked()
 
-    def kill(self, worker: Worker, reason: Reason, text: str) -> None:
-        """End a process; it counts until it is known to be dead."""
-        worker.killed = Killed(reason, text, worker.hand)
+    def kill(self, worker: Worker, reason: KillReason, text: str) -> None:
+        """Kill a process; it counts until it is known to be dead."""
+        worker.killed = Killed(reason, text, worker.current)
         worker.become(WorkerState.KILLED)
         self.leave(worker)
         self._act(Kill(worker))
 
     def close(self, worker: Worker) -> None:
-        """Let a process end; it counts until it is known to be dead."""
+        """Have a process close its policies and exit; it counts until it is known to be dead."""
         worker.become(WorkerState.CLOSING)
         self.leave(worker)
         self._act(Close(worker))
 
     def leave(self, worker: Worker) -> None:
-        """Make a worker's place free for another one."""
+        """Free a worker's slot for another one."""
         if worker in self.extra:
             self.extra.remove(worker)
         elif worker in self.slots:
             self.slots[self.slots.index(worker)] = None
 
-    def gone(self, worker: Worker, why: str, topic: str | None, now: float, *, fruit: bool) -> None:
-        """Take note of a death; wait before the next attempt where it was of no use.
+    def died(
+        self, worker: Worker, why: str, topic: str | None, now: float, *, useful: bool
+    ) -> None:
+        """Record the death of a process; back off if it judged nothing.
 
         Args:
-            worker: Was alive.
-            why: As it is known.
-            topic: What it was judging.
+            worker: The dead worker.
+            why: The cause, as far as it is known.
+            topic: The topic whose batch it was judging.
             now: The time.
-            fruit: Whether something was judged by it, or by its death.
+            useful: Whether something was judged by it, or by its death.
         """
         was_closing = worker.state is WorkerState.CLOSING
         worker.become(WorkerState.DEAD)
@@ -203,30 +205,30 @@ class WorkerPool:
             return
         event = "policy worker died"
         fields: dict[str, object] = {"process": worker.number, "reason": why}
-        if worker.furthest is WorkerState.STARTING:
-            self.trouble = "no process can be started for it"
+        if worker.state_reached is WorkerState.STARTING:
+            self.last_error = "no process can be started for it"
             event = "a policy process cannot be started"
             fields["next_attempt_s"] = self._starting.failed(now)
-        elif worker.furthest is WorkerState.SPARE:
+        elif worker.state_reached is WorkerState.SPARE:
             fields["next_attempt_s"] = self._starting.failed(now)
-        elif worker.furthest is WorkerState.LOADING:
-            self.trouble = "it cannot be loaded in a new process"
+        elif worker.state_reached is WorkerState.LOADING:
+            self.last_error = "it cannot be loaded in a new process"
             event = "policies cannot be loaded"
             fields["next_attempt_s"] = self._loading.failed(now)
         else:
             fields["topic"] = topic
-            if not fruit:
+            if not useful:
                 fields["next_attempt_s"] = self._loading.failed(now)
         self._act(Report(event, fields))
 
     def check_loading(self, now: float) -> None:
-        """End workers that load for too long."""
+        """Kill workers whose policies take too long to load."""
         for worker in list(self.alive):
             if worker.state is WorkerState.LOADING and now > worker.loading_until:
                 text = "a policy took too long to load and configure"
-                self.kill(worker, Reason.LOADS_TOO_LONG, text)
+                self.kill(worker, KillReason.LOAD_TIMEOUT, text)
 
     def idle(self, now: float) -> list[Worker]:
-        """Give the extra workers that have had nothing to do for a while."""
+        """Return the extra workers that have been idle for `EXTRA_IDLE_S`."""
         ready = (worker for worker in self.extra if worker.state is WorkerState.READY)
-        return [one for one in ready if not one.sent and now - one.heard > EXTRA_IDLE_S]
+        return [one for one in ready if not one.sent and now - one.last_active > EXTRA_IDLE_S]

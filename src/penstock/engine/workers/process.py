@@ -1,13 +1,13 @@
 """The worker process: `python -m penstock.engine.workers.process SOCKET PROGRESS`.
 
-Waits for LOAD, then judges one batch after the other until CLOSE or until its parent is
-gone. It may be killed at any time; nothing here needs cleaning up by anybody else.
+Waits for LOAD, then judges one batch after the other until CLOSE or until its parent
+ends. It may be killed at any time; it leaves nothing to clean up.
 
-Verdicts about small batches are gathered while more batches are at hand: each call to the
-system, and each time the parent is woken, costs as much as judging ten records. So that a
-batch that never comes back is known all the same, its number stands in PROGRESS, memory
-that is shared with the parent, before it is begun. There the parent says, too, which of the
-batches that it has sent are not to be begun any more.
+Verdicts about small batches are sent together while more batches have been received: each system
+call, and each wake-up of the parent, costs as much as judging ten records. A batch that crashes
+or hangs the worker is identified by PROGRESS, memory shared with the parent: the worker writes
+the number of an attempt there before it begins it. The parent writes there up to which attempt
+the worker is to skip.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
-_CHAINS_KEPT = 10_000
-_GATHERED_S = 0.002
-"""A verdict is sent at the latest when so long has passed and the next batch is done."""
+_CHAINS_CACHED = 10_000
+_BATCHING_S = 0.002
+"""A verdict waits this long at most, and until the batch after that is done."""
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
@@ -106,28 +106,28 @@ class Judge:
             batch,
             dropped_before=frozenset(messages.read_positions(dropped_before)),
             on_intercepted=partial(begin, attempt),
-            most_bytes=self._most_bytes,
+            max_bytes=self._max_bytes,
         )
 
     @property
     def needs_context(self) -> bool:
-        """Whether a policy of topics is to be told who asks, and what there is."""
+        """Whether a policy of topics takes the context of a request."""
         judges = (self._policies.create_topic, self._policies.alter_config)
         return any(one is not None and one.needs_context for one in judges)
 
-    def judge_topic(self, attempt: int, question: messages.Question) -> Verdict:
-        """Answer a question about a topic."""
+    def judge_admin(self, attempt: int, request: messages.AdminRequest) -> Verdict:
+        """Judge a request about a topic."""
         self._progress.begin(attempt)
-        if isinstance(question, messages.TryRecordsPolicy):
+        if isinstance(request, messages.TryRecordsPolicy):
             try:
-                self._policies.try_records_policy(question.name)
+                self._policies.try_records_policy(request.name)
             except ConfigurationError as error:
-                return failed(question.name, "cannot be used", detail=str(error))
-        elif isinstance(question, messages.JudgeTopicCreation):
+                return failed(request.name, "cannot be used", detail=str(error))
+        elif isinstance(request, messages.JudgeTopicCreation):
             if self._policies.create_topic is not None:
-                return self._policies.create_topic.judge_creation(*question)
+                return self._policies.create_topic.judge_creation(*request)
         elif self._policies.alter_config is not None:
-            return self._policies.alter_config.judge_alteration(*question)
+            return self._policies.alter_config.judge_alteration(*request)
         return ACCEPTED
 
     def retire(self, name: str, topic: str) -> None:
@@ -170,7 +170,7 @@ class _Verdicts:
 
 
 def main() -> None:
-    """Run until the parent says CLOSE or goes away."""
+    """Run until the parent sends CLOSE or ends."""
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = socket.socket(fileno=int(sys.argv[1]))
@@ -224,7 +224,7 @@ def _serve(
         if kind == messages.JUDGE_TOPIC:
             attempt, question = messages.read_judge_topic(bytes(body))
             if attempt > progress.skipped:
-                decided = judge.judge_topic(attempt, question)
+                decided = judge.judge_admin(attempt, request)
                 progress.begin(attempt, DONE)
                 parent.sendall(messages.verdict(attempt, decided))
         elif kind == messages.RETIRE:
@@ -254,7 +254,7 @@ def _judge_batch(judge: Judge, body: memoryview) -> Verdict:
 
 
 def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
-    """Read messages: kind, body, and whether one more is at hand.
+    """Read messages: kind, body, and whether another one has already been received.
 
     A body is valid until the next one, and has `SLACK` bytes behind it. One call to the
     system fetches all that has been sent, often several messages.
@@ -289,11 +289,11 @@ def _messages(parent: socket.socket) -> Iterator[tuple[int, memoryview, bool]]:
         end += count
 
 
-def _limit_memory(most: int) -> None:
-    if most:
+def _limit_memory(limit: int) -> None:
+    if limit:
         import resource  # noqa: PLC0415 - not on Windows
 
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _die_with_parent() -> None:

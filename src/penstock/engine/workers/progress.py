@@ -1,8 +1,8 @@
-"""What parent and worker tell each other without a message, in memory that they share.
+"""Progress of a worker, in memory that it shares with its parent.
 
-The worker says which attempt it has in hand, the parent which attempts are no longer wanted.
-Each is one word, read and written whole. The worker looks for the second before it writes the
-first: what it has begun, it also judges.
+The worker writes which attempt it is at, the parent which attempts are to be skipped.
+Each is one word, read and written atomically. The worker reads the second before it writes the
+first: an attempt that it has begun, it also judges.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ JUDGING, INTERCEPTING, DONE = 0, 1, 2
 _BYTES: Final = 16
 _HAND, _SKIPPED = 0, 1
 _PHASE_BITS: Final = 2
-_FAR_BEHIND: Final = 2**20
+_POSITION_BEYOND_END: Final = 2**20
 """Where a policy writes that writes to every descriptor it finds."""
 
 
-class Hand(NamedTuple):
+class CurrentAttempt(NamedTuple):
     """The attempt that was begun last (0 before the first), and its phase."""
 
     attempt: int
@@ -37,17 +37,17 @@ class Progress:
         self._words = memoryview(mmap.mmap(descriptor, _BYTES)).cast("Q")
 
     def begin(self, attempt: int, phase: int = JUDGING) -> None:
-        """Say that an attempt, or its next phase, is begun."""
+        """Write that an attempt, or its next phase, is begun."""
         self._words[_HAND] = attempt << _PHASE_BITS | phase
 
     @property
-    def hand(self) -> Hand:
-        """What was begun last."""
+    def current(self) -> CurrentAttempt:
+        """The attempt that was begun last."""
         word = self._words[_HAND]
-        return Hand(word >> _PHASE_BITS, word & (2**_PHASE_BITS - 1))
+        return CurrentAttempt(word >> _PHASE_BITS, word & (2**_PHASE_BITS - 1))
 
     def skip(self, attempt: int) -> None:
-        """Say that attempts up to this one are not to be begun any more."""
+        """Write that attempts up to this one are not to be begun any more."""
         self._words[_SKIPPED] = attempt
 
     @property
@@ -60,5 +60,5 @@ def shared_file() -> IO[bytes]:
     """Make a file without a name for a `Progress`."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.truncate(_BYTES)
-    os.lseek(file.fileno(), _FAR_BEHIND, os.SEEK_SET)
+    os.lseek(file.fileno(), _POSITION_BEYOND_END, os.SEEK_SET)
     return file

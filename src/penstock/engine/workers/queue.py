@@ -1,8 +1,8 @@
-"""Jobs that wait for the same worker, taken in turns.
+"""Queues of jobs that wait for the same worker; clients are served round-robin.
 
-The partitions of a topic are spread over as many lines as there are workers; a partition that
-holds up its worker gets a line of its own. A line is served by one worker at a time, so what
-is in it keeps its order.
+The partitions of a topic are spread over as many queues as there are workers; a partition that
+blocks its worker gets a queue of its own. A queue is served by one worker at a time, so that
+its jobs stay in order.
 """
 
 from __future__ import annotations
@@ -13,103 +13,118 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from penstock.engine.workers.jobs import Job, Place
+    from penstock.engine.workers.jobs import Job, TopicPartition
     from penstock.engine.workers.worker import Worker
 
     Jobs = OrderedDict[Job, None]
-    Turn = OrderedDict[Place, Jobs]
+    ByPartition = OrderedDict[TopicPartition, Jobs]
 
 
 class JobQueue:
-    """Waiting jobs: those of each turn by partition, and those in the order in which they came.
+    """Waiting jobs by client and partition; within a partition in the order of arrival.
 
-    Every operation takes the same time however many jobs wait, but for `split` and
-    `withdraw`, which look at each turn or at what they take.
+    Every operation is O(1) in the number of waiting jobs, except `split` (clients) and `cancel`
+    (removed jobs).
 
     Attributes:
-        slot: Which worker is to serve it when all is well; None for a partition of its own.
-        place: The partition whose own line this is.
-        server: The worker that serves it.
-        heir: The worker that will, once the server has answered what it was sent.
+        slot: The slot of the worker that normally serves it; None for the queue of a partition.
+        topic_partition: The partition, where this is the queue of one partition.
+        worker: The worker that serves it.
+        next_worker: The worker that takes over once `worker` has returned what it was sent.
         waiting: How many jobs wait.
-        outstanding: How many were sent and are not back.
+        outstanding: How many are sent and not answered.
     """
 
-    __slots__ = ("_turns", "heir", "outstanding", "place", "server", "slot", "waiting")
+    __slots__ = (
+        "_by_client",
+        "next_worker",
+        "outstanding",
+        "slot",
+        "topic_partition",
+        "waiting",
+        "worker",
+    )
 
-    def __init__(self, slot: int | None = None, place: Place | None = None) -> None:
+    def __init__(
+        self, slot: int | None = None, topic_partition: TopicPartition | None = None
+    ) -> None:
         self.slot = slot
-        self.place = place
-        self.server: Worker | None = None
-        self.heir: Worker | None = None
+        self.topic_partition = topic_partition
+        self.worker: Worker | None = None
+        self.next_worker: Worker | None = None
         self.waiting = 0
         self.outstanding = 0
-        self._turns: OrderedDict[Hashable, Turn] = OrderedDict()
+        self._by_client: OrderedDict[Hashable, ByPartition] = OrderedDict()
 
     def add(self, job: Job) -> None:
-        """Add a job behind those of its turn and partition."""
+        """Append a job to those of its client and partition."""
         self.waiting += 1
-        turn = self._turns.get(job.turn)
-        if turn is None:
-            turn = self._turns[job.turn] = OrderedDict()
-        jobs = turn.get(job.place)
+        partitions = self._by_client.get(job.client)
+        if partitions is None:
+            partitions = self._by_client[job.client] = OrderedDict()
+        jobs = partitions.get(job.topic_partition)
         if jobs is None:
-            jobs = turn[job.place] = OrderedDict()
+            jobs = partitions[job.topic_partition] = OrderedDict()
         jobs[job] = None
 
-    def put_back(self, job: Job) -> None:
-        """Add a job before all others: it had its turn."""
+    def requeue(self, job: Job) -> None:
+        """Put a job that was taken back at the head of the queue."""
         self.add(job)
-        turn = self._turns[job.turn]
-        turn[job.place].move_to_end(job, last=False)
-        turn.move_to_end(job.place, last=False)
-        self._turns.move_to_end(job.turn, last=False)
+        partitions = self._by_client[job.client]
+        partitions[job.topic_partition].move_to_end(job, last=False)
+        partitions.move_to_end(job.topic_partition, last=False)
+        self._by_client.move_to_end(job.client, last=False)
 
     def take(self) -> Job:
-        """Take the first job of the next turn, of its next partition. One must be waiting."""
+        """Remove and return the next client's job; the queue must not be empty."""
         self.waiting -= 1
-        whose, turn = next(iter(self._turns.items()))
-        place, jobs = next(iter(turn.items()))
+        client, partitions = next(iter(self._by_client.items()))
+        topic_partition, jobs = next(iter(partitions.items()))
         job, _ = jobs.popitem(last=False)
         if jobs:
-            turn.move_to_end(place)
+            partitions.move_to_end(topic_partition)
         else:
-            del turn[place]
-        if turn:
-            self._turns.move_to_end(whose)
+            del partitions[topic_partition]
+        if partitions:
+            self._by_client.move_to_end(client)
         else:
-            del self._turns[whose]
+            del self._by_client[client]
         return job
 
     def discard(self, job: Job) -> None:
-        """Take a certain job, which waits."""
+        """Remove a waiting job."""
         self.waiting -= 1
-        turn = self._turns[job.turn]
-        jobs = turn[job.place]
+        partitions = self._by_client[job.client]
+        jobs = partitions[job.topic_partition]
         del jobs[job]
         if not jobs:
-            del turn[job.place]
-            if not turn:
-                del self._turns[job.turn]
+            del partitions[job.topic_partition]
+            if not partitions:
+                del self._by_client[job.client]
 
-    def split(self, place: Place, into: JobQueue) -> None:
-        """Move a partition's jobs to another line, in their order."""
-        for whose, turn in list(self._turns.items()):
-            jobs = turn.pop(place, None)
+    def split(self, topic_partition: TopicPartition, into: JobQueue) -> None:
+        """Move a partition's jobs to another queue, in order."""
+        for client, partitions in list(self._by_client.items()):
+            jobs = partitions.pop(topic_partition, None)
             if jobs is None:
                 continue
-            if not turn:
-                del self._turns[whose]
+            if not partitions:
+                del self._by_client[client]
             self.waiting -= len(jobs)
             into.waiting += len(jobs)
-            into._turns[whose] = OrderedDict({place: jobs})
+            into._by_client[client] = OrderedDict({topic_partition: jobs})
 
-    def withdraw(self, whose: Hashable) -> list[Job]:
-        """Take all jobs of one turn."""
-        turn = self._turns.pop(whose, None)
-        jobs = [job for jobs in turn.values() for job in jobs] if turn else []
+    def cancel(self, client: Hashable) -> list[Job]:
+        """Remove and return all jobs of a client."""
+        partitions = self._by_client.pop(client, None)
+        jobs = [job for jobs in partitions.values() for job in jobs] if partitions else []
         self.waiting -= len(jobs)
         return jobs
 
     def __iter__(self) -> Iterator[Job]:
-        return (job for turn in self._turns.values() for jobs in turn.values() for job in jobs)
+        return (
+            job
+            for partitions in self._by_client.values()
+            for jobs in partitions.values()
+            for job in jobs
+        )

@@ -1,15 +1,15 @@
-"""Who judges which batch, until when, and what follows a death: decisions only.
+"""Decides which worker judges which batch, its deadline, and what follows a worker's death.
 
-Jobs, what is seen of the workers, and the time come in; actions come out. Nothing here waits,
+Input: jobs, the observed progress of workers, and the time. Output: actions. Nothing here waits,
 and nothing here is a process or a socket.
 
-- A job is at one place at a time: in its line, or at one worker under the number of its
-  attempt. A verdict about an attempt that no longer counts is ignored.
-- A partition is in one line, and a line is served by one worker at a time: what is in it is
-  judged in order. All is well when each line is served by the worker of its slot.
-- A worker that is busy with one batch for `HELD_UP_S` is held up. What it was sent beyond that
-  batch is taken back, the batch's partition gets a line of its own, which stays with it, and
-  all other lines go to other workers, started for the purpose if need be.
+- A job is either in its queue or at one worker, under the number of its attempt. A verdict
+  about an outdated attempt is ignored.
+- A partition is in one queue, and a queue is served by one worker at a time: its jobs are
+  judged in order. Normally each queue is served by the worker of its slot.
+- A worker that is busy with one batch for `BLOCKED_AFTER_S` is blocked. What it was sent after
+  that batch is recalled, the batch's partition gets a queue of its own, which stays with that
+  worker, and all other queues go to other workers, which are started if need be.
 - An answer is final only where a policy had begun the batch and ended its process, or ran into
   its deadline. Whatever else goes wrong costs time, and at last an answer after which clients
   try again.
@@ -27,41 +27,41 @@ from zlib import crc32
 
 from penstock.engine.interceptor_chain import unable
 from penstock.engine.verdict import FailureCause, failed, not_judged, timed_out
-from penstock.engine.workers.actions import Answer, Rest, Send, Skip
+from penstock.engine.workers.actions import Answer, Send, Skip, Suspend
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobState
 from penstock.engine.workers.pool import WorkerPool
-from penstock.engine.workers.progress import DONE, INTERCEPTING, Hand
+from penstock.engine.workers.progress import DONE, INTERCEPTING, CurrentAttempt
 from penstock.engine.workers.queue import JobQueue
-from penstock.engine.workers.worker import AHEAD_MIN, Reason, Worker, WorkerState
+from penstock.engine.workers.worker import IN_FLIGHT_MIN, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.actions import Action
-    from penstock.engine.workers.jobs import Job, Place
+    from penstock.engine.workers.jobs import Job, TopicPartition
 
-HELD_UP_S: Final = 0.1
-"""A worker busy with one batch for so long gets no other partition's."""
+BLOCKED_AFTER_S: Final = 0.1
+"""A worker that is busy with one batch for this long gets no batches of other partitions."""
 STALE_S: Final = 0.05
-"""What was sent ahead and not begun for so long is taken back, but for the next batch."""
-SILENT_S: Final = 30.0
-"""A worker that has batches and begins none for so long is replaced."""
-STANDS_STILL_S: Final = 1.0
-"""A worker that has batches and begins none for so long is looked at more closely."""
+"""Batches sent and not begun for this long are recalled, except the next one."""
+NO_PROGRESS_KILL_S: Final = 30.0
+"""A worker that has batches and begins none for this long is replaced."""
+NO_PROGRESS_CHECK_S: Final = 1.0
+"""Clients that gave up are answered where a worker has begun no batch for this long."""
 LOST_MAX: Final = 2
-"""A batch may be begun so often without a verdict, through nobody's fault that is known."""
+"""The maximum number of attempts that were begun and lost for no known cause."""
 _LOAD_MIN_S: Final = 30.0
 _READY: Final = WorkerState.READY
 _SENT: Final = JobState.SENT
 _ANSWERED: Final = JobState.ANSWERED
-_LATE: Final = "did not decide within the client's own timeout"
-_PLACES_KEPT: Final = 10_000
+_CLIENT_TIMED_OUT: Final = "did not decide within the client's own timeout"
+_PARTITIONS_CACHED: Final = 10_000
 
 
 class Limits(NamedTuple):
-    """What the configuration says.
+    """Limits from the configuration.
 
     Attributes:
         workers: How many judge.
@@ -81,7 +81,7 @@ class Limits(NamedTuple):
 
 
 class Phase(Enum):
-    """Where the schedule is in its life."""
+    """The state of the schedule."""
 
     OPENING = "opening"
     SERVING = "serving"
@@ -104,8 +104,8 @@ class Schedule:
     dead is ignored.
 
     Attributes:
-        actions: What is to be done, in this order; who does it takes it out.
-        phase: Where it is in its life.
+        actions: To be executed in this order, and removed, by the supervisor.
+        phase: The state.
         failure: Why it cannot open.
         outstanding: How many jobs are not answered.
     """
@@ -118,18 +118,20 @@ class Schedule:
         self.failure = ""
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
-        self.staff = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
-        self._lanes = [JobQueue(slot) for slot in range(limits.workers)]
-        self._own: dict[Place, JobQueue] = {}
-        self._line_of: dict[Place, JobQueue] = {}
+        self.pool = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
+        self._slot_queues = [JobQueue(slot) for slot in range(limits.workers)]
+        self._partition_queues: dict[TopicPartition, JobQueue] = {}
+        self._queue_of: dict[TopicPartition, JobQueue] = {}
         self._deadlines: Deadlines[Job] = Deadlines()
         self._attempt = 0
-        self._silent_s = max(SILENT_S, limits.timeout_s, limits.interceptors_timeout_s)
+        self._no_progress_kill_s = max(
+            NO_PROGRESS_KILL_S, limits.timeout_s, limits.interceptors_timeout_s
+        )
 
     @property
     def judging(self) -> list[Worker]:
         """The workers that have policies."""
-        return self.staff.judging
+        return self.pool.judging
 
     def _become(self, phase: Phase) -> None:
         assert phase in _LEGAL[self.phase], f"{self.phase} to {phase}"
@@ -139,359 +141,367 @@ class Schedule:
 
     def begin(self, now: float) -> None:
         """Start the workers."""
-        self.staff.fill(now, 0)
+        self.pool.fill(now, 0)
 
     def submit(self, job: Job, now: float) -> None:
-        """Have a job judged: it is answered once, some time."""
+        """Submit a job, which will be answered exactly once."""
         self.outstanding += 1
-        line = self._line_of.get(job.place) or self._find_line(job.place)
-        worker = line.server
+        queue = self._queue_of.get(job.topic_partition) or self._find_queue(job.topic_partition)
+        worker = queue.worker
         if (
             worker is not None
-            and not line.waiting
-            and line.heir is None
+            and not queue.waiting
+            and queue.next_worker is None
             and worker.state is _READY
-            and worker.has_room
+            and worker.has_capacity
         ):
-            self._send(worker, line, job, now)
+            self._send(worker, queue, job, now)
             return
         if self.phase is Phase.CLOSED:
             self._answer(job, not_judged(job.policies, "it is no longer in force"))
             return
-        job.line = line
-        line.add(job)
+        job.queue = queue
+        queue.add(job)
         self._deadlines.add(job, job.deadline)
-        if line.waiting == 1 and (worker is None or len(worker.lines) > 1):
-            self._get_help(now)
+        if queue.waiting == 1 and (worker is None or len(worker.queues) > 1):
+            self._request_workers(now)
 
-    def withdraw(self, turn: Hashable) -> None:
-        """Answer the jobs that wait in one turn: nobody is interested any more."""
-        for line in (*self._lanes, *self._own.values()):
-            for job in line.withdraw(turn):
+    def cancel(self, client: Hashable) -> None:
+        """Answer the waiting jobs of a client that is gone."""
+        for queue in (*self._slot_queues, *self._partition_queues.values()):
+            for job in queue.cancel(client):
                 self._deadlines.discard(job, job.deadline)
                 self._answer(job, not_judged(job.policies, "nobody waits for it"))
-            self._dissolve(line)
+            self._remove_if_empty(queue)
 
     def verdict(self, worker: Worker, attempt: int, verdict: Verdict, now: float) -> None:
-        """Take what a worker says about an attempt."""
+        """Handle a verdict about an attempt."""
         if worker.state is WorkerState.DEAD:
             return
-        worker.heard = now
+        worker.last_active = now
         if not worker.answered:
-            self.staff.answered(worker)
+            self.pool.answered(worker)
         job = worker.sent.get(attempt)
         if job is not None:
-            worker.came_back(now - job.sent_at)
-            line = self._take_off(worker, job)
+            worker.record_latency(now - job.sent_at)
+            queue = self._unassign(worker, job)
             if job.state is not _ANSWERED:
                 self._answer(job, verdict)
-            if not line.outstanding and (line.server is not worker or line.place or line.heir):
-                self._settle(line, now)
+            if not queue.outstanding and (
+                queue.worker is not worker or queue.topic_partition or queue.next_worker
+            ):
+                self._on_drained(queue, now)
         if worker.state is not _READY and self._is_released(worker, attempt):
             worker.become(_READY)
-            self._arrange(now)
+            self._assign_queues(now)
         if verdict.cause is FailureCause.OUT_OF_MEMORY and worker.judges:
             # The process is not trusted further, and ends by itself.
-            self.staff.close(worker)
-            self._take_back(worker, now)
+            self.pool.close(worker)
+            self._recall(worker, now)
             self._detach(worker)
-            self._arrange(now)
+            self._assign_queues(now)
             return
-        self._feed(worker, now)
+        self._dispatch(worker, now)
 
     def _is_released(self, worker: Worker, attempt: int) -> bool:
-        """Whether the batch that held a worker up is done."""
-        return worker.state is WorkerState.HELD_UP and attempt >= worker.hand.attempt
+        """Return whether the batch that blocked a worker is done."""
+        return worker.state is WorkerState.BLOCKED and attempt >= worker.current.attempt
 
     def _answer(self, job: Job, verdict: Verdict) -> None:
         job.become(_ANSWERED)
         self.outstanding -= 1
         self._act(Answer(job, verdict))
 
-    # What workers are sent
+    # Sending jobs
 
-    def _send(self, worker: Worker, line: JobQueue, job: Job, now: float) -> None:
-        if job.alone and worker.sent:
-            job.line = line
-            line.put_back(job)
+    def _send(self, worker: Worker, queue: JobQueue, job: Job, now: float) -> None:
+        if job.exclusive and worker.sent:
+            job.queue = queue
+            queue.requeue(job)
             self._deadlines.add(job, job.deadline)
             return
         if not worker.sent:
-            worker.heard = now
+            worker.last_active = now
         self._attempt += 1
         job.attempt = self._attempt
-        job.line = line
+        job.queue = queue
         job.sent_at = now
         job.become(_SENT)
-        line.outstanding += 1
-        worker.alone = job.alone
+        queue.outstanding += 1
+        worker.exclusive = job.exclusive
         worker.sent[self._attempt] = job
         worker.sent_bytes += job.size
         self._act(Send(worker, job, self._attempt))
 
-    def _feed(self, worker: Worker, now: float) -> None:
-        """Send a worker what it has room for, from its lines in turn."""
-        lines = worker.lines
+    def _dispatch(self, worker: Worker, now: float) -> None:
+        """Send jobs to a worker up to its capacity, from its queues round-robin."""
+        queues = worker.queues
         while True:
-            for line in lines:
-                if line.waiting and line.heir is None:
+            for queue in queues:
+                if queue.waiting and queue.next_worker is None:
                     break
             else:
                 return
-            if worker.state is not _READY or not worker.has_room:
+            if worker.state is not _READY or not worker.has_capacity:
                 return
-            if len(lines) > 1:
-                lines.remove(line)
-                lines.append(line)
-            job = line.take()
+            if len(queues) > 1:
+                queues.remove(queue)
+                queues.append(queue)
+            job = queue.take()
             self._deadlines.discard(job, job.deadline)
-            self._send(worker, line, job, now)
+            self._send(worker, queue, job, now)
             if job.state is JobState.WAITING:
                 return
 
-    def _take_off(self, worker: Worker, job: Job) -> JobQueue:
-        """Take a job off a worker; give its line."""
+    def _unassign(self, worker: Worker, job: Job) -> JobQueue:
+        """Remove a job from a worker, and return its queue."""
         del worker.sent[job.attempt]
         worker.sent_bytes -= job.size
-        worker.alone = worker.alone and not job.alone
-        line = job.line
-        assert line is not None
-        line.outstanding -= 1
-        return line
+        worker.exclusive = worker.exclusive and not job.exclusive
+        queue = job.queue
+        assert queue is not None
+        queue.outstanding -= 1
+        return queue
 
-    def _put_back(self, job: Job) -> None:
+    def _requeue(self, job: Job) -> None:
         job.become(JobState.WAITING)
-        job.line = self._line_of.get(job.place) or self._find_line(job.place)
-        job.line.put_back(job)
+        job.queue = self._queue_of.get(job.topic_partition) or self._find_queue(job.topic_partition)
+        job.queue.requeue(job)
         self._deadlines.add(job, job.deadline)
 
-    def _take_back(self, worker: Worker, now: float) -> None:
-        """Take back what a worker has not begun, as far as it is known."""
+    def _recall(self, worker: Worker, now: float) -> None:
+        """Recall the jobs that a worker is not known to have begun."""
         jobs = [job for job in worker.sent.values() if job.state is JobState.SENT]
         if jobs:
             self._act(Skip(worker, jobs[-1].attempt))
         for job in reversed(jobs):
-            self._take_off(worker, job)
-            self._put_back(job)
-        worker.ahead = AHEAD_MIN
-        for line in list(worker.lines):
-            if line.heir is not None and not line.outstanding:
-                self._settle(line, now)
+            self._unassign(worker, job)
+            self._requeue(job)
+        worker.in_flight_max = IN_FLIGHT_MIN
+        for queue in list(worker.queues):
+            if queue.next_worker is not None and not queue.outstanding:
+                self._on_drained(queue, now)
 
-    # Who serves which line
+    # Assigning queues
 
-    def _find_line(self, place: Place) -> JobQueue:
-        topic, partition = place
-        lane = self._lanes[crc32(b"%s/%d" % (topic.encode(), partition)) % len(self._lanes)]
-        if len(self._line_of) >= _PLACES_KEPT:
-            self._line_of = dict(self._own)
-        self._line_of[place] = lane
-        return lane
+    def _find_queue(self, topic_partition: TopicPartition) -> JobQueue:
+        topic, partition = topic_partition
+        slot_queue = self._slot_queues[
+            crc32(b"%s/%d" % (topic.encode(), partition)) % len(self._slot_queues)
+        ]
+        if len(self._queue_of) >= _PARTITIONS_CACHED:
+            self._queue_of = dict(self._partition_queues)
+        self._queue_of[topic_partition] = slot_queue
+        return slot_queue
 
-    def _assign(self, line: JobQueue, worker: Worker | None) -> None:
-        if line.server is not None:
-            line.server.lines.remove(line)
-        line.server, line.heir = worker, None
+    def _assign(self, queue: JobQueue, worker: Worker | None) -> None:
+        if queue.worker is not None:
+            queue.worker.queues.remove(queue)
+        queue.worker, queue.next_worker = worker, None
         if worker is not None:
-            worker.lines.append(line)
+            worker.queues.append(queue)
 
     def _detach(self, worker: Worker, *, keep: JobQueue | None = None) -> None:
-        for line in list(worker.lines):
-            if line is not keep:
-                self._assign(line, None)
+        for queue in list(worker.queues):
+            if queue is not keep:
+                self._assign(queue, None)
 
-    def _settle(self, line: JobQueue, now: float) -> None:
-        """Do what waited for a line to have nothing at its worker."""
-        if line.heir is not None:
-            heir = line.heir
-            self._assign(line, heir)
-            self._feed(heir, now)
-        elif self._dissolve(line) or line.server is None:
-            self._arrange(now)
+    def _on_drained(self, queue: JobQueue, now: float) -> None:
+        """Reassign or remove a queue whose worker has returned all its jobs."""
+        if queue.next_worker is not None:
+            next_worker = queue.next_worker
+            self._assign(queue, next_worker)
+            self._dispatch(next_worker, now)
+        elif self._remove_if_empty(queue) or queue.worker is None:
+            self._assign_queues(now)
 
-    def _hold_up(self, worker: Worker, job: Job | None, now: float) -> None:
-        """Let other workers do what waits for one that is busy; its partition stays with it."""
-        worker.become(WorkerState.HELD_UP)
-        self._take_back(worker, now)
+    def _set_blocked(self, worker: Worker, job: Job | None, now: float) -> None:
+        """Move queues away from a blocked worker, except that of the partition that blocks it."""
+        worker.become(WorkerState.BLOCKED)
+        self._recall(worker, now)
         own = None
         if job is not None:
-            own = self._own.get(job.place)
+            own = self._partition_queues.get(job.topic_partition)
             if own is None:
-                lane = job.line
-                assert lane is not None
-                own = JobQueue(place=job.place)
-                self._own[job.place] = self._line_of[job.place] = own
-                lane.split(job.place, own)
+                slot_queue = job.queue
+                assert slot_queue is not None
+                own = JobQueue(topic_partition=job.topic_partition)
+                self._partition_queues[job.topic_partition] = self._queue_of[
+                    job.topic_partition
+                ] = own
+                slot_queue.split(job.topic_partition, own)
                 for waiting in own:
-                    waiting.line = own
+                    waiting.queue = own
                 for sent in worker.sent.values():
-                    if sent.place == job.place:
-                        lane.outstanding -= 1
+                    if sent.topic_partition == job.topic_partition:
+                        slot_queue.outstanding -= 1
                         own.outstanding += 1
-                        sent.line = own
+                        sent.queue = own
                 self._assign(own, worker)
         self._detach(worker, keep=own)
-        self._arrange(now)
+        self._assign_queues(now)
 
-    def _arrange(self, now: float) -> None:
-        """Give each line the worker that suits it best, and get more workers if need be.
+    def _assign_queues(self, now: float) -> None:
+        """Assign the best worker to each queue, and request more workers if need be.
 
-        The worker of its slot comes first; one that serves a partition that held it up, last.
+        The worker of its slot is preferred; a dedicated worker is the last choice.
         """
         if self.phase is not Phase.SERVING:
             return
-        ready = [one for one in self.staff.judging if one.state is WorkerState.READY]
+        ready = [one for one in self.pool.judging if one.state is WorkerState.READY]
         dedicated = {one for one in ready if one.is_dedicated}
-        for line in (*self._lanes, *self._own.values()):
+        for queue in (*self._slot_queues, *self._partition_queues.values()):
             if not ready:
                 break
-            server = line.server
-            if line.place is not None and server is not None:
+            server = queue.worker
+            if queue.topic_partition is not None and server is not None:
                 continue
-            preferred = self.staff.slots[line.slot] if line.slot is not None else None
+            preferred = self.pool.slots[queue.slot] if queue.slot is not None else None
             if server is not None and server is preferred and server not in dedicated:
-                line.heir = None
+                queue.next_worker = None
                 continue
             best = min(
                 ready,
-                key=lambda one: (one in dedicated, one is not preferred, len(one.lines)),
+                key=lambda one: (one in dedicated, one is not preferred, len(one.queues)),
             )
             if server is not None and server in ready and best is not preferred:
                 keeps = (server in dedicated) <= (best in dedicated)
                 best = server if keeps else best
             if best is server:
-                line.heir = None
-            elif line.outstanding:
-                line.heir = best if server is not None else None
+                queue.next_worker = None
+            elif queue.outstanding:
+                queue.next_worker = best if server is not None else None
             else:
-                self._assign(line, best)
+                self._assign(queue, best)
         for worker in ready:
-            self._feed(worker, now)
-        self._get_help(now)
+            self._dispatch(worker, now)
+        self._request_workers(now)
 
-    def _get_help(self, now: float) -> None:
-        """Have workers started for lines that wait and have nobody to serve them."""
+    def _request_workers(self, now: float) -> None:
+        """Request workers for queues that have jobs and no worker."""
         if self.phase is Phase.CLOSED or self.phase is Phase.CANNOT_OPEN:
             return
         wanted = 0
-        for line in (*self._lanes, *self._own.values()):
-            if line.waiting:
-                server = line.heir or line.server
-                wanted += server is None or (line.place is None and server.is_dedicated)
-        self.staff.fill(now, wanted)
+        for queue in (*self._slot_queues, *self._partition_queues.values()):
+            if queue.waiting:
+                server = queue.next_worker or queue.worker
+                wanted += server is None or (queue.topic_partition is None and server.is_dedicated)
+        self.pool.fill(now, wanted)
 
-    # What becomes of workers
+    # Events of workers
 
     def started(self, worker: Worker, now: float) -> None:
-        """Take note that a process runs; it waits for policies."""
+        """Handle the start of a process, which has no policies yet."""
         if worker.state is WorkerState.STARTING:
-            self.staff.started(worker)
-            self._get_help(now)
-            self._look_if_open()
-            self._arrange(now)
+            self.pool.started(worker)
+            self._request_workers(now)
+            self._check_opened()
+            self._assign_queues(now)
 
     def loaded(self, worker: Worker, now: float) -> None:
-        """Take note that a worker has its policies."""
+        """Handle a worker that has loaded its policies."""
         if worker.state is not WorkerState.LOADING:
             return
-        self.staff.loaded(worker, now)
-        self._look_if_open()
-        self._arrange(now)
+        self.pool.loaded(worker, now)
+        self._check_opened()
+        self._assign_queues(now)
 
-    def _look_if_open(self) -> None:
+    def _check_opened(self) -> None:
         if self.phase is Phase.OPENING:
-            ready = all(one is not None and one.judges for one in self.staff.slots)
-            if ready and not self.staff.count(WorkerState.STARTING):
+            ready = all(one is not None and one.judges for one in self.pool.slots)
+            if ready and not self.pool.count(WorkerState.STARTING):
                 self._become(Phase.SERVING)
 
-    def garbage(self, worker: Worker, now: float) -> None:
-        """Take note that what a worker sent is no message."""
+    def protocol_error(self, worker: Worker, now: float) -> None:
+        """Handle a worker that sent something that is not a message."""
         if worker.state not in {WorkerState.KILLED, WorkerState.DEAD}:
-            self._kill(worker, Reason.GARBLED, "sent what is not a message", now)
+            self._kill(worker, KillReason.PROTOCOL_ERROR, "sent what is not a message", now)
 
-    def died(self, worker: Worker, hand: Hand, why: str, now: float) -> None:
-        """Take note that a process is dead, or that it could not be started.
+    def died(self, worker: Worker, current: CurrentAttempt, why: str, now: float) -> None:
+        """Handle the death of a process, or that it could not be started.
 
         Args:
             worker: Whose process it was.
-            hand: What it had begun last.
+            current: The attempt that it had begun last.
             why: What is known, for the log.
             now: The time.
         """
         if worker.state is WorkerState.DEAD:
             return
         killed = worker.killed
-        if worker.furthest is WorkerState.LOADING:
+        if worker.state_reached is WorkerState.LOADING:
             why = "ended while its policies were loaded"
         why = worker.failure or (killed.text if killed else why)
         jobs = list(worker.sent.values())
-        topic = next((job.place[0] for job in jobs if job.attempt == hand.attempt), None)
-        victim = self._victim(worker, jobs, hand)
+        topic = next(
+            (job.topic_partition[0] for job in jobs if job.attempt == current.attempt), None
+        )
+        culprit = self._find_culprit(worker, jobs, current)
         for job in reversed(jobs):
-            self._take_off(worker, job)
-            if job is not victim:
-                self._lost(job, hand)
-        if victim is not None:
-            self._charge(victim, worker, hand, now)
+            self._unassign(worker, job)
+            if job is not culprit:
+                self._retry_lost(job, current)
+        if culprit is not None:
+            self._blame(culprit, worker, current, now)
         self._detach(worker)
-        fruit = worker.answered or victim is not None
-        self.staff.gone(worker, why, topic, now, fruit=fruit)
+        useful = worker.answered or culprit is not None
+        self.pool.died(worker, why, topic, now, useful=useful)
         if self.phase is Phase.OPENING:
             self.failure = why
             self._become(Phase.CANNOT_OPEN)
         for job in jobs:
-            assert job.line is not None
-            self._dissolve(job.line)
-        self._arrange(now)
-        self._get_help(now)
+            assert job.queue is not None
+            self._remove_if_empty(job.queue)
+        self._assign_queues(now)
+        self._request_workers(now)
 
-    def _dissolve(self, line: JobQueue) -> bool:
-        """Give up a partition's own line if it is empty."""
-        if line.place is None or line.waiting or line.outstanding:
+    def _remove_if_empty(self, queue: JobQueue) -> bool:
+        """Remove the queue of a partition if it is empty; return whether it was."""
+        if queue.topic_partition is None or queue.waiting or queue.outstanding:
             return False
-        if self._own.get(line.place) is line:
-            del self._own[line.place]
-            self._line_of.pop(line.place, None)
-            self._assign(line, None)
+        if self._partition_queues.get(queue.topic_partition) is queue:
+            del self._partition_queues[queue.topic_partition]
+            self._queue_of.pop(queue.topic_partition, None)
+            self._assign(queue, None)
         return True
 
-    def _victim(self, worker: Worker, jobs: list[Job], hand: Hand) -> Job | None:
-        """Tell which job a worker died of, if any."""
+    def _find_culprit(self, worker: Worker, jobs: list[Job], current: CurrentAttempt) -> Job | None:
+        """Return the job that caused the death of its worker, if there is one."""
         killed = worker.killed
         if killed is None:
-            in_hand = hand.attempt if hand.phase != DONE else 0
-            return worker.sent.get(in_hand)
-        if killed.reason is Reason.OVERDUE:
-            return worker.sent.get(killed.hand.attempt)
-        if len(jobs) == 1 and jobs[0].attempt == hand.attempt:
+            attempt = current.attempt if current.phase != DONE else 0
+            return worker.sent.get(attempt)
+        if killed.reason is KillReason.DEADLINE_EXCEEDED:
+            return worker.sent.get(killed.current.attempt)
+        if len(jobs) == 1 and jobs[0].attempt == current.attempt:
             return jobs[0]
-        # What wrote to our socket may be any of them: the next worker gets them singly.
+        # Any of them may have written to our socket: the next worker gets them one at a time.
         for job in jobs:
-            job.alone = True
+            job.exclusive = True
         return None
 
-    def _lost(self, job: Job, hand: Hand) -> None:
-        """Have a job judged again whose worker died, not of it."""
+    def _retry_lost(self, job: Job, current: CurrentAttempt) -> None:
+        """Retry a job that did not cause the death of its worker."""
         if job.state is _ANSWERED:
             return
-        if job.attempt <= hand.attempt:
+        if job.attempt <= current.attempt:
             job.lost += 1
-            job.alone = True
+            job.exclusive = True
             if job.lost > LOST_MAX:
                 self._answer(job, failed(job.policies, "ended its process"))
                 return
-        self._put_back(job)
+        self._requeue(job)
 
-    def _charge(self, job: Job, worker: Worker, hand: Hand, now: float) -> None:
-        """Answer a job that its worker died of, unless it has another attempt."""
+    def _blame(self, job: Job, worker: Worker, current: CurrentAttempt, now: float) -> None:
+        """Answer a job that caused the death of its worker, or retry it."""
         killed = worker.killed
-        overdue = killed is not None and killed.reason is Reason.OVERDUE
+        overdue = killed is not None and killed.reason is KillReason.DEADLINE_EXCEEDED
         if job.state is _ANSWERED:
             if overdue:
                 job.overdue += 1
-                self._rest(job)
+                self._suspend(job)
             return
-        phase = killed.hand.phase if killed is not None and overdue else hand.phase
+        phase = killed.current.phase if killed is not None and overdue else current.phase
         if phase != INTERCEPTING:
             why = killed.text if killed is not None and overdue else "ended its process"
             self._answer(job, failed(job.policies, why))
@@ -506,87 +516,87 @@ class Schedule:
         else:
             job.overdue += 1
             if job.overdue > self._limits.retries or now >= job.deadline:
-                self._give_up(job)
+                self._expire(job)
             else:
-                self._put_back(job)
+                self._requeue(job)
 
-    def _give_up(self, job: Job) -> None:
-        """Answer a job whose client waits no longer."""
+    def _expire(self, job: Job) -> None:
+        """Answer a job whose client gives up, or whose attempts are used up."""
         if not job.overdue:
             if job.state is JobState.BEGUN:
-                job.late = True
-                verdict = timed_out(job.interceptors, _LATE)
+                job.abandoned = True
+                verdict = timed_out(job.interceptors, _CLIENT_TIMED_OUT)
             else:
-                why = self.staff.trouble or "no worker was free for it in time"
+                why = self.pool.last_error or "no worker was free for it in time"
                 verdict = not_judged(job.policies, why)
             self._answer(job, verdict)
             return
-        self._rest(job)
+        self._suspend(job)
         each_ms = self._limits.interceptors_timeout_s * 1000
         why = f"did not decide in {job.overdue} attempts ({each_ms:.0f} ms each)"
         self._answer(job, timed_out(job.interceptors, why))
 
-    def _rest(self, job: Job) -> None:
-        """Have a batch that hung left alone for some time: its client sends it again."""
-        self._act(Rest(job, job.overdue * self._limits.interceptors_timeout_s))
+    def _suspend(self, job: Job) -> None:
+        """Suspend a batch that timed out: its client sends it again."""
+        self._act(Suspend(job, job.overdue * self._limits.interceptors_timeout_s))
 
-    def _kill(self, worker: Worker, reason: Reason, text: str, now: float) -> None:
+    def _kill(self, worker: Worker, reason: KillReason, text: str, now: float) -> None:
         self._detach(worker)
-        self.staff.kill(worker, reason, text)
-        self._arrange(now)
+        self.pool.kill(worker, reason, text)
+        self._assign_queues(now)
 
-    # The time
+    # Timers
 
-    def tick(self, hands: Mapping[Worker, Hand], now: float) -> None:
-        """Look at the clock.
+    def tick(self, current: Mapping[Worker, CurrentAttempt], now: float) -> None:
+        """Check progress and deadlines.
 
         Args:
-            hands: What each worker has in hand.
+            current: The attempt that each worker is at.
             now: The time.
         """
         if self.phase is Phase.CLOSED:
             return
-        for worker in self.staff.judging:
-            self._look_at(worker, hands[worker], now)
-        for worker in self.staff.ending:
-            self._answer_overdue(worker, now)
+        for worker in self.pool.judging:
+            self._check_worker(worker, current[worker], now)
+        for worker in self.pool.ending:
+            self._answer_expired(worker, now)
         for job in self._deadlines.due(now):
             if job.state is JobState.WAITING:
-                line = job.line
-                assert line is not None
-                line.discard(job)
-                self._give_up(job)
-                if self._dissolve(line):
-                    self._arrange(now)
-        self.staff.check_loading(now)
-        for worker in self.staff.idle(now):
+                queue = job.queue
+                assert queue is not None
+                queue.discard(job)
+                self._expire(job)
+                if self._remove_if_empty(queue):
+                    self._assign_queues(now)
+        self.pool.check_loading(now)
+        for worker in self.pool.idle(now):
             self._detach(worker)
-            self.staff.close(worker)
-            self._arrange(now)
-        self._get_help(now)
+            self.pool.close(worker)
+            self._assign_queues(now)
+        self._request_workers(now)
 
-    def _look_at(self, worker: Worker, hand: Hand, now: float) -> None:
-        job = worker.sent.get(hand.attempt)
-        if hand != worker.hand:
-            worker.hand, worker.since = hand, now
+    def _check_worker(self, worker: Worker, current: CurrentAttempt, now: float) -> None:
+        job = worker.sent.get(current.attempt)
+        if current != worker.current:
+            worker.current, worker.current_since = current, now
             if job is not None and job.state is JobState.SENT:
                 job.become(JobState.BEGUN)
-        idle = hand.phase == DONE or not hand.attempt
-        took = now - worker.since
+        idle = current.phase == DONE or not current.attempt
+        took = now - worker.current_since
         if idle:
-            if worker.state is WorkerState.HELD_UP:
+            if worker.state is WorkerState.BLOCKED:
                 worker.become(WorkerState.READY)
-                self._arrange(now)
-            quiet = now - max(worker.since, worker.heard)
-            if worker.sent and quiet > self._silent_s:
-                self._kill(worker, Reason.GARBLED, "did not answer", now)
+                self._assign_queues(now)
+            quiet = now - max(worker.current_since, worker.last_active)
+            if worker.sent and quiet > self._no_progress_kill_s:
+                self._kill(worker, KillReason.PROTOCOL_ERROR, "did not answer", now)
                 return
-            if worker.sent and quiet > STANDS_STILL_S:
-                self._answer_overdue(worker, now)
-        elif self._is_overdue(worker, job, took, now):
+            if worker.sent and quiet > NO_PROGRESS_CHECK_S:
+                self._answer_expired(worker, now)
+        elif self._exceeds_deadline(worker, job, took, now):
             return
-        elif took > HELD_UP_S and worker.state is WorkerState.READY:
-            self._hold_up(worker, job, now)
+        elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
+            self._set_blocked(worker, job, now)
             return
         if len(worker.sent) > AHEAD_MIN and worker.state is WorkerState.READY:
             self._take_back_stale(worker, now)
@@ -599,45 +609,45 @@ class Schedule:
             self._take_back(worker, now)
             self._feed(worker, now)
 
-    def _answer_overdue(self, worker: Worker, now: float) -> None:
-        """Answer what a worker has that does nothing, and whose client waits no longer."""
+    def _answer_expired(self, worker: Worker, now: float) -> None:
+        """Answer the jobs of an idle worker whose clients have given up."""
         overdue = [
             job for job in worker.sent.values() if now > job.deadline and job.state is not _ANSWERED
         ]
         for job in overdue:
-            line = self._take_off(worker, job)
-            self._give_up(job)
-            if not line.outstanding:
-                self._settle(line, now)
+            queue = self._unassign(worker, job)
+            self._expire(job)
+            if not queue.outstanding:
+                self._on_drained(queue, now)
 
-    def _is_overdue(self, worker: Worker, job: Job | None, took: float, now: float) -> bool:
-        intercepting = worker.hand.phase == INTERCEPTING
+    def _exceeds_deadline(self, worker: Worker, job: Job | None, took: float, now: float) -> bool:
+        intercepting = worker.current.phase == INTERCEPTING
         limits = self._limits
         limit = limits.interceptors_timeout_s if intercepting else limits.timeout_s
         if took > limit:
             text = f"did not decide within {limit * 1000:.0f} ms"
-            self._kill(worker, Reason.OVERDUE, text, now)
+            self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
             return True
         if intercepting and job is not None and now > job.deadline and job.state is not _ANSWERED:
-            self._give_up(job)  # the worker goes on, within the interceptors' own time
+            self._expire(job)  # the worker continues, within the interceptors' own timeout
         return False
 
     # The end
 
     def close(self) -> None:
-        """Answer all jobs, and let all workers end."""
+        """Answer all jobs, and close all workers."""
         if self.phase is Phase.CLOSED:
             return
         self._become(Phase.CLOSED)
-        for line in (*self._lanes, *self._own.values()):
-            for job in list(line):
-                line.discard(job)
+        for queue in (*self._slot_queues, *self._partition_queues.values()):
+            for job in list(queue):
+                queue.discard(job)
                 self._answer(job, not_judged(job.policies, "the gateway stops"))
-        for worker in list(self.staff.alive):
+        for worker in list(self.pool.alive):
             for job in list(worker.sent.values()):
-                self._take_off(worker, job)
+                self._unassign(worker, job)
                 if job.state is not _ANSWERED:
                     self._answer(job, not_judged(job.policies, "the gateway stops"))
             self._detach(worker)
             if worker.state not in {WorkerState.CLOSING, WorkerState.KILLED}:
-                self.staff.close(worker)
+                self.pool.close(worker)

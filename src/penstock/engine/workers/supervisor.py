@@ -1,7 +1,7 @@
-"""The worker processes: does what the schedule says, and tells it what happens.
+"""Executes the actions of the schedule on worker processes, and reports events back to it.
 
-Nothing is decided here. Every part is on its own: an error in one of them, or in who takes a
-verdict, is logged and ends nothing else.
+Nothing is decided here. Errors are isolated: one in a worker, or in the callback of a verdict, is
+logged and ends nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.engine.workers.child import Child
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import Job
-from penstock.engine.workers.progress import Hand
+from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Limits, Phase, Schedule
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 from penstock.engine.workers.worker import WorkerState
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TICK_S = 0.02
-_QUESTION_TIMEOUT_S = 30.0
-"""What clients wait for an answer about a topic, by default."""
+_ADMIN_TIMEOUT_S = 30.0
+"""The default request timeout of admin clients."""
 _SHARE_OF_TIMEOUT = 0.75
 _TIMEOUT_MS = 30_000
-"""A batch has so much of the time after which the client itself gives up a request to be
-judged in; the rest is the broker's."""
+"""The share of the request timeout in which a batch is judged; the rest is the broker's."""
 
 
 class Supervisor:
@@ -92,9 +91,9 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._opened = asyncio.Event()
         self._idle = asyncio.Event()
-        self._carrying_out = False
+        self._executing = False
         self._serving = False
-        self._do: dict[type, Callable[[Any], None]] = {
+        self._executors: dict[type, Callable[[Any], None]] = {
             actions.Start: self._start,
             actions.Load: self._load,
             actions.Send: self._send,
@@ -102,7 +101,7 @@ class Supervisor:
             actions.Kill: self._kill,
             actions.Close: self._close,
             actions.Answer: self._answer,
-            actions.Rest: self._rest,
+            actions.Suspend: self._suspend,
             actions.Report: self._report,
         }
 
@@ -116,7 +115,7 @@ class Supervisor:
         schedule = self._schedule
         try:
             schedule.begin(self._clock.now())
-            self._carry_out()
+            self._execute_actions()
             self._run(self._tick())
             await self._opened.wait()
             if schedule.phase is not Phase.SERVING:
@@ -137,9 +136,9 @@ class Supervisor:
         *,
         timeout_ms: int = 2**31 - 1,
         dropped_before: Sequence[int] = (),
-        turn: Hashable = None,
+        client: Hashable = None,
     ) -> None:
-        """Have one partition's records judged; `done` is called once, with the verdict.
+        """Submit one partition's records; `done` is called once, with the verdict.
 
         Args:
             topic_plan: The topic's policies.
@@ -151,12 +150,12 @@ class Supervisor:
             timeout_ms: The request's own timeout; where it has none, half a minute.
             dropped_before: Positions of records that interceptors dropped when the same
                 batch came before; they are dropped again.
-            turn: Who it is for, as a connection: those who wait are served in turn. The
-                batches of one turn for one partition keep their order.
+            client: Whose request it is, as a connection: clients are served round-robin. The
+                batches of one client for one partition keep their order.
         """
         if topic_plan.interceptors and self._timed_out:
             batch = batch_of(topic_plan.topic, partition, data)
-            if self._timed_out.rests(batch):
+            if self._timed_out.is_suspended(batch):
                 each_ms = self._limits.interceptors_timeout_s * 1000
                 why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
                 done(timed_out(topic_plan.interceptor_names, why))
@@ -168,24 +167,26 @@ class Supervisor:
             self._instances.used(topic_plan.topic, records_policy)
         job = Job(
             (topic_plan.topic, partition),
-            turn,
+            client,
             topic_plan.policy_names,
             topic_plan.interceptor_names,
-            # Read by `_send`, `_answer` and `_rest`; a question is of another type.
+            # Read by `_send`, `_answer` and `_suspend`; a question is of another type.
             (version, topic_id.bytes, topic_plan.encoded, again, data, records_policy),
             done,
             len(data),
             now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
         )
         self._schedule.submit(job, now)
-        self._carry_out()
+        self._execute_actions()
 
-    def ask(self, question: messages.Question, names: str, done: Callable[[Verdict], None]) -> None:
-        """Have a question about a topic answered; `done` is called once, with the verdict.
+    def submit_admin(
+        self, request: messages.AdminRequest, names: str, done: Callable[[Verdict], None]
+    ) -> None:
+        """Submit a request about a topic; `done` is called once, with the verdict.
 
         Args:
-            question: Is about creation, configs or a class.
-            names: The classes it is put to, for the verdict where they do not answer.
+            request: About a creation, configs or a class.
+            names: The classes that judge it, for the verdict where they do not decide.
             done: Called from the event loop.
         """
         now = self._clock.now()
@@ -193,16 +194,16 @@ class Supervisor:
         self._schedule.submit(Job(("", 0), None, names, "", question, done, 0, deadline), now)
         self._carry_out()
 
-    def withdraw(self, turn: Hashable) -> None:
-        """Answer what waits in one turn without a verdict: nobody is interested any more."""
-        self._schedule.withdraw(turn)
-        self._carry_out()
+    def cancel(self, client: Hashable) -> None:
+        """Answer the waiting jobs of a client without judging them: it is gone."""
+        self._schedule.cancel(client)
+        self._execute_actions()
 
     def retain(self, topic: str, records_policies: Container[str]) -> None:
         """Close a topic's instances of other classes of KIP-686, each after its last batch.
 
         Args:
-            topic: Has another class now, or none, or is gone.
+            topic: The topic, whose class has changed, or which was deleted.
             records_policies: The classes that it still has.
         """
         for name in self._instances.retain(topic, records_policies):
@@ -220,7 +221,7 @@ class Supervisor:
                 await asyncio.wait_for(self._idle.wait(), drain_s)
         self._serving = False
         self._schedule.close()
-        self._carry_out()
+        self._execute_actions()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
@@ -229,14 +230,14 @@ class Supervisor:
         """The process ids of the workers that judge."""
         return [self._children[worker].pid for worker in self._schedule.judging]
 
-    # What the schedule wants done
+    # Actions of the schedule
 
-    def _carry_out(self) -> None:
-        """Do what is to be done. What comes of it, as a new batch, is done as well."""
-        if self._carrying_out:
+    def _execute_actions(self) -> None:
+        """Execute pending actions, and those that follow from them."""
+        if self._executing:
             return
-        self._carrying_out = True
-        todo, do = self._schedule.actions, self._do
+        self._executing = True
+        todo, do = self._schedule.actions, self._executors
         try:
             while todo:
                 action = todo.popleft()
@@ -245,12 +246,12 @@ class Supervisor:
                 except Exception:
                     log.exception("an error of the gateway", action=type(action).__name__)
         finally:
-            self._carrying_out = False
+            self._executing = False
         if not self._serving and self._schedule.phase is not Phase.OPENING:
             self._opened.set()
 
     def _start(self, action: actions.Start) -> None:
-        self._run(self._living(action.worker))
+        self._run(self._run_worker(action.worker))
 
     def _load(self, action: actions.Load) -> None:
         self._children[action.worker].write([self._load_message])
@@ -259,11 +260,11 @@ class Supervisor:
         worker, job, attempt = action
         payload = job.payload
         if type(payload) is not tuple:
-            self._children[worker].write([messages.judge_topic(attempt, payload)])
+            self._children[worker].write([messages.judge_admin(attempt, payload)])
             return
         version, topic_id, plan, dropped, data, _ = payload
         header = messages.judge_header(
-            attempt, version, job.place[1], topic_id, len(plan), len(dropped), len(data)
+            attempt, version, job.topic_partition[1], topic_id, len(plan), len(dropped), len(data)
         )
         self._children[worker].write((header, plan, dropped, data))
 
@@ -279,13 +280,13 @@ class Supervisor:
         child = self._children.get(action.worker)
         if child is not None:
             child.write([messages.message(messages.CLOSE)])
-            self._run(self._closing(child))
+            self._run(self._kill_after_timeout(child))
 
     def _answer(self, action: actions.Answer) -> None:
         job, verdict = action
         done, payload = job.done, job.payload
         job.done = None
-        if not job.late:  # what a worker is at may have to rest
+        if not job.abandoned:  # a batch that a worker is still judging may have to be suspended
             job.payload = None
         if not self._schedule.outstanding:
             self._idle.set()
@@ -293,29 +294,29 @@ class Supervisor:
             done(verdict)
         finally:
             name = payload[-1] if type(payload) is tuple else None
-            if name is not None and self._instances.free(job.place[0], name):
-                self._retire(job.place[0], name)
+            if name is not None and self._instances.free(job.topic_partition[0], name):
+                self._retire(job.topic_partition[0], name)
 
-    def _rest(self, action: actions.Rest) -> None:
+    def _suspend(self, action: actions.Suspend) -> None:
         job = action.job
         *_, data, _ = job.payload
-        self._timed_out.add(batch_of(*job.place, data), action.spent_s)
+        self._timed_out.add(batch_of(*job.topic_partition, data), action.spent_s)
 
     def _report(self, action: actions.Report) -> None:
         if self._serving:
             log.error(action.event, **action.fields)
 
-    # What the workers do
+    # Events of the workers
 
-    async def _living(self, worker: Worker) -> None:
-        """Start a process, and see it to its end."""
+    async def _run_worker(self, worker: Worker) -> None:
+        """Run a process from its start to its end."""
         child = self._make_child(worker, self)
         try:
             await child.start()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            self._schedule.died(worker, Hand(0, 0), why, self._clock.now())
-            self._carry_out()
+            self._schedule.died(worker, CurrentAttempt(0, 0), why, self._clock.now())
+            self._execute_actions()
             return
         self._children[worker] = child
         if worker.state is WorkerState.KILLED:
@@ -324,20 +325,20 @@ class Supervisor:
             self._close(actions.Close(worker))
         else:
             self._schedule.started(worker, self._clock.now())
-            self._carry_out()
+            self._execute_actions()
         try:
             why = await child.ended()
         except Exception as error:
             log.exception("an error of the gateway", action="wait for a process")
             child.kill()
             why = f"{type(error).__name__}: {error}"
-        self._schedule.died(worker, child.progress.hand, why, self._clock.now())
-        self._carry_out()
+        self._schedule.died(worker, child.progress.current, why, self._clock.now())
+        self._execute_actions()
         del self._children[worker]
         await child.read_output()
 
-    async def _closing(self, child: Child) -> None:
-        """End a process that does not end by itself in time."""
+    async def _kill_after_timeout(self, child: Child) -> None:
+        """Kill a process that does not exit in time."""
         deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
         while child.worker.state is not WorkerState.DEAD:
             if asyncio.get_running_loop().time() > deadline:
@@ -345,39 +346,41 @@ class Supervisor:
                 return
             await asyncio.sleep(_TICK_S)
 
-    def told_ready(self, worker: Worker, ready: messages.Ready) -> None:
-        """Take note that a worker has its policies."""
+    def on_ready(self, worker: Worker, ready: messages.Ready) -> None:
+        """Handle READY."""
         if not self._serving:
             self.patterns, self.needs_context = ready
         self._schedule.loaded(worker, self._clock.now())
-        self._carry_out()
+        self._execute_actions()
 
-    def told_failure(self, worker: Worker, text: str) -> None:
-        """Take note of why a worker cannot have them."""
+    def on_load_failed(self, worker: Worker, text: str) -> None:
+        """Handle LOAD_FAILED."""
         worker.failure = text
 
-    def told_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
-        """Take verdicts."""
+    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+        """Handle verdicts."""
         now, take = self._clock.now(), self._schedule.verdict
         for attempt, verdict in verdicts:
             take(worker, attempt, verdict, now)
-        self._carry_out()
+        self._execute_actions()
 
-    def told_garbage(self, worker: Worker) -> None:
-        """Take note that a policy wrote to the socket."""
-        self._schedule.garbage(worker, self._clock.now())
-        self._carry_out()
+    def on_protocol_error(self, worker: Worker) -> None:
+        """Handle bytes that are not a message: a policy wrote to the socket."""
+        self._schedule.protocol_error(worker, self._clock.now())
+        self._execute_actions()
 
     async def _tick(self) -> None:
-        """Let the schedule look at the clock."""
+        """Run the timers of the schedule."""
         while self._schedule.phase is not Phase.CLOSED:
             await asyncio.sleep(_TICK_S)
             try:
-                hands = {one: self._children[one].progress.hand for one in self._schedule.judging}
-                self._schedule.tick(hands, self._clock.now())
+                current = {
+                    one: self._children[one].progress.current for one in self._schedule.judging
+                }
+                self._schedule.tick(current, self._clock.now())
             except Exception:
                 log.exception("an error of the gateway", action="tick")
-            self._carry_out()
+            self._execute_actions()
 
     def _run(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

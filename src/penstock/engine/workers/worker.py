@@ -5,32 +5,32 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.workers.progress import DONE, Hand
+from penstock.engine.workers.progress import DONE, CurrentAttempt
 
 if TYPE_CHECKING:
     from penstock.engine.workers.jobs import Job
     from penstock.engine.workers.queue import JobQueue
 
-AHEAD_MIN, AHEAD_MAX, AHEAD_MAX_BYTES = 2, 512, 512 * 1024
-"""What a worker is sent before it answers, so that it does not wait for the next one: always
-two batches; more, up to a number and a size, while they come back soon."""
+IN_FLIGHT_MIN, IN_FLIGHT_MAX, IN_FLIGHT_MAX_BYTES = 2, 512, 512 * 1024
+"""The limits of the window of unanswered batches, which hides the latency of the socket: it starts
+small, grows by one while verdicts come soon, and is halved when they do not."""
 _SOON_S: Final = 0.01
 
 
 class WorkerState(IntEnum):
-    """Where a worker is in its life."""
+    """The state of a worker."""
 
     STARTING = 0
     SPARE = 1
     """Started, without policies."""
     LOADING = 2
     READY = 3
-    HELD_UP = 4
-    """Busy with one batch for so long that it gets no other one."""
+    BLOCKED = 4
+    """Busy with one batch for so long that it gets no others."""
     CLOSING = 5
-    """It was told to close its policies and end."""
+    """Asked to close its policies and exit."""
     KILLED = 6
-    """It was killed, and is not known to be dead."""
+    """Killed, and not known to be dead."""
     DEAD = 7
 
 
@@ -39,76 +39,90 @@ _LEGAL: Final[tuple[frozenset[WorkerState], ...]] = (
     frozenset({_S.SPARE, _S.CLOSING, _S.KILLED, _S.DEAD}),
     frozenset({_S.LOADING, _S.CLOSING, _S.KILLED, _S.DEAD}),
     frozenset({_S.READY, _S.CLOSING, _S.KILLED, _S.DEAD}),
-    frozenset({_S.HELD_UP, _S.CLOSING, _S.KILLED, _S.DEAD}),
+    frozenset({_S.BLOCKED, _S.CLOSING, _S.KILLED, _S.DEAD}),
     frozenset({_S.READY, _S.CLOSING, _S.KILLED, _S.DEAD}),
     frozenset({_S.KILLED, _S.DEAD}),
     frozenset({_S.DEAD}),
     frozenset(),
 )
-"""What may follow each state."""
+"""The legal next states."""
 
 
-class Reason(IntEnum):
+class KillReason(IntEnum):
     """Why a worker was killed."""
 
-    OVERDUE = 0
+    DEADLINE_EXCEEDED = 0
     """A batch ran into its deadline."""
-    GARBLED = 1
-    """It sent what is no message, or no verdict where one is due."""
-    LOADS_TOO_LONG = 2
+    PROTOCOL_ERROR = 1
+    """It sent something that is not a message, or no verdict."""
+    LOAD_TIMEOUT = 2
 
 
 class Killed(NamedTuple):
-    """What a worker was killed for.
+    """Why a worker was killed.
 
     Attributes:
         reason: The kind.
         text: For the log, and for the client whose batch was overdue.
-        hand: What it had in hand.
+        current: The attempt that it was at.
     """
 
-    reason: Reason
+    reason: KillReason
     text: str
-    hand: Hand
+    current: CurrentAttempt
 
 
 class Worker:
-    """A process: where it is in its life, what it was sent, what it was seen to do.
+    """A process: its state, what it was sent, its observed progress.
 
     Attributes:
-        number: Tells it from others.
-        state: Where it is.
-        sent: What it has yet to answer, by attempt, in order.
+        number: Its unique number.
+        state: The state.
+        sent: The unanswered jobs by attempt, in order.
         sent_bytes: Their size.
-        ahead: How many it is sent before it answers.
-        lines: What it serves.
-        hand: What it was seen to have in hand.
-        since: When that was seen first.
-        heard: When it last gave a verdict, or was sent something with nothing before it.
-        answered: Whether it has given a verdict.
-        loading_until: When it has had enough time to load its policies.
-        alone: Whether it has a job that must be alone.
-        furthest: The state it came to before its end.
-        killed: What for.
-        failure: What it told when it could not load its policies.
+        in_flight_max: How many unanswered jobs it may have.
+        queues: The queues that it serves.
+        current: The last attempt that it was seen to begin.
+        current_since: When that was first seen.
+        last_active: When it last sent a verdict, or was sent a job while idle.
+        answered: Whether it has sent a verdict.
+        loading_until: The deadline for loading its policies.
+        exclusive: Whether it has an exclusive job.
+        state_reached: The last state before its end.
+        killed: Why it was killed, if it was.
+        failure: Its message where it could not load its policies.
     """
 
-    __slots__ = ("ahead", "alone", "answered", "failure", "furthest", "hand", "heard", "killed",
-                 "lines", "loading_until", "number", "sent", "sent_bytes", "since",
-                 "state")  # fmt: skip
+    __slots__ = (
+        "answered",
+        "current",
+        "current_since",
+        "exclusive",
+        "failure",
+        "in_flight_max",
+        "killed",
+        "last_active",
+        "loading_until",
+        "number",
+        "queues",
+        "sent",
+        "sent_bytes",
+        "state",
+        "state_reached",
+    )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.state = WorkerState.STARTING
         self.sent: dict[int, Job] = {}
         self.sent_bytes = 0
-        self.ahead = 8
-        self.lines: list[JobQueue] = []
-        self.alone = False
-        self.furthest = WorkerState.STARTING
-        self.hand = Hand(0, DONE)
-        self.since = 0.0
-        self.heard = 0.0
+        self.in_flight_max = 8
+        self.queues: list[JobQueue] = []
+        self.exclusive = False
+        self.state_reached = WorkerState.STARTING
+        self.current = CurrentAttempt(0, DONE)
+        self.current_since = 0.0
+        self.last_active = 0.0
         self.answered = False
         self.loading_until = 0.0
         self.killed: Killed | None = None
@@ -118,33 +132,33 @@ class Worker:
         return f"worker {self.number} {self.state.name}"
 
     def become(self, state: WorkerState) -> None:
-        """Go over to another state."""
+        """Change to another state."""
         assert state in _LEGAL[self.state], f"{self.state.name} to {state.name}"
         self.state = state
         if state < WorkerState.CLOSING:
-            self.furthest = max(self.furthest, state)
+            self.state_reached = max(self.state_reached, state)
 
     @property
     def judges(self) -> bool:
-        """Whether it has policies, and is not at its end."""
-        return self.state is WorkerState.READY or self.state is WorkerState.HELD_UP
+        """Whether it has policies and is not about to end."""
+        return self.state is WorkerState.READY or self.state is WorkerState.BLOCKED
 
     @property
-    def has_room(self) -> bool:
-        """Whether it may be sent one more batch."""
+    def has_capacity(self) -> bool:
+        """Whether it may be sent another job."""
         count = len(self.sent)
-        if count < AHEAD_MIN:
-            return not self.alone
-        return count < self.ahead and self.sent_bytes < AHEAD_MAX_BYTES
+        if count < IN_FLIGHT_MIN:
+            return not self.exclusive
+        return count < self.in_flight_max and self.sent_bytes < IN_FLIGHT_MAX_BYTES
 
     @property
     def is_dedicated(self) -> bool:
-        """Whether it serves a partition that held it up."""
-        return any(line.place is not None for line in self.lines)
+        """Whether it serves the queue of a partition that blocked it."""
+        return any(queue.topic_partition is not None for queue in self.queues)
 
-    def came_back(self, after_s: float) -> None:
-        """Learn how long a batch took from when it was sent."""
-        if after_s > _SOON_S:
-            self.ahead = max(AHEAD_MIN, self.ahead // 2)
-        elif self.ahead < AHEAD_MAX:
-            self.ahead += 1
+    def record_latency(self, latency_s: float) -> None:
+        """Adapt the window to the time from sending a job to its verdict."""
+        if latency_s > _SOON_S:
+            self.in_flight_max = max(IN_FLIGHT_MIN, self.in_flight_max // 2)
+        elif self.in_flight_max < IN_FLIGHT_MAX:
+            self.in_flight_max += 1

@@ -62,7 +62,8 @@ _AFTER_CONFIGS = frozenset(
 )
 """What a controller finds fault with only after the configs."""
 _UNDECIDED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
-"""After these a topic may yet come to be."""
+"""After these a topic may yet be created. They are not the retriable ones: most of those say that
+the request was not carried out, and UNKNOWN_SERVER_ERROR, which is none of them, leaves it open."""
 
 
 class _Asked(NamedTuple):

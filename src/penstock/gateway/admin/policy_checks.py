@@ -120,7 +120,7 @@ async def complaint_about(host: Host, key: str, value: str) -> str | None:
 
 
 async def _about_class(host: Host, name: str) -> str | None:
-    if not host.policies.plan.may_be_named(name):
+    if not host.policies.plan.allows_class(name):
         return (
             f"Class {name} may not be named: it is neither in the gateway's configuration file "
             "nor allowed by its records.policy.class.names.allowed"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.verdict import Verdict
-    from penstock.engine.workers.messages import Question
+    from penstock.engine.workers.messages import AdminRequest
 
 log = structlog.get_logger()
 
@@ -98,7 +98,7 @@ class TopicPolicies:
         )
         return "the gateway's log says why"
 
-    async def _ask(self, question: Question, names: str) -> Verdict:
+    async def _ask(self, question: AdminRequest, names: str) -> Verdict:
         assert self._pool is not None
         future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
 
@@ -106,5 +106,5 @@ class TopicPolicies:
             if not future.done():
                 future.set_result(verdict)
 
-        self._pool.ask(question, names, done)
+        self._pool.submit_admin(question, names, done)
         return await future

@@ -1,4 +1,4 @@
-"""What the author of a policy calls: values in, one verdict for each record out."""
+"""The functions for unit tests of policies: values in, one verdict for each record out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.policy.testing.single import judge_alteration, judge_creation, jud
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from penstock.engine.chain import Decided
+    from penstock.engine.chain import RecordVerdicts
     from penstock.engine.verdict import Verdict as EngineVerdict
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -25,7 +25,7 @@ TOPIC_ID = UUID("00000000-0000-0000-0000-00000000000f")
 
 
 class Verdict(NamedTuple):
-    """What became of one record; the fields of the Spark door's `verdict` column.
+    """What became of one record; the fields of the `verdict` column of `penstock.spark`.
 
     Attributes:
         outcome: `accepted`, `refused`, `dropped` by an interceptor, or `failed`: the policy
@@ -55,9 +55,9 @@ def judge(
     validation_policy: str = "",
     topic_id: UUID = TOPIC_ID,
 ) -> list[Verdict]:
-    """Judge records by one policy as the gateway would, and give a verdict for each.
+    """Judge records by one policy as the gateway would, and return a verdict for each.
 
-    The policy is made (if a class is given), configured, asked and closed as in a worker.
+    The policy is made (if a class is given), configured, called and closed as in a worker.
     The records are one batch: a `RecordsPolicy` accepts or refuses them together; one bad
     record does not change what this returns for its neighbours, although the gateway would
     refuse the batch they came in.
@@ -109,9 +109,9 @@ def judge_topic(
     client_id: str | None = None,
     topics: Mapping[str, tuple[int, int]] = _NOTHING,
 ) -> Verdict:
-    """Ask a policy of KIP-108 whether a topic may be created, as the gateway would.
+    """Judge the creation of a topic by a policy of KIP-108, as the gateway would.
 
-    The policy is made (if a class is given), configured, asked and closed as in a worker.
+    The policy is made (if a class is given), configured, called and closed as in a worker.
 
     Args:
         policy: A class or an instance of `CreateTopicPolicy`, with context or without.
@@ -121,8 +121,8 @@ def judge_topic(
         replicas_assignments: Broker ids by partition.
         topic_configs: The configs in the request.
         configs: What `configure()` receives.
-        principal: Who asks, for a policy with context.
-        client_id: What the client calls itself, for a policy with context.
+        principal: The principal of the client, for a policy with context.
+        client_id: The client id, for a policy with context.
         topics: Partitions and replicas of the topics there are, for a policy with context.
 
     Raises:
@@ -149,7 +149,7 @@ def judge_configs(
     client_id: str | None = None,
     topics: Mapping[str, tuple[int, int]] = _NOTHING,
 ) -> Verdict:
-    """Ask a policy of KIP-133 whether configs may be altered, as the gateway would.
+    """Judge altered configs by a policy of KIP-133, as the gateway would.
 
     Args:
         policy: A class or an instance of `AlterConfigPolicy`, with context or without.
@@ -157,8 +157,8 @@ def judge_configs(
         resource_type: `TOPIC`, `BROKER`, `GROUP` or `CLIENT_METRICS`.
         resource_name: The topic's name, the broker's id, ...
         configs: What `configure()` receives.
-        principal: Who asks, for a policy with context.
-        client_id: What the client calls itself, for a policy with context.
+        principal: The principal of the client, for a policy with context.
+        client_id: The client id, for a policy with context.
         topics: Partitions and replicas of the topics there are, for a policy with context.
 
     Raises:
@@ -200,8 +200,8 @@ def _bytes(given: Any) -> bytes | None:
     raise TypeError(f"bytes, str or None are wanted, not {type(given).__name__}")
 
 
-def _each(decided: Decided, count: int) -> list[Verdict]:
-    """Give what an interceptor made of each record."""
+def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
+    """Return what an interceptor made of each record."""
     keys, values = decided.replaced or ((), ())
     others = dict(decided.verdicts)
     result = []
@@ -215,7 +215,7 @@ def _each(decided: Decided, count: int) -> list[Verdict]:
 
 
 def _spread(verdict: EngineVerdict, count: int) -> list[Verdict]:
-    """Give each record its own verdict."""
+    """Return one verdict for each record."""
     if not verdict.record_errors:
         return [_shown(verdict)] * count
     result = [Verdict(Outcome.ACCEPTED.value)] * count

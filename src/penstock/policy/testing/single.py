@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-    from penstock.engine.chain import Decided
+    from penstock.engine.chain import RecordVerdicts
     from penstock.engine.columns import DecodedRecord
     from penstock.engine.verdict import Verdict
 
@@ -41,8 +41,8 @@ def judge_records(
     setting: str,
     properties: Mapping[str, str],
     file: Path,
-) -> Verdict | Decided:
-    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge`.
+) -> Verdict | RecordVerdicts:
+    """Make, configure, call and close one policy; see `penstock.policy.testing.judge`.
 
     Returns:
         The verdict about the batch; what became of each record where it is an interceptor.
@@ -58,7 +58,7 @@ def judge_records(
             validation_setting=setting,
         )
         if key == INTERCEPTORS:
-            return Chain(plan, policies).decide(partition, topic_id, DecodedColumns(records))
+            return Chain(plan, policies).judge_each(partition, topic_id, DecodedColumns(records))
         return Chain(plan, policies).judge(partition, topic_id, DecodedColumns(records))
 
 
@@ -70,7 +70,7 @@ def judge_creation(
     properties: Mapping[str, str],
     file: Path,
 ) -> Verdict:
-    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge_topic`."""
+    """Make, configure, call and close one policy; see `penstock.policy.testing.judge_topic`."""
     with _alone(policy, CREATE_TOPIC, properties, file) as policies:
         assert policies.create_topic is not None
         return policies.create_topic.judge_creation(creation, context)
@@ -84,7 +84,7 @@ def judge_alteration(
     properties: Mapping[str, str],
     file: Path,
 ) -> Verdict:
-    """Make, configure, ask and close one policy; see `penstock.policy.testing.judge_configs`."""
+    """Make, configure, call and close one policy; see `penstock.policy.testing.judge_configs`."""
     with _alone(policy, ALTER_CONFIG, properties, file) as policies:
         assert policies.alter_config is not None
         return policies.alter_config.judge_alteration(alteration, context)
@@ -118,7 +118,7 @@ def _name_of(policy: Any) -> str:
 
 
 def _key_of(policy: Any) -> str:
-    """Tell the interface by the base class, or by the methods of a class without one."""
+    """Return the key of a policy's interface, by its base class or by its methods."""
     cls = policy if isinstance(policy, type) else type(policy)
     for base, key in (
         (ProduceRequestInterceptor, INTERCEPTORS),

@@ -26,7 +26,7 @@ _HOUR_S: Final = 3600
 
 @dataclass(frozen=True)
 class About:
-    """What was audited, and with what.
+    """The subject of an audit, and its settings.
 
     Attributes:
         source: The topic or the files.
@@ -48,7 +48,7 @@ class About:
 
 
 def write_report(folder: Path, result: Audit, about: About) -> dict[str, Path]:
-    """Write the three files; give them by name.
+    """Write the three files; return their paths by name.
 
     Raises:
         OSError: The folder cannot be written.
@@ -69,7 +69,7 @@ def write_report(folder: Path, result: Audit, about: About) -> dict[str, Path]:
 
 
 def as_json(result: Audit, about: About) -> dict[str, Any]:
-    """Give `report.json`; `docs/report.schema.json` describes it."""
+    """Return `report.json`; `docs/report.schema.json` describes it."""
     return {
         "judged": result.judged,
         **{outcome: result.outcomes[outcome] for outcome in OUTCOMES},
@@ -212,5 +212,5 @@ def _as_junit(document: Mapping[str, Any]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Leave out what XML cannot hold."""
+    """Remove characters that are not allowed in XML."""
     return "".join(c if c in "\n\t" or c.isprintable() else "?" for c in text)

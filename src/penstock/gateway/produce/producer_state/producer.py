@@ -464,6 +464,7 @@ class Producer:
         may_be_old = self.history in _MAY_BE_OLD and not batch.unsettled_before
         if code == OUT_OF_ORDER_SEQUENCE_NUMBER and may_be_old:
             return UNKNOWN_PRODUCER_ID
+        # Not retriable to Kafka, yet idempotent producers retry after it (TransactionManager.java).
         if code in RETRIABLE or code == OUT_OF_ORDER_SEQUENCE_NUMBER:
             batch.apply(Event.RETRY)
         else:
