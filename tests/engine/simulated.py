@@ -126,7 +126,9 @@ class World:
         interceptors="",
         does=None,
     ) -> Job:
-        job = Job(place, turn, "P", interceptors, does, None, size, self.now + timeout_s)
+        job = Job(
+            topic_partition, client, "P", interceptors, does, None, size, self.now + timeout_s
+        )
         self.jobs.append(job)
         self.schedule.submit(job, self.now)
         self.carry_out()

@@ -71,7 +71,7 @@ class Talk:
             whole_request=False,
             topics=NoTopicPolicies(),
             retain=lambda *_: None,
-            withdraw=self.withdrawn.append,
+            cancel=self.withdrawn.append,
         )
         self.session = Session(
             self,

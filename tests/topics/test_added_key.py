@@ -13,7 +13,7 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.file import read_configuration
 from penstock.configuration.reference import reference
 from penstock.configuration.topic_keys import TOPIC_KEYS, VALIDATION_POLICY
-from penstock.engine.plan import Plan, TopicPlan, takes_settings
+from penstock.engine.plan import Plan, TopicPlan, allows_topic_settings
 from penstock.spark.plan import load_plan
 from penstock.topics import settings
 from penstock.topics.index import Entry, SettingsIndex, UnreadableSettingsError, of_topic
@@ -135,7 +135,7 @@ def test_topics_have_settings_of_their_own_where_a_key_has_its_reader(tmp_path, 
     monkeypatch.delitem(TOPIC_KEYS, VALIDATION_POLICY)
     monkeypatch.setitem(TOPIC_KEYS, ADDED.name, replace(ADDED, reader="record.validator.classes"))
 
-    assert takes_settings(read(tmp_path))
+    assert allows_topic_settings(read(tmp_path))
 
 
 @pytest.mark.usefixtures("added")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
 from penstock.configuration import load_configuration
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, takes_settings
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +49,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         ALTER_CONFIG: configuration.alter_config_policy_class_name,
     }
     lines += [f"{key} {name}" for key, name in topic_policies.items() if name]
-    if takes_settings(configuration):
+    if allows_topic_settings(configuration):
         lines.append(f"settings of topics are kept in {configuration.topic_settings_topic}")
         allowed = ", ".join(configuration.records_policy_class_names_allowed)
         lines += [f"  topics may name {allowed}"] if allowed else []

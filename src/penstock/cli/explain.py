@@ -145,7 +145,9 @@ def _content(fields: dict[str, Any], name: str) -> bytes | None:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _from_cluster(options: argparse.Namespace, configuration: Configuration) -> tuple[str, Given]:
+def _from_cluster(
+    options: argparse.Namespace, configuration: Configuration
+) -> tuple[str, LocatedRecord]:
     from penstock.cli.jobs import settings_of  # noqa: PLC0415
     from penstock.cluster.offsets import Cluster, ClusterError  # noqa: PLC0415
 

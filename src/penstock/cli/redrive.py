@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import add_job_arguments, job, place, show_counts
+from penstock.cli.jobs import add_job_arguments, job, location, show_counts
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:

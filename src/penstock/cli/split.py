@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, place, show_counts
+from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, location, show_counts
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:

@@ -131,7 +131,7 @@ class Plan:
         self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
         self._allowed = configuration.records_policy_class_names_allowed
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
-        self._cached = lru_cache(_CACHE_SIZE)(self._from_settings)
+        self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
 
     def set_interceptor_patterns(self, patterns: Iterable[tuple[str, re.Pattern[str]]]) -> None:
         """Set the topics of the interceptors, which only their instances know.
@@ -246,7 +246,7 @@ class Plan:
 
     def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
         """Say what the topic's own settings ask for that this configuration does not give."""
-        if batch is not None and not self.may_be_named(batch):
+        if batch is not None and not self.allows_class(batch):
             return (
                 f"{RECORDS_POLICY}: {batch} is neither named in the configuration file nor "
                 "allowed by records.policy.class.names.allowed"
@@ -265,13 +265,13 @@ def _value(key: str, settings: Mapping[str, str]) -> str | None:
     return None if value is None else row.type.normalize(value)
 
 
-def takes_settings(configuration: Configuration) -> bool:
+def allows_topic_settings(configuration: Configuration) -> bool:
     """Whether topics may have settings of their own, set through Kafka's admin tools.
 
     They may where there is something that a setting could switch on, unless
     `topic.settings.topic` is empty; and where the file names that topic.
     """
     return bool(configuration.topic_settings_topic) and (
-        Plan(configuration.policies).takes_settings
+        Plan(configuration.policies).allows_topic_settings
         or "topic.settings.topic" in configuration.properties
     )

@@ -30,7 +30,7 @@ class Submit(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
-        turn: Hashable = ...,
+        client: Hashable = ...,
     ) -> None: ...
 
 
@@ -43,7 +43,7 @@ class PolicySet(NamedTuple):
         whole_request: Whether a refusal reaches the whole request.
         topics: The policies of topics and configs.
         retain: Has a topic's instances of other classes of KIP-686 closed; see `Supervisor.retain`.
-        withdraw: Has what waits for one connection not judged; see `Supervisor.withdraw`.
+        cancel: Has what waits for one client not judged; see `Supervisor.cancel`.
         idempotence: What becomes of idempotent producers whose records are dropped.
         judges_partitions: Whether the policy of topics is asked about more partitions.
         refused_automatic_creation_code: Answers Metadata for a topic that may not be created.
@@ -54,12 +54,12 @@ class PolicySet(NamedTuple):
     whole_request: bool
     topics: TopicPolicies
     retain: Callable[[str, Container[str]], None]
-    withdraw: Callable[[Hashable], None]
+    cancel: Callable[[Hashable], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
     judges_partitions: bool = True
     refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 
-def without_response(turn: Hashable) -> Hashable:
-    """Return the turn of what one connection expects no response to (acks=0)."""
-    return turn, 0
+def without_response(client: Hashable) -> Hashable:
+    """Return the client, for the policies, of what it expects no response to (acks=0)."""
+    return client, 0

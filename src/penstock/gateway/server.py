@@ -272,7 +272,7 @@ class Gateway:
             whole_request=configuration.produce_rejection_scope == "request",
             topics=topics,
             retain=pool.retain if pool else _nothing_to_retain,
-            withdraw=pool.withdraw if pool else _nothing_to_withdraw,
+            cancel=pool.cancel if pool else _nothing_to_cancel,
             idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
             judges_partitions=configuration.create_topic_policy_create_partitions,
             refused_automatic_creation_code=int(
@@ -580,5 +580,5 @@ def _nothing_to_retain(*_: object) -> None:
     """No topic has an instance of its own."""
 
 
-def _nothing_to_withdraw(_: object) -> None:
+def _nothing_to_cancel(_: object) -> None:
     """Nothing waits for a verdict."""

@@ -191,7 +191,7 @@ class Session:
         What it expects no response to is judged: nobody would send that again.
         """
         for policies in self._policies_in_use():
-            policies.withdraw(self.number)
+            policies.cancel(self.number)
 
     def end(self) -> None:
         """Answer what is in flight, take nothing new, and be done."""
@@ -432,8 +432,8 @@ class Session:
         self._unbegun.clear()
         self._undecided.clear()
         for policies in in_use:
-            policies.withdraw(self.number)
-            policies.withdraw(without_response(self.number))
+            policies.cancel(self.number)
+            policies.cancel(without_response(self.number))
 
     def _policies_in_use(self) -> Sequence[PolicySet]:
         """Return the policies that judge what waits; after SIGHUP there may be two sets."""

@@ -209,7 +209,7 @@ def _check_offsets(base_offset: int, last_delta: int, count: int) -> None:
 
 
 def _check_size(view: memoryview, codec: int, count: int, limits: _Limits) -> None:
-    if count > limits.records and (codec or count * _LEAST_RECORD_BYTES <= len(view)):
+    if count > limits.records and (codec or count * _MIN_RECORD_BYTES <= len(view)):
         raise _invalid(
             f"The batch has {count} records, more than {limits.records} "
             "(decompressed.batch.max.records)"

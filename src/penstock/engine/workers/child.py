@@ -177,7 +177,7 @@ class Child(asyncio.Protocol):
             if ready is not None:
                 self._events.on_ready(self.worker, ready)
             else:
-                self._events.told_failure(self.worker, body.decode("utf-8", "replace"))
+                self._events.on_load_failed(self.worker, body.decode("utf-8", "replace"))
         if verdicts:
             self._events.on_verdicts(self.worker, verdicts)
         if self._garbled:

@@ -66,8 +66,8 @@ class Judge:
         self._progress = progress
         self._limit = configuration.decompressed_batch_max_bytes
         self._max_records = configuration.decompressed_batch_max_records
-        self._most_bytes = configuration.socket_request_max_bytes
-        self._chain = lru_cache(_CHAINS_KEPT)(self._new_chain)
+        self._max_bytes = configuration.socket_request_max_bytes
+        self._chain = lru_cache(_CHAINS_CACHED)(self._new_chain)
 
     def judge(
         self,
@@ -155,12 +155,12 @@ class _Verdicts:
         self._since = 0.0
 
     def add(self, verdict: bytes) -> bool:
-        """Gather one; tell whether the first of them has waited long enough."""
+        """Gather one; return whether the first of them has waited long enough."""
         now = time.monotonic()
         if not self._gathered:
             self._since = now
         self._gathered.append(verdict)
-        return now - self._since > _GATHERED_S
+        return now - self._since > _BATCHING_S
 
     def send(self) -> None:
         """Send what was gathered."""
@@ -221,8 +221,8 @@ def _serve(
                 verdicts.send()
             continue
         verdicts.send()
-        if kind == messages.JUDGE_TOPIC:
-            attempt, question = messages.read_judge_topic(bytes(body))
+        if kind == messages.JUDGE_ADMIN:
+            attempt, request = messages.read_judge_admin(bytes(body))
             if attempt > progress.skipped:
                 decided = judge.judge_admin(attempt, request)
                 progress.begin(attempt, DONE)

@@ -598,16 +598,16 @@ class Schedule:
         elif took > BLOCKED_AFTER_S and worker.state is WorkerState.READY:
             self._set_blocked(worker, job, now)
             return
-        if len(worker.sent) > AHEAD_MIN and worker.state is WorkerState.READY:
-            self._take_back_stale(worker, now)
+        if len(worker.sent) > IN_FLIGHT_MIN and worker.state is WorkerState.READY:
+            self._recall_stale(worker, now)
 
-    def _take_back_stale(self, worker: Worker, now: float) -> None:
+    def _recall_stale(self, worker: Worker, now: float) -> None:
         """Let other workers have what has waited behind a batch for long."""
         behind = (one for one in worker.sent.values() if one.state is JobState.SENT)
         first = next(behind, None)
         if first is not None and now - first.sent_at > STALE_S:
-            self._take_back(worker, now)
-            self._feed(worker, now)
+            self._recall(worker, now)
+            self._dispatch(worker, now)
 
     def _answer_expired(self, worker: Worker, now: float) -> None:
         """Answer the jobs of an idle worker whose clients have given up."""

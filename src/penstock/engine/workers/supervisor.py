@@ -190,9 +190,9 @@ class Supervisor:
             done: Called from the event loop.
         """
         now = self._clock.now()
-        deadline = now + _SHARE_OF_TIMEOUT * _QUESTION_TIMEOUT_S
-        self._schedule.submit(Job(("", 0), None, names, "", question, done, 0, deadline), now)
-        self._carry_out()
+        deadline = now + _SHARE_OF_TIMEOUT * _ADMIN_TIMEOUT_S
+        self._schedule.submit(Job(("", 0), None, names, "", request, done, 0, deadline), now)
+        self._execute_actions()
 
     def cancel(self, client: Hashable) -> None:
         """Answer the waiting jobs of a client without judging them: it is gone."""

@@ -323,7 +323,7 @@ class ProduceExchange(Held):
         intercepted = bool(plan.interceptors) or self._host.producers.has_topic(plan.topic)
         known_id = topic_id if topic_id != NO_ID else None
         number = self._connection.number
-        turn = number if self.expects_response else without_response(number)
+        client = number if self.expects_response else without_response(number)
         for i, partition in enumerate(topic.partitions):
             if (t, i) in self.answers:
                 continue
@@ -351,7 +351,7 @@ class ProduceExchange(Held):
                 partial(self._decided, (t, i), plan.topic),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
-                turn=turn,
+                client=client,
             )
 
     def _unknown(self, t: int, topic: Topic, code: int) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Replacement, Verdict
     from penstock.gateway.produce.producer_state.batch import Batch
     from penstock.gateway.produce.producer_state.producers import Producers
-    from penstock.records.header import Producer as BatchProducer
+    from penstock.records.header import BatchProducer
     from penstock.wire.produce import ProduceRequest, ProduceResponse
     from penstock.wire.producers import LastSequence
 
