@@ -92,23 +92,18 @@ def create_topic(
     raise AssertionError(f"topic {name} does not appear")
 
 
-@pytest.fixture
-def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., RunningGateway]]:
-    """Starts gateways in front of the broker; ends them."""
+@contextlib.contextmanager
+def started_gateways(kafka: LocalKafka, folder: Path) -> Iterator[Callable[..., RunningGateway]]:
+    """Return what starts gateways in front of the broker; end them."""
     running: list[RunningGateway] = []
 
     def start(
         properties: Mapping[str, object] | None = None, policies: str = "", *, upstream: str = ""
     ) -> RunningGateway:
-        folder = tmp_path / f"gateway-{next(_counter)}"
-        folder.mkdir()
-        file = write_configuration(
-            folder,
-            upstream or kafka.bootstrap_servers,
-            free_ports(6)[0],
-            properties or {},
-            policies,
-        )
+        own = folder / f"gateway-{next(_counter)}"
+        own.mkdir()
+        upstream = upstream or kafka.bootstrap_servers
+        file = write_configuration(own, upstream, free_ports(6)[0], properties or {}, policies)
         started = RunningGateway(file)
         running.append(started)
         return started
@@ -117,6 +112,33 @@ def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., Running
     for one in running:
         if one.process.poll() is None:
             one.stop()
+
+
+@pytest.fixture
+def gateway(kafka: LocalKafka, tmp_path: Path) -> Iterator[Callable[..., RunningGateway]]:
+    """Starts gateways for one test."""
+    with started_gateways(kafka, tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def shared_gateway(
+    kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., RunningGateway]]:
+    """Starts a gateway once for all tests of a module that want the same properties.
+
+    For tests that neither end it nor look at its log, its memory, or its workers.
+    """
+    with started_gateways(kafka, tmp_path_factory.mktemp("shared")) as start:
+        found: dict[str, RunningGateway] = {}
+
+        def get(properties: Mapping[str, object], policies: str = "") -> RunningGateway:
+            key = repr((sorted(properties.items()), policies))
+            if key not in found:
+                found[key] = start(properties, policies)
+            return found[key]
+
+        yield get
 
 
 @pytest.fixture(scope="session")

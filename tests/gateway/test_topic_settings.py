@@ -17,7 +17,7 @@ from penstock.gateway.admin.topic_configs import (
     TopicSettings,
 )
 from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
-from tests.topics import judged_by
+from tests.topics.admin_requests import judged_by
 from tests.topics.test_index import WITHOUT_A_NAME, with_a_name
 
 OWN = judged_by("A")

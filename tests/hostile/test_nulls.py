@@ -50,8 +50,8 @@ ARRAYS = {
 
 
 @pytest.fixture
-def judging(gateway):
-    return gateway(PROPERTIES, POLICIES)
+def judging(shared_gateway):
+    return shared_gateway(PROPERTIES, POLICIES)
 
 
 def answered(address: str, frame: bytes, request: object) -> object:

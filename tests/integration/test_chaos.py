@@ -67,7 +67,8 @@ class Load:
                 self._topic, value, partition=number % 3, on_delivery=self._delivered
             )
             self._producer.poll(0.0005)
-        thread.join()
+        while thread.is_alive():
+            self._producer.poll(0.05)
         assert self._producer.flush(90) == 0
 
     def wait_for_progress(self) -> None:

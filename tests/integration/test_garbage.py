@@ -45,9 +45,9 @@ PRODUCE_HEAD = struct.pack(">hhih", 0, 9, 1, -1)
     ids=lambda garbage: garbage[:14].hex(),
 )
 @pytest.mark.parametrize("properties", [JUDGED, {}], ids=["judged", "not judged"])
-def test_garbage_ends_its_connection_and_no_other(gateway, topic, garbage, properties):
+def test_garbage_ends_its_connection_and_no_other(shared_gateway, topic, garbage, properties):
     name = topic()
-    running = gateway(properties, POLICIES)
+    running = shared_gateway(properties, POLICIES)
     with RawClient(running.address) as good, RawClient(running.address) as bad:
         good.call(MetadataRequest(topics=(), allow_auto_topic_creation=False,
                                   include_topic_authorized_operations=False))  # fmt: skip
@@ -110,9 +110,9 @@ def test_an_announced_length_takes_no_memory(gateway):
     wait_until(lambda: descriptors(running.pid) < 60)
 
 
-def test_a_slow_trickle_is_served_and_delays_nobody(gateway, topic):
+def test_a_slow_trickle_is_served_and_delays_nobody(shared_gateway, topic):
     name = topic()
-    running = gateway(JUDGED, POLICIES)
+    running = shared_gateway(JUDGED, POLICIES)
     batch = encode_batch(values(b"v"))
     request = produce_request([(name, [(0, batch)])])
 

@@ -63,9 +63,11 @@ def header_required(glob: str = "*") -> dict[str, str]:
 
 
 @pytest.mark.kips("B16")
-def test_the_first_objection_to_a_record_counts_and_all_records_are_named(gateway, topic, stored):
+def test_the_first_objection_to_a_record_counts_and_all_records_are_named(
+    shared_gateway, topic, stored
+):
     name = topic()
-    running = gateway({"record.validator.classes": "policies.A, policies:B"}, POLICIES)
+    running = shared_gateway({"record.validator.classes": "policies.A, policies:B"}, POLICIES)
     batch = encode_batch(values(b"fine", b"ab", b"fine", b"b"))
 
     answer = call(running, [(name, [(0, batch)])])[name, 0]
@@ -81,9 +83,9 @@ def test_the_first_objection_to_a_record_counts_and_all_records_are_named(gatewa
 
 
 @pytest.mark.kips("B17")
-def test_five_culprits_are_five_errors_and_three_texts(gateway, topic):
+def test_five_culprits_are_five_errors_and_three_texts(shared_gateway, topic):
     name = topic()
-    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+    running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
 
     answer = call(running, [(name, [(0, encode_batch(values(*[b"v"] * 5)))])])[name, 0]
 
@@ -93,9 +95,9 @@ def test_five_culprits_are_five_errors_and_three_texts(gateway, topic):
 
 
 @pytest.mark.kips("B18")
-def test_a_record_that_the_broker_would_refuse_too_has_one_error(gateway, topic):
+def test_a_record_that_the_broker_would_refuse_too_has_one_error(shared_gateway, topic):
     name = topic("compacted", **{"cleanup.policy": "compact"})
-    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+    running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
 
     answer = call(running, [(name, [(0, encode_batch(values(b"v", key=None)))])])[name, 0]
 
@@ -121,9 +123,9 @@ def test_without_policies_nothing_is_decoded(gateway, topic, stored):
 
 @pytest.mark.kips("B20", "B31", "B45")
 @pytest.mark.parametrize("version", [3, 5, 7, 8, 9, 10, 11, 12])
-def test_every_version_gets_an_answer_it_can_read(gateway, topic, stored, version):
+def test_every_version_gets_an_answer_it_can_read(shared_gateway, topic, stored, version):
     name = topic("strict", 2)
-    running = gateway(header_required("strict*"), POLICIES)
+    running = shared_gateway(header_required("strict*"), POLICIES)
     good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
     bad = encode_batch(values(b"v"))
 
@@ -141,9 +143,9 @@ def test_every_version_gets_an_answer_it_can_read(gateway, topic, stored, versio
 
 
 @pytest.mark.kips("B45")
-def test_topic_ids_are_asked_for_and_answered_with(gateway, topic, admin, stored):
+def test_topic_ids_are_asked_for_and_answered_with(shared_gateway, topic, admin, stored):
     strict, free = topic("strict"), topic("free")
-    running = gateway(header_required("strict*"), POLICIES)
+    running = shared_gateway(header_required("strict*"), POLICIES)
     ids = {name: topic_id(admin, name) for name in (strict, free)}
     batch = encode_batch(values(b"v"))
 
@@ -155,11 +157,11 @@ def test_topic_ids_are_asked_for_and_answered_with(gateway, topic, admin, stored
 
 
 @pytest.mark.kips("B45")
-def test_an_unknown_topic_id_is_100_and_takes_no_other_with_it(gateway, topic, admin):
+def test_an_unknown_topic_id_is_100_and_takes_no_other_with_it(shared_gateway, topic, admin):
     from uuid import uuid4
 
     free = topic("free")
-    running = gateway(header_required("strict*"), POLICIES)
+    running = shared_gateway(header_required("strict*"), POLICIES)
     unknown, known = uuid4(), topic_id(admin, free)
     batch = encode_batch(values(b"v"))
 
@@ -168,8 +170,8 @@ def test_an_unknown_topic_id_is_100_and_takes_no_other_with_it(gateway, topic, a
     assert {unknown: 100, known: 0} == {t: a.error_code for (t, _), a in answers.items()}
 
 
-def test_an_unknown_topic_gets_the_brokers_error(gateway, kafka):
-    running = gateway(header_required(), POLICIES)
+def test_an_unknown_topic_gets_the_brokers_error(shared_gateway, kafka):
+    running = shared_gateway(header_required(), POLICIES)
     request = [("no-such-topic", [(0, encode_batch(values(b"v")))])]
 
     through = call(running, request)["no-such-topic", 0]
@@ -181,22 +183,24 @@ def test_an_unknown_topic_gets_the_brokers_error(gateway, kafka):
 
 
 @pytest.mark.kips("B32")
-def test_the_policy_is_not_asked_for_a_topic_without_the_key(gateway, topic, stored):
+def test_the_policy_is_not_asked_for_a_topic_without_the_key(shared_gateway, topic, stored):
     name = topic()
-    running = gateway(header_required("other*"), POLICIES)
+    running = shared_gateway(header_required("other*"), POLICIES)
 
     assert call(running, [(name, [(0, encode_batch(values(b"v")))])])[name, 0].error_code == 0
     assert values_of(stored(name)) == [b"v"]
 
 
 @pytest.mark.kips("B32", "B33")
-def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(gateway, topic, admin):
+def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(
+    shared_gateway, topic, admin
+):
     name = topic()
     properties = {
         "record.validation.policy.class.name": "policies.Shown",
         "topics.t-*.record.validation.policy": "any text",
     }
-    running = gateway(properties, POLICIES)
+    running = shared_gateway(properties, POLICIES)
     batch = encode_batch([Record(1, b"long key", b"long value", (Header("h", b"1"),))])
     identity = topic_id(admin, name)
 
@@ -209,13 +213,13 @@ def test_hints_bound_what_the_policy_gets_and_it_learns_the_real_topic_id(gatewa
 
 @pytest.mark.kips("B42")
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_large_value_with_short_hints(gateway, topic, codec):
+def test_a_large_value_with_short_hints(shared_gateway, topic, codec):
     name = topic()
     properties = {
         "record.validation.policy.class.name": "policies.Shown",
         "topics.*.record.validation.policy": "",
     }
-    running = gateway(properties, POLICIES)
+    running = shared_gateway(properties, POLICIES)
     value = os.urandom(2**19) + bytes(2**19)
     batch = encode_batch([Record(1, b"k", value)], codec=codec)
 
@@ -263,9 +267,9 @@ def test_a_decompression_bomb_is_refused_within_the_limit(gateway, topic, codec)
         (encode_batch(values(b"v"), producer_id=5), 87, "Invalid sequence number"),
     ],
 )
-def test_what_cannot_be_read_is_refused(gateway, topic, stored, batch, code, text):
+def test_what_cannot_be_read_is_refused(shared_gateway, topic, stored, batch, code, text):
     name = topic()
-    running = gateway({"record.validator.classes": "policies.A"}, POLICIES)
+    running = shared_gateway({"record.validator.classes": "policies.A"}, POLICIES)
 
     answer = call(running, [(name, [(0, batch)])])[name, 0]
 
@@ -275,9 +279,11 @@ def test_what_cannot_be_read_is_refused(gateway, topic, stored, batch, code, tex
 
 
 @pytest.mark.kips("B35", "B37")
-def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(gateway, topic, stored):
+def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(
+    shared_gateway, topic, stored
+):
     name = topic("strict", 2)
-    running = gateway(header_required("strict*"), POLICIES)
+    running = shared_gateway(header_required("strict*"), POLICIES)
     good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
     bad = encode_batch(values(b"v"))
 
@@ -290,9 +296,9 @@ def test_no_acks_and_a_refusal_close_the_connection_after_the_good_ones(gateway,
 
 
 @pytest.mark.parametrize("judged", [True, False])
-def test_no_acks_and_no_refusal_leave_the_connection_open(gateway, topic, stored, judged):
+def test_no_acks_and_no_refusal_leave_the_connection_open(shared_gateway, topic, stored, judged):
     name = topic("strict")
-    running = gateway(header_required("strict*") if judged else {}, POLICIES)
+    running = shared_gateway(header_required("strict*") if judged else {}, POLICIES)
     good = encode_batch([Record(1, b"k", b"v", (Header("x-schema", b"1"),))])
 
     with RawClient(running.address) as client:
@@ -304,17 +310,17 @@ def test_no_acks_and_no_refusal_leave_the_connection_open(gateway, topic, stored
 
 
 @pytest.mark.kips("B35")
-def test_acks_of_the_leader_alone(gateway, topic):
+def test_acks_of_the_leader_alone(shared_gateway, topic):
     name = topic()
-    running = gateway({"record.validator.classes": "policies.A"}, POLICIES)
+    running = shared_gateway({"record.validator.classes": "policies.A"}, POLICIES)
 
     answers = call(running, [(name, [(0, encode_batch(values(b"v")))])], acks=1)
     assert answers[name, 0].error_code == 0
 
 
 @pytest.mark.kips("B52")
-def test_internal_topics_get_the_brokers_own_answer(gateway, kafka):
-    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+def test_internal_topics_get_the_brokers_own_answer(shared_gateway, kafka):
+    running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
     with RawClient(kafka.bootstrap_servers) as client:
         from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest
 
@@ -373,10 +379,10 @@ def test_the_whole_request_is_refused_where_the_file_says_so(gateway, topic, sto
     assert stored(free) == []
 
 
-def test_the_shape_of_a_refusal_is_the_brokers(gateway, kafka, topic):
+def test_the_shape_of_a_refusal_is_the_brokers(shared_gateway, kafka, topic):
     compacted = topic("compacted", **{"cleanup.policy": "compact"})
     name = topic()
-    running = gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
+    running = shared_gateway({"record.validator.classes": "policies.Everything"}, POLICIES)
 
     for version in (8, 9, 12):
         with RawClient(kafka.bootstrap_servers) as client:

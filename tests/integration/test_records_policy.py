@@ -43,9 +43,9 @@ def switched_on(glob: str, name: str) -> dict[str, str]:
 
 
 @pytest.mark.kips("B10")
-def test_a_bad_batch_is_refused_whole_with_the_policys_text(gateway, topic, stored):
+def test_a_bad_batch_is_refused_whole_with_the_policys_text(shared_gateway, topic, stored):
     name = topic("braces")
-    running = gateway(switched_on("braces*", "Braces"), POLICIES)
+    running = shared_gateway(switched_on("braces*", "Braces"), POLICIES)
 
     with RawClient(running.address) as client:
         response = client.call(
@@ -84,10 +84,10 @@ def test_what_is_not_switched_on_does_not_run(gateway, topic, stored, properties
 
 @pytest.mark.kips("B12", "B38")
 def test_a_refusal_takes_neither_another_topic_nor_another_partition_with_it(
-    gateway, topic, stored
+    shared_gateway, topic, stored
 ):
     braces, free = topic("braces", 2), topic("free")
-    running = gateway(switched_on("braces*", "Braces"), POLICIES)
+    running = shared_gateway(switched_on("braces*", "Braces"), POLICIES)
     good, bad = encode_batch(values(b"{good}")), encode_batch(values(b"bad"))
 
     with RawClient(running.address) as client:
@@ -104,9 +104,9 @@ def test_a_refusal_takes_neither_another_topic_nor_another_partition_with_it(
 
 @pytest.mark.kips("B14", "B35")
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_are_seen_as_they_were_sent_whatever_the_codec(gateway, topic, codec):
+def test_records_are_seen_as_they_were_sent_whatever_the_codec(shared_gateway, topic, codec):
     name = topic("views")
-    running = gateway(switched_on("views*", "Views"), POLICIES)
+    running = shared_gateway(switched_on("views*", "Views"), POLICIES)
     records = [
         Record(1000, None, b"v", ()),
         Record(1005, b"", None, (Header("a", b"1"), Header("b", None), Header("a", b""))),

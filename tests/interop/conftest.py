@@ -29,9 +29,9 @@ PROPERTIES = {
 
 
 @pytest.fixture
-def judged(gateway):
+def judged(shared_gateway):
     """A gateway that refuses values that begin with "bad"."""
-    return gateway(PROPERTIES, POLICIES)
+    return shared_gateway(PROPERTIES, POLICIES)
 
 
 class JavaClient:

@@ -23,7 +23,7 @@ from penstock.topics.index import (
     of_topic,
 )
 from penstock.wire.topics import NO_ID
-from tests.topics import judged_by
+from tests.topics.admin_requests import judged_by
 
 TOPICS = {UUID(int=1): "orders", UUID(int=2): "payments"}
 CREATIONS = {UUID(int=11): "orders", UUID(int=12): "orders", UUID(int=13): "payments"}

@@ -13,8 +13,8 @@ from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.local import LocalKafka, free_ports
 from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
-from tests.topics import TopicClient, judged_by
 from tests.topics.added_key import ADDED
+from tests.topics.admin_requests import TopicClient, judged_by
 
 PROGRAM = [sys.executable, "-m", "tests.topics.added_key"]
 POLICIES = """

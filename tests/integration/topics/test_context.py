@@ -316,7 +316,8 @@ def test_who_may_not_create_a_topic_is_told_so_by_the_cluster(secured_judging, f
 def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, files):
     admin = AdminClient(as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN"))
     create_topic(admin, "others.altered")
-    alice = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
+    alice = AdminClient(settings)
     changes = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         for name, value in ((RECORDS_POLICY_ENABLED, "true"), ("retention.ms", "1000"))
@@ -325,7 +326,7 @@ def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, file
         ConfigResource.Type.TOPIC, "others.altered", incremental_configs=changes
     )
     with pytest.raises(KafkaException) as raised:
-        AdminClient(alice).incremental_alter_configs([resource])[resource].result(20)
+        alice.incremental_alter_configs([resource])[resource].result(20)
     assert raised.value.args[0].code() == 29
 
     through = AdminClient(as_client(secured_judging.address, files, "admin", "a-secret", "PLAIN"))

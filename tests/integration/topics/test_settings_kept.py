@@ -23,7 +23,7 @@ from tests.conftest import create_topic
 from tests.faults import FETCH, RESPONSE, Proxy
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, topic_id
-from tests.topics import TopicClient, judged_by
+from tests.topics.admin_requests import TopicClient, judged_by
 
 POLICIES = """
 import itertools, os

@@ -1,0 +1,119 @@
+"""What the tests of topic level keys share: settings of topics, and the requests of admin tools."""
+
+import datetime
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.create_topics.v7.request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i16, i32, i32Timedelta
+
+from penstock.configuration.topic_keys import RECORDS_POLICY, RECORDS_POLICY_ENABLED
+from penstock.topics.settings import SET_ON_TOPIC, own_keys
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch, values
+
+CREATE_TOPICS: Final = 19
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+_TOPIC = i8(2)
+_SET, _DELETE = i8(0), i8(1)
+_TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=15))
+_APPEARS_WITHIN_S = 15.0
+_TRY_AGAIN = {3, 6, 100}
+"""UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID: what a broker answers for
+a topic of which it has not heard yet. Nothing was stored."""
+
+
+def judged_by(policy: str) -> dict[str, str]:
+    """The settings of a topic whose batches a class of the module `policies` judges."""
+    return {RECORDS_POLICY: f"policies.{policy}", RECORDS_POLICY_ENABLED: "true"}
+
+
+class TopicClient(RawClient):
+    """One connection on which topics are created, altered, described, deleted and produced to."""
+
+    def send_creation(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Ask for a topic; do not wait for the answer."""
+        self.send(self.frame(creation(topic, configs)))
+
+    def create(self, topic: str, configs: Mapping[str, str]) -> UUID:
+        """Create a topic; give its id."""
+        (result,) = self.call(creation(topic, configs)).topics
+        assert result.error_code == 0, result
+        return result.topic_id
+
+    def send_alteration(self, topic: str, configs: Mapping[str, str | None]) -> None:
+        """Ask for other configs; do not wait for the answer."""
+        self.send(self.frame(alteration(topic, configs)))
+
+    def alter(self, topic: str, configs: Mapping[str, str | None]) -> int:
+        """Set configs, or delete those that are None; give the error code."""
+        (result,) = self.call(alteration(topic, configs)).responses
+        return result.error_code
+
+    def delete(self, topic: str) -> int:
+        """Delete a topic; give the error code."""
+        state = DeleteTopicState(name=TopicName(topic), topic_id=None)
+        (result,) = self.call(DeleteTopicsRequest(topics=(state,), timeout=_TIMEOUT)).responses
+        return result.error_code
+
+    def own_settings(self, topic: str) -> dict[str, str]:
+        """Those of our keys that DescribeConfigs says were set on the topic."""
+        asked = DescribeConfigsResource(
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(own_keys())
+        )
+        (result,) = self.call(DescribeConfigsRequest(resources=(asked,))).results
+        assert result.error_code == 0, result
+        return {
+            config.name: config.value
+            for config in result.configs
+            if config.config_source == SET_ON_TOPIC
+        }
+
+    def produce(self, topic: str | UUID, *sent: bytes, version: int = 9) -> Any:
+        """Produce one batch as soon as the broker knows the topic; give the partition's answer."""
+        request = produce_request([(topic, [(0, encode_batch(values(*sent)))])], version=version)
+        deadline = time.monotonic() + _APPEARS_WITHIN_S
+        while time.monotonic() < deadline:
+            answer = produced(self.call(request))[topic, 0]
+            if answer.error_code not in _TRY_AGAIN:
+                return answer
+            time.sleep(0.01)
+        raise AssertionError(f"{topic} does not appear: {answer}")
+
+
+def creation(topic: str, configs: Mapping[str, str]) -> CreateTopicsRequest:
+    """A CreateTopics request for one partition."""
+    asked = CreatableTopic(
+        name=TopicName(topic),
+        num_partitions=i32(1),
+        replication_factor=i16(1),
+        assignments=(),
+        configs=tuple(
+            CreatableTopicConfig(name=name, value=value) for name, value in configs.items()
+        ),
+    )
+    return CreateTopicsRequest(topics=(asked,), timeout=_TIMEOUT, validate_only=False)
+
+
+def alteration(topic: str, configs: Mapping[str, str | None]) -> IncrementalAlterConfigsRequest:
+    """An IncrementalAlterConfigs request that sets configs, or deletes those that are None."""
+    changes = tuple(
+        AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        for name, value in configs.items()
+    )
+    asked = AlterConfigsResource(resource_type=_TOPIC, resource_name=topic, configs=changes)
+    return IncrementalAlterConfigsRequest(resources=(asked,), validate_only=False)
