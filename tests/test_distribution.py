@@ -23,6 +23,7 @@ record.validator.classes=policies.One
 
 
 @pytest.mark.dist
+@pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
 def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):

@@ -17,9 +17,15 @@ ELSEWHERE: Final[list[dict[str, Any]]] = tomllib.loads((TESTS / "modules.toml").
 
 
 def has_its_own(module: Path) -> bool:
-    """Return whether there is a test file of a module's name in the folder of its package."""
-    folder, name = TESTS.joinpath(*module.parts[:1]), f"test_{module.name}"
-    return any(folder.rglob(name)) if len(module.parts) > 1 else (TESTS / name).exists()
+    """Return whether there is a test file of a module's name in the folder of its package.
+
+    Of a package inside it, too, where no other module there has the same name.
+    """
+    if (TESTS / module.parent / f"test_{module.name}").exists():
+        return True
+    package = module.parts[0]
+    same = [one for one in MODULES if one.parts[0] == package and one.name == module.name]
+    return len(same) == 1 and any((TESTS / package).rglob(f"test_{module.name}"))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=str)

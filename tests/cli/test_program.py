@@ -14,6 +14,8 @@ import penstock
 from penstock.cli import COMMANDS
 from tests.gateways import PENSTOCK, write_configuration
 
+pytestmark = pytest.mark.system
+
 SLOW = {"uvloop", "aiokafka", "confluent_kafka", "kio", "pyspark", "pandas", "pyarrow", "jgo"}
 """Libraries that take long to import; each is needed by some commands only."""
 IMPORTED_BY = """

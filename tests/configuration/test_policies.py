@@ -4,6 +4,8 @@ import pickle
 import subprocess
 import sys
 
+import pytest
+
 from penstock.configuration import PolicyConfiguration, load_configuration
 
 FILE = """\
@@ -40,6 +42,7 @@ def test_it_has_the_values_of_the_configuration(tmp_path):
     assert policies.decompressed_batch_max_records == 500_000
 
 
+@pytest.mark.system
 def test_processes_that_run_policies_do_without_pydantic():
     """It would cost each worker a tenth of a second and its memory."""
     program = "import penstock.engine.workers.process, sys; sys.exit('pydantic' in sys.modules)"
@@ -47,6 +50,7 @@ def test_processes_that_run_policies_do_without_pydantic():
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.system
 def test_executors_of_spark_do_without_pydantic():
     program = (
         "import penstock.spark, penstock.spark.plan, penstock.spark.evaluation, sys; "

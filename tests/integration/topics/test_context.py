@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 from kio.index import load_request_schema
 
+from penstock.configuration.topic_keys import RECORDS_POLICY_ENABLED
 from penstock.local import free_ports
-from penstock.topics.settings import RECORDS_POLICY_ENABLED
 from tests.conftest import create_topic
 from tests.gateways import wait_until
 from tests.integration.test_security import Files, as_client, secure_kafka

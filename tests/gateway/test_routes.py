@@ -1,0 +1,97 @@
+"""The table of routes: what is done with the requests of each API, and under which conditions."""
+
+from types import SimpleNamespace
+
+import pytest
+from kio.index import api_key_map
+
+from penstock.gateway import routes
+from penstock.gateway.routes import ROUTES, VERSIONS, route
+from penstock.wire.errors import WireError
+
+PLAIN = {"create_topic": None, "alter_config": None, "needs_context": False}
+TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}
+
+
+class Host:
+    """A gateway with these policies, settings and producers."""
+
+    requires_sasl = False
+
+    def __init__(self, *, settings=None, judged=False, producers=(), partitions=True, **topics):
+        self.settings = settings
+        self.producers = producers
+        self.transactions = ()
+        names = {"records.policy.class.name": topics.pop("named", ())}
+        self.policies = SimpleNamespace(
+            plan=SimpleNamespace(is_empty=not judged, names=names),
+            topics=SimpleNamespace(**(PLAIN | topics)),
+            judges_partitions=partitions,
+        )
+
+
+def held(host):
+    """The APIs of which a request in the last version is held."""
+    return {row.api_key for row in ROUTES if row.hold(host, row.versions[1]) is not None}
+
+
+SASL = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
+
+
+def test_an_api_has_one_row():
+    keys = [row.api_key for row in ROUTES]
+    assert len(keys) == len(set(keys))
+    assert set(keys) <= set(api_key_map)
+    assert all(route(key).api_key == key for key in keys)
+
+
+def test_an_api_without_a_row_passes_in_all_versions():
+    groups = route(16)
+    assert groups.versions[0] == 0
+    assert groups.versions[1] > 1000
+    assert groups.hold(Host(settings=object(), judged=True), 5) is None
+    assert groups.respond(SimpleNamespace(), 5) is None
+    assert 16 not in VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("host", "apis"),
+    [
+        (Host(), set()),
+        (Host(judged=True), {0}),
+        (Host(producers=("there were interceptors",)), {0}),
+        (Host(settings=object()), {0} | TOPIC_APIS),
+        (Host(create_topic="p.P"), {3, 10, 19, 37, 88}),
+        (Host(create_topic="p.P", partitions=False), {3, 10, 19, 88}),
+        (Host(create_topic="p.P", needs_context=True), {3, 10, 19, 20, 37, 88}),
+        (Host(alter_config="p.P"), {19, 33, 44}),
+        (Host(judged=True, named=("p.P",)), {0, 20}),
+    ],
+)
+def test_what_is_held_follows_from_the_policies(host, apis):
+    assert held(host) == apis | SASL
+
+
+def test_a_transaction_is_held_at_its_end_only_where_all_may_be_dropped():
+    host = Host()
+    end = route(routes.END_TXN)
+    assert end.hold(host, 5) is None
+    host.transactions = ("one",)
+    assert end.hold(host, 5) is not None
+    assert end.hold(host, 4) is None
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_versions_of_produce_that_cannot_be_judged(version):
+    produce = route(routes.PRODUCE)
+    assert produce.hold(Host(), version) is None
+    with pytest.raises(WireError, match=f"Produce version {version}"):
+        produce.hold(Host(judged=True), version)
+
+
+def test_before_a_login():
+    assert {row.api_key for row in ROUTES if row.before_login} == {17, 18, 36}
+
+
+def test_only_api_versions_answers_a_version_that_is_not_known():
+    assert [row.api_key for row in ROUTES if row.unknown_version is not None] == [18]
