@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a command tells the script that ran it."""
+    """The exit codes of commands."""
 
     DONE = 0
     FALLS_SHORT = 1
