@@ -154,8 +154,8 @@ def java() -> str:
         raise ArtifactError(
             f"Java {_JAVA_LEAST} or newer is needed; none is on the PATH or in JAVA_HOME"
         )
-    told = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)', told.stderr)
+    output = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)', output.stderr)
     if match is None or int(match[1]) < _JAVA_LEAST:
         raise ArtifactError(
             f"Java {_JAVA_LEAST} or newer is needed; {program} is "

@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit 1 when a larger share of the records than this is refused",
     )
     parser.add_argument(
-        "--compare", metavar="OTHER_FILE", help="judge by a second file too, and tell them apart"
+        "--compare",
+        metavar="OTHER_FILE",
+        help="judge by a second file too, and report the differences",
     )
     parser.add_argument(
         "--show-payloads", action="store_true", help="show keys and values of samples"
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
+    """Run the command; return its exit code."""
     if options.topics:
         return _topics(options)
     with job(options) as running:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
+    """Run the command; return its exit code."""
     configuration = load_configuration(options.file)
     patterns = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
-    """Give the plan as lines: each topic pattern of the file and what judges its topics.
+    """Return the plan as lines: each topic pattern of the file and what judges its topics.
 
     A pattern is shown with the policies of a topic that matches it and no longer pattern.
     Interceptors come before them, and have patterns of their own.

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
+    """Run the command; return its exit code."""
     # Imported here: a gateway does without the extra that this needs.
     try:
         from penstock.local import LocalKafka, LocalKafkaError  # noqa: PLC0415
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     scratch = None
     try:
         if file is not None:
-            # Whatever is wrong in it is told before anything is fetched or started.
+            # Errors in it are reported before anything is fetched or started.
             asyncio.run(dry_run(_read(file, _NO_KAFKA)))
         class_path(Artifacts.KAFKA, report=partial(print, flush=True))
         print("starting Kafka ...", flush=True)

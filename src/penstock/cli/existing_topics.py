@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class JudgedTopic(NamedTuple):
-    """A topic, and what the policies would say to it."""
+    """A topic, and the policies' verdict on it."""
 
     topic: str
     verdict: Verdict
@@ -41,7 +41,7 @@ async def judge_topics(
     """Judge every topic but Kafka's own and Penstock's, in the order of their names.
 
     Each is put to the policies with its counts, and the configs that were set on it, as a
-    request to create it would be; a policy that asks for the cluster's topics is told the others.
+    request to create it would be; a policy that asks for the cluster's topics gets the others.
 
     Args:
         configuration: Names the policies.

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
+    """Run the command; return its exit code."""
     configuration = load_configuration(options.file)
     if (options.key is not None or options.header) and options.value is None:
         raise ConfigurationError("--key and --header belong to --value")

@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 
 
 class ExitCode(IntEnum):
-    """What a command tells the script that ran it."""
+    """The exit codes of commands."""
 
     DONE = 0
     FALLS_SHORT = 1

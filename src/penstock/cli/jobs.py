@@ -129,7 +129,7 @@ class SparkJob:
         return settings_of(topic, configuration, self.properties)
 
     def source(self) -> Topic | None:
-        """Give the topic that is read; None for files.
+        """Return the topic that is read; None for files.
 
         Raises:
             ConfigurationError: Not one source is named, or the topic is not there.
@@ -139,7 +139,7 @@ class SparkJob:
         return self.cluster.topic(self._options.topic) if self._options.topic else None
 
     def range(self, topic: Topic | None) -> dict[int, tuple[int, int]]:
-        """Give the offsets from and up to which each partition is read; none for files."""
+        """Return the offsets from and up to which each partition is read; none for files."""
         if topic is None:
             return {}
         options = self._options

@@ -24,9 +24,9 @@ ITEM_MAX: Final = 250
 EXCEPTION_MAX: Final = 20_000
 
 
-def _cut(value: object, most: int) -> object:
+def _cut(value: object, max_chars: int) -> object:
     if isinstance(value, str):
-        return value if len(value) <= most else f"{value[:most]}..."
+        return value if len(value) <= max_chars else f"{value[:max_chars]}..."
     if isinstance(value, list | tuple | set | frozenset):
         kept = [_cut(one, ITEM_MAX) for one in islice(value, ITEMS_MAX)]
         return kept if len(value) <= ITEMS_MAX else [*kept, f"... {len(value)} in all"]
@@ -36,7 +36,7 @@ def _cut(value: object, most: int) -> object:
 class LogLimits:
     """A processor of structlog: cuts long texts, and drops lines of an event that comes too often.
 
-    The next line of the event that is written tells how many were left out before it.
+    The next line of the event that is written says how many were dropped before it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,10 +46,10 @@ class LogLimits:
         self._left_out: dict[str, int] = {}
 
     def __call__(self, _logger: object, _method: str, fields: EventDict) -> EventDict:
-        """Take a line; give it as it is written.
+        """Return the line as it is written.
 
         Raises:
-            structlog.DropEvent: It is not.
+            structlog.DropEvent: It is not written.
         """
         event = fields["event"]
         second = int(self._clock())
@@ -61,8 +61,8 @@ class LogLimits:
             self._left_out[event] = self._left_out.get(event, 0) + 1
             raise structlog.DropEvent
         for name, value in fields.items():
-            most = EXCEPTION_MAX if name == "exception" else FIELD_MAX
-            fields[name] = _cut(value, most)
+            max_chars = EXCEPTION_MAX if name == "exception" else FIELD_MAX
+            fields[name] = _cut(value, max_chars)
         left_out = self._left_out.pop(event, 0)
         if left_out:
             fields["left_out"] = left_out

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
+    """Run the command; return its exit code."""
     with job(options) as running:
         from penstock.spark.progress import JobProgress  # noqa: PLC0415
         from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Judge dead letters again, and return what now passes.
+"""Judge dead dead_letters again, and return what now passes.
 
 A group of the cluster remembers how far a dead letter topic has been worked through for each
 target, so nothing returns twice. What fails again goes back to the dead letters, for a
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job_arguments(parser)
     what = "a topic, or path:DIR for a folder of Parquet files"
     parser.add_argument(
-        "--from", dest="letters", required=True, type=location, metavar="D",
+        "--from", dest="dead_letters", required=True, type=location, metavar="D",
         help=f"the dead letters: {what}",
     )  # fmt: skip
     parser.add_argument("--to", dest="target", required=True, type=location, metavar="A", help=what)
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
-    if options.letters == options.target:
+    """Run the command; return its exit code."""
+    if options.dead_letters == options.target:
         raise ConfigurationError("--from and --to must differ")
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
@@ -54,29 +54,29 @@ def run(options: argparse.Namespace) -> int:
         from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
         from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
 
-        letters, target = options.letters, options.target
-        parked = Location(f"{letters.name.rstrip('/')}.parked", letters.is_folder)
+        dead_letters, target = options.dead_letters, options.target
+        parked = Location(f"{dead_letters.name.rstrip('/')}.parked", dead_letters.is_folder)
         plan = running.plan(None if target.is_folder else running.cluster.topic(target.name))
         if options.repair:
             plan = plan.with_interceptor(options.repair)
         work = None
-        if letters.is_folder:
-            locations = {RETURNED: target, PARKED: parked, AGAIN: letters}
+        if dead_letters.is_folder:
+            locations = {RETURNED: target, PARKED: parked, AGAIN: dead_letters}
             sinks = running.sinks(locations, appended=(RETURNED, PARKED))
             sinks.recover()
-            df = read_files(running.spark, letters.name)
+            df = read_files(running.spark, dead_letters.name)
         else:
-            work = _Work(running, letters, target)
+            work = _Work(running, dead_letters, target)
             if not options.dry_run:
                 running.cluster.create_like(parked.name, work.topic)
-            locations = {RETURNED: target, AGAIN: letters} | (
+            locations = {RETURNED: target, AGAIN: dead_letters} | (
                 {} if options.dry_run else {PARKED: parked}
             )
             sinks = running.sinks(locations, appended=(RETURNED,))
             df = read_range(
-                running.spark, running.kafka_options, letters.name, work.start, work.end
+                running.spark, running.kafka_options, dead_letters.name, work.start, work.end
             )
-        with JobProgress(running.spark, f"judging {letters}"):
+        with JobProgress(running.spark, f"judging {dead_letters}"):
             counts = redrive(
                 df,
                 plan,
@@ -86,17 +86,17 @@ def run(options: argparse.Namespace) -> int:
             )
         if work is not None and not options.dry_run:
             work.done()
-        print(f"{letters}: {show_counts(counts)}" + (" (dry run)" if options.dry_run else ""))
+        print(f"{dead_letters}: {show_counts(counts)}" + (" (dry run)" if options.dry_run else ""))
         return ExitCode.DONE
 
 
 class _Work:
     """What has not been worked through of a dead letter topic."""
 
-    def __init__(self, running: SparkJob, letters: Location, target: Location) -> None:
+    def __init__(self, running: SparkJob, dead_letters: Location, target: Location) -> None:
         self._cluster = running.cluster
         self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
-        self.topic = self._cluster.topic(letters.name)
+        self.topic = self._cluster.topic(dead_letters.name)
         self.start = self._cluster.committed(self.topic, self._group)
         self.end = self._cluster.offsets(self.topic, "latest", key="--to")
 

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; give its exit code."""
+    """Run the command; return its exit code."""
     _check(options)
     with job(options) as running:
         return _stream(options, running) if options.streaming else _batch(options, running)

@@ -15,7 +15,7 @@ _SHOWN_APIS: Final = {
     "Metadata": routes.METADATA,
     "ApiVersions": routes.API_VERSIONS,
 }
-"""The APIs that every client uses; their versions tell what clients can connect."""
+"""The APIs that every client uses."""
 
 
 def versions() -> list[str]:

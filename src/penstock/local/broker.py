@@ -43,7 +43,7 @@ _JVM: Final = (
 
 
 def class_path(more: Sequence[Path] = ()) -> str:
-    """Give the Java class path of Kafka, fetching it the first time.
+    """Return the Java class path of Kafka, fetching it the first time.
 
     Args:
         more: Folders and jars that stand behind Kafka's own.
@@ -324,7 +324,7 @@ def _format(node: LocalNode, cluster_id: str) -> None:
 
 
 def _without_frames(output: str) -> str:
-    """Give the last lines of a Java program's output, without the frames of stack traces."""
+    """Return the last lines of a Java program's output, without the frames of stack traces."""
     lines = [line.strip() for line in output.splitlines() if not line.startswith("\tat ")]
     return " | ".join(line for line in lines if line)[-600:]
 
