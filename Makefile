@@ -38,9 +38,11 @@ unit: setup  ## the tests that need no Kafka, no Spark and no process: under a m
 test: lint unit  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
 	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-coverage: setup  ## what the tests of `make test` run, by module, worker processes included
+coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
-	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadfile --no-loadscope-reorder; $(BIN)/coverage report
+	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	-$(BIN)/coverage combine --append
+	$(BIN)/coverage report
 
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
 	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
