@@ -44,9 +44,11 @@ unit: setup  ## the tests that need no Kafka, no Spark and no process: under a m
 test: lint unit  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
 	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-coverage: setup  ## what the tests of `make test` run, by module, worker processes included
+coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
-	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadfile --no-loadscope-reorder; $(BIN)/coverage report
+	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	-$(BIN)/coverage combine --append
+	$(BIN)/coverage report
 
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
 	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download

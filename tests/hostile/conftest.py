@@ -33,7 +33,7 @@ PROPERTIES = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster():
     """A broker of its own: the inputs may harm it."""
     properties = {"auto.create.topics.enable": "false"}

@@ -72,9 +72,13 @@ class Load:
         assert self._producer.flush(90) == 0
 
     def wait_for_progress(self) -> None:
-        """Wait until some more records are acknowledged, or there are no more."""
-        count = len(self.acknowledged) + 200
-        wait_until(lambda: len(self.acknowledged) > min(count, COUNT * 9 // 10), 60)
+        """Wait until some more records are stored or refused, or all are."""
+        count = min(self._settled + 200, COUNT)
+        wait_until(lambda: self._settled >= count, 60)
+
+    @property
+    def _settled(self) -> int:
+        return len(self.acknowledged) + len(self.refused) + len(self.unsure)
 
     def _delivered(self, error, message) -> None:
         if error is None:
