@@ -9,7 +9,7 @@ from tests.records.encoding import encode_batch, values
 
 INNOCENT = "innocent"
 BATCH = encode_batch(values(b"good"))
-PROMPTLY_S = 5.0
+PROMPTLY_S = 1.0
 """Half of what a record waits at least that stands behind others' work, and more than a busy
 machine takes."""
 

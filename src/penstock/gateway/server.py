@@ -494,6 +494,9 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._close_stores()
+
+    async def _close_stores(self) -> None:
         if self._settings is not None:
             await self._settings.close()
         if self.shared_producers is not None:

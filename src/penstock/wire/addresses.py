@@ -120,6 +120,18 @@ def _walk(
             position = _walk_field(field, frame, position, node, replace, edits, flexible)
     if not flexible or (outermost and structure.last < len(structure.fields)):
         return position
+    return _walk_tagged(structure, frame, position, node, replace, edits)
+
+
+def _walk_tagged(
+    structure: Structure,
+    frame: bytes,
+    position: int,
+    node: int,
+    replace: Replace,
+    edits: list[_Edit],
+) -> int:
+    """Walk the tagged fields of a structure; return the position after them."""
     count, position = read_varint(frame, position)
     for _ in range(count):
         tag, position = read_varint(frame, position)
@@ -128,7 +140,7 @@ def _walk(
         known = structure.tagged.get(tag)
         if known is not None and holds_address(known):
             inner: list[_Edit] = []
-            _walk_field(known, frame, position, node, replace, inner, flexible)
+            _walk_field(known, frame, position, node, replace, inner, flexible=True)
             if inner:
                 content = b"".join(_splice(frame, position, position + size, inner))
                 edits.append(_Edit(size_start, position + size, varint(len(content)) + content))

@@ -330,16 +330,27 @@ class TopicSettings:
             return
         found = await asyncio.to_thread(look_up, sorted(names))
         for creation, entry in creations.items():
-            if entry.topic not in found:
-                continue
-            topic_id = found[entry.topic]
-            if topic_id is not None and not self.index.knows(topic_id):
-                await self.finish(creation, topic_id)
-            elif topic_id is not None or creation in abandoned:
-                await self.withdraw(creation)
-            else:
-                continue  # the cluster may still be at it
-            log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
+            if entry.topic in found:
+                topic_id = found[entry.topic]
+                await self._sweep_creation(creation, entry, topic_id, creation in abandoned)
+        await self._sweep_topics(topics, found)
+
+    async def _sweep_creation(
+        self, creation: UUID, entry: Entry, topic_id: UUID | None, is_abandoned: bool
+    ) -> None:
+        """Settle a creation, if the cluster cannot still be at it."""
+        if topic_id is not None and not self.index.knows(topic_id):
+            await self.finish(creation, topic_id)
+        elif topic_id is not None or is_abandoned:
+            await self.withdraw(creation)
+        else:
+            return
+        log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
+
+    async def _sweep_topics(
+        self, topics: Mapping[UUID, Entry], found: Mapping[str, UUID | None]
+    ) -> None:
+        """Delete the settings of topics that are gone, or missed often enough."""
         gone = []
         for one, entry in topics.items():
             if found.get(entry.topic, one) == one:

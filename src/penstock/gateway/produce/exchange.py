@@ -172,11 +172,11 @@ class ProduceExchange(Held):
         return name if name is not None and self._is_intercepted(name) else None
 
     def _needs_id(self, name: str) -> bool:
-        return self._needs_id_for(self._policies.plan.for_topic(name))
-
-    def _needs_id_for(self, plan: TopicPlan | None) -> bool:
         # Where topics have settings, a new id is how one that was made anew is told.
-        return self._host.settings is not None or (plan is not None and plan.needs_topic_id)
+        if self._host.settings is not None:
+            return True
+        plan = self._policies.plan.for_topic(name)
+        return plan is not None and plan.needs_topic_id
 
     def _known_id(self, name: str) -> UUID | None:
         settings = self._host.settings
@@ -262,35 +262,47 @@ class ProduceExchange(Held):
         self._policies = self._host.policies  # those in force now, for all of the request
         self._undecided = 1  # until all have been submitted: verdicts may come at once
         for t, topic in self._topics:
-            name = topic.name
-            if name is None and topic.topic_id is not None:
-                name = self._connection.topics.name(topic.topic_id)
-                if name is None:
-                    self._unknown(t, topic, errors.get(topic.topic_id, UNKNOWN_TOPIC_ID))
-                    continue
-            name = name or ""
-            topic_id = topic.topic_id or NO_ID
-            plan = self._policies.plan.for_topic(name)
-            if topic.topic_id is None and self._needs_id_for(plan):
-                known = self._ids.get(name)
-                if known is None:
-                    self._unknown(t, topic, errors.get(name, UNKNOWN_TOPIC_OR_PARTITION))
-                    continue
-                topic_id = known
-            own = self._own_settings(t, topic, name, topic_id)
-            if own is None:
+            identity = self._identify(t, topic, errors)
+            if identity is None:
                 continue
-            if own:
-                plan = self._policies.plan.for_topic(name, own)
+            plan = self._plan(t, topic, *identity)
             if plan is None:
-                if not name or not self._host.producers.has_topic(name):
-                    continue
-                plan = TopicPlan(topic=name)  # it had interceptors before
+                continue
             if plan.unusable:
                 self._cannot_be_judged(t, topic, plan)
                 continue
-            self._submit(t, topic, plan, topic_id)
+            self._submit(t, topic, plan, identity[1])
         self._settle()
+
+    def _identify(
+        self, t: int, topic: Topic, errors: dict[str | UUID, int]
+    ) -> tuple[str, UUID] | None:
+        """Return a topic's name and id; None where it has been answered with an error."""
+        name, topic_id = topic.name, topic.topic_id
+        if topic_id is not None:
+            name = self._connection.topics.name(topic_id) if name is None else name
+            if name is None:
+                self._unknown(t, topic, errors.get(topic_id, UNKNOWN_TOPIC_ID))
+                return None
+            return name, topic_id
+        name = name or ""
+        if not self._needs_id(name):
+            return name, NO_ID
+        topic_id = self._ids.get(name)
+        if topic_id is None:
+            self._unknown(t, topic, errors.get(name, UNKNOWN_TOPIC_OR_PARTITION))
+            return None
+        return name, topic_id
+
+    def _plan(self, t: int, topic: Topic, name: str, topic_id: UUID) -> TopicPlan | None:
+        """Return how a topic is judged; None where it is not, or has been answered."""
+        own = self._own_settings(t, topic, name, topic_id)
+        if own is None:
+            return None
+        plan = self._policies.plan.for_topic(name, own)
+        if plan is None and name and self._host.producers.has_topic(name):
+            return TopicPlan(topic=name)  # it had interceptors before
+        return plan
 
     def _own_settings(
         self, t: int, topic: Topic, name: str, topic_id: UUID

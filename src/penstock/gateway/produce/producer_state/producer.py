@@ -511,22 +511,12 @@ class Producer:
             is_begun: Whether nothing was known of the producer but what came here.
             is_recent: Whether the broker cannot have forgotten what it has stored.
         """
-        if self.batches.find(numbers) is None:
+        known = self.batches.find(numbers)
+        if known is None:
             self._cut(numbers)
-        for one in self.batches:
-            if last_sequence is not None and not one.follows_stored(last_sequence):
-                one.presume()
-            elif one.state is State.PRESUMED and (
-                last_sequence is not None or is_recent or distance(numbers.first, one.first) > 0
-            ):
-                one.apply(Event.RETRY)
+        self._presume_stored(numbers, last_sequence, is_recent=is_recent)
         if last_sequence is None:
-            ahead = distance(self.next, numbers.first)
-            has_forgotten = self.batches.are_known_to_broker or self._is_restored
-            if is_begun:
-                self.history = History.COMPLETE
-            if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
-                self.next = numbers.first  # any number is the first one then
+            self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
             return
         known = self.batches.find(numbers)
         removed = self.removed if known is None else known.removed
@@ -539,30 +529,60 @@ class Producer:
             return
         if missing == 0:
             self.history = History.COMPLETE
-        if missing <= 0 and distance(self.next, numbers.first) > 0:
+        if missing > 0:
+            self._broker_misses(numbers, missing)
+        elif distance(self.next, numbers.first) > 0:
             if not overtakes:  # and nothing of what is not known here was dropped
                 self.next = numbers.first
-        elif missing > 0 and self.history is History.FOLLOWED:
+        elif loses and is_begun:
+            self._take_for_stored(numbers, -missing)
+
+    def _presume_stored(
+        self, numbers: Range, last_sequence: int | None, *, is_recent: bool
+    ) -> None:
+        """Compare the batches that are known with the last sequence of the broker."""
+        for one in self.batches:
+            if last_sequence is not None and not one.follows_stored(last_sequence):
+                one.presume()
+            elif one.state is State.PRESUMED and (
+                last_sequence is not None or is_recent or distance(numbers.first, one.first) > 0
+            ):
+                one.apply(Event.RETRY)
+
+    def _broker_has_none(self, numbers: Range, *, is_begun: bool, overtakes: bool) -> None:
+        """Learn that the broker has nothing of this epoch, or has forgotten it."""
+        ahead = distance(self.next, numbers.first)
+        has_forgotten = self.batches.are_known_to_broker or self._is_restored
+        if is_begun:
+            self.history = History.COMPLETE
+        if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
+            self.next = numbers.first  # any number is the first one then
+
+    def _broker_misses(self, numbers: Range, missing: int) -> None:
+        """Learn that the broker does not have all that comes before a batch."""
+        if self.history is History.FOLLOWED:
             self.history = History.COMPLETE  # those before it are on their way
-        elif missing > 0 and not self.batches and self.history is not History.COMPLETE:
+        elif not self.batches and self.history is not History.COMPLETE:
             self.next = add(numbers.first, -missing)
             if self.history is History.UNRECORDED:  # those before it are on their way
                 self.history = History.COMPLETE
-        elif (
-            loses
-            and is_begun
-            and not self.removed
-            and numbers.first == self.next
-            and -missing >= numbers.count
-        ):
-            # It was stored as it came, before this gateway had interceptors for the topic.
-            stored = Batch(
-                numbers.first, numbers.count, numbers.first, (), 0, State.STORED,
-                stored=Stored(), checksum=numbers.checksum,
-            )  # fmt: skip
-            self.batches.append(stored)
-            # What follows it may have been stored in the same way: that is asked again.
-            self.next = add(numbers.first, numbers.count)
+
+    def _take_for_stored(self, numbers: Range, count: int) -> None:
+        """Take a batch for stored as it came, before there were interceptors for the topic.
+
+        Args:
+            numbers: The batch's.
+            count: How many records the broker has from its first one on.
+        """
+        if self.removed or numbers.first != self.next or count < numbers.count:
+            return
+        stored = Batch(
+            numbers.first, numbers.count, numbers.first, (), 0, State.STORED,
+            stored=Stored(), checksum=numbers.checksum,
+        )  # fmt: skip
+        self.batches.append(stored)
+        # What follows it may have been stored in the same way: that is asked again.
+        self.next = add(numbers.first, numbers.count)
 
     def skip(self, numbers: Range, *, overtakes: bool) -> None:
         """Go on at a batch although the broker cannot be asked what it has before it.
