@@ -13,8 +13,6 @@ from penstock.configuration.topic_keys import TopicDefault
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.configuration.model import Configuration
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyConfiguration:
@@ -39,8 +37,8 @@ class PolicyConfiguration:
     socket_request_max_bytes: int
 
     @classmethod
-    def of(cls, configuration: Configuration) -> PolicyConfiguration:
-        """Return the part of a configuration."""
+    def of(cls, configuration: object) -> PolicyConfiguration:
+        """Return the part of a `Configuration`."""
         return cls(**{one.name: getattr(configuration, one.name) for one in fields(cls)})
 
     @property

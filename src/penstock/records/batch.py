@@ -7,7 +7,7 @@ see other records than a policy did, this is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import crc32c
 
@@ -25,6 +25,8 @@ from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.records.record import StoredRecord
+
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
 _MIN_RECORD_BYTES: Final = 7
@@ -33,30 +35,6 @@ _RECORD_OVERHEAD_V0: Final = 14
 """What a broker looks for first, before it knows how the records are written."""
 _CODEC, _LOG_APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
-
-
-class StoredRecord(Protocol):
-    """A decoded record."""
-
-    @property
-    def offset(self) -> int:
-        """Its position in the batch."""
-
-    @property
-    def timestamp(self) -> int:
-        """Milliseconds since the epoch; -1 for none."""
-
-    @property
-    def key(self) -> bytes | None:
-        """The key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """The value."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """The headers, in order."""
 
 
 class RecordBatch(NamedTuple):

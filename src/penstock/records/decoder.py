@@ -28,7 +28,7 @@ from penstock.records.header import HEADER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.records.batch import StoredRecord
+    from penstock.records.record import StoredRecord
 
 SLACK: Final = 64
 """The number of bytes of the same buffer that must follow the records."""

@@ -29,10 +29,9 @@ from penstock.engine.interceptor_chain import unable
 from penstock.engine.verdict import FailureCause, failed, not_judged, timed_out
 from penstock.engine.workers.actions import Answer, Send, Skip, Suspend
 from penstock.engine.workers.deadlines import Deadlines
-from penstock.engine.workers.jobs import JobState
+from penstock.engine.workers.jobs import JobQueue, JobState
 from penstock.engine.workers.pool import WorkerPool
 from penstock.engine.workers.progress import DONE, INTERCEPTING, CurrentAttempt
-from penstock.engine.workers.queue import JobQueue
 from penstock.engine.workers.worker import IN_FLIGHT_MIN, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.actions import Action
     from penstock.engine.workers.jobs import Job, TopicPartition
+
+    Queue = JobQueue["Worker"]
 
 BLOCKED_AFTER_S: Final = 0.1
 """A worker that is busy with one batch for this long gets no batches of other partitions."""
@@ -119,9 +120,9 @@ class Schedule:
         self.outstanding = 0
         load_s = max(_LOAD_MIN_S, limits.timeout_s)
         self.pool = WorkerPool(self._act, limits.workers, spare=limits.spare, load_s=load_s)
-        self._slot_queues = [JobQueue(slot) for slot in range(limits.workers)]
-        self._partition_queues: dict[TopicPartition, JobQueue] = {}
-        self._queue_of: dict[TopicPartition, JobQueue] = {}
+        self._slot_queues: list[Queue] = [JobQueue(slot) for slot in range(limits.workers)]
+        self._partition_queues: dict[TopicPartition, Queue] = {}
+        self._queue_of: dict[TopicPartition, Queue] = {}
         self._deadlines: Deadlines[Job] = Deadlines()
         self._attempt = 0
         self._no_progress_kill_s = max(
@@ -214,7 +215,7 @@ class Schedule:
 
     # Sending jobs
 
-    def _send(self, worker: Worker, queue: JobQueue, job: Job, now: float) -> None:
+    def _send(self, worker: Worker, queue: Queue, job: Job, now: float) -> None:
         if job.exclusive and worker.sent:
             job.queue = queue
             queue.requeue(job)
@@ -253,7 +254,7 @@ class Schedule:
             if job.state is JobState.WAITING:
                 return
 
-    def _unassign(self, worker: Worker, job: Job) -> JobQueue:
+    def _unassign(self, worker: Worker, job: Job) -> Queue:
         """Remove a job from a worker, and return its queue."""
         del worker.sent[job.attempt]
         worker.sent_bytes -= job.size
@@ -284,7 +285,7 @@ class Schedule:
 
     # Assigning queues
 
-    def _find_queue(self, topic_partition: TopicPartition) -> JobQueue:
+    def _find_queue(self, topic_partition: TopicPartition) -> Queue:
         topic, partition = topic_partition
         slot_queue = self._slot_queues[
             crc32(b"%s/%d" % (topic.encode(), partition)) % len(self._slot_queues)
@@ -294,19 +295,19 @@ class Schedule:
         self._queue_of[topic_partition] = slot_queue
         return slot_queue
 
-    def _assign(self, queue: JobQueue, worker: Worker | None) -> None:
+    def _assign(self, queue: Queue, worker: Worker | None) -> None:
         if queue.worker is not None:
             queue.worker.queues.remove(queue)
         queue.worker, queue.next_worker = worker, None
         if worker is not None:
             worker.queues.append(queue)
 
-    def _detach(self, worker: Worker, *, keep: JobQueue | None = None) -> None:
+    def _detach(self, worker: Worker, *, keep: Queue | None = None) -> None:
         for queue in list(worker.queues):
             if queue is not keep:
                 self._assign(queue, None)
 
-    def _on_drained(self, queue: JobQueue, now: float) -> None:
+    def _on_drained(self, queue: Queue, now: float) -> None:
         """Reassign or remove a queue whose worker has returned all its jobs."""
         if queue.next_worker is not None:
             next_worker = queue.next_worker
@@ -455,7 +456,7 @@ class Schedule:
         self._assign_queues(now)
         self._request_workers(now)
 
-    def _remove_if_empty(self, queue: JobQueue) -> bool:
+    def _remove_if_empty(self, queue: Queue) -> bool:
         """Remove the queue of a partition if it is empty; return whether it was."""
         if queue.topic_partition is None or queue.waiting or queue.outstanding:
             return False

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.engine.workers.progress import DONE, CurrentAttempt
 
 if TYPE_CHECKING:
-    from penstock.engine.workers.jobs import Job
-    from penstock.engine.workers.queue import JobQueue
+    from penstock.engine.workers.jobs import Job, JobQueue
 
 IN_FLIGHT_MIN, IN_FLIGHT_MAX, IN_FLIGHT_MAX_BYTES = 2, 512, 512 * 1024
 """The limits of the window of unanswered batches, which hides the latency of the socket: it starts
@@ -117,7 +116,7 @@ class Worker:
         self.sent: dict[int, Job] = {}
         self.sent_bytes = 0
         self.in_flight_max = 8
-        self.queues: list[JobQueue] = []
+        self.queues: list[JobQueue[Worker]] = []
         self.exclusive = False
         self.state_reached = WorkerState.STARTING
         self.current = CurrentAttempt(0, DONE)
