@@ -292,7 +292,7 @@ class Settings:
     def changed_at(self, name):
         return 0.0
 
-    def knows_not(self, ids):
+    def unknown(self, ids):
         return list(ids)
 
     async def read_on(self):

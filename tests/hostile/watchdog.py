@@ -12,7 +12,7 @@ class Watchdog:
     """While it is entered, keeps the most that was seen.
 
     Attributes:
-        most_bytes: Memory of the gateway and its workers; shared pages are counted once.
+        max_bytes: Memory of the gateway and its workers; shared pages are counted once.
         most_processes: How many they were.
     """
 
@@ -20,7 +20,7 @@ class Watchdog:
         self._gateway = gateway
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
-        self.most_bytes = 0
+        self.max_bytes = 0
         self.most_processes = 0
 
     def __enter__(self):
@@ -36,7 +36,7 @@ class Watchdog:
     @property
     def grown_bytes(self) -> int:
         """How much more memory they had at most than in the beginning."""
-        return self.most_bytes - self.begin_bytes
+        return self.max_bytes - self.begin_bytes
 
     def _look(self) -> None:
         while not self._ended.wait(_EVERY_S):
@@ -44,7 +44,7 @@ class Watchdog:
 
     def _note(self) -> None:
         if self._gateway.process.poll() is None:
-            self.most_bytes = max(self.most_bytes, tree_bytes(self._gateway))
+            self.max_bytes = max(self.max_bytes, tree_bytes(self._gateway))
             self.most_processes = max(self.most_processes, 1 + len(self._gateway.workers()))
 
 

@@ -72,7 +72,7 @@ def test_what_is_held_of_a_frame_is_what_is_counted(size):
     frames = []
     reader = FrameReader(
         head_bytes=8,
-        most_bytes=10**7,
+        max_bytes=10**7,
         on_head=lambda _: True,
         on_frame=frames.append,
         on_piece=lambda *_: None,
@@ -89,7 +89,7 @@ def test_what_is_held_of_a_frame_is_what_is_counted(size):
 def test_a_small_part_does_not_keep_its_chunk():
     reader = FrameReader(
         head_bytes=8,
-        most_bytes=10**7,
+        max_bytes=10**7,
         on_head=lambda head: head[7] == 1,
         on_frame=lambda _: None,
         on_piece=lambda *_: None,

@@ -16,7 +16,7 @@ class Seen:
         self._pieces: list[bytes] = []
         self.reader = FrameReader(
             head_bytes=8,
-            most_bytes=most,
+            max_bytes=most,
             on_head=lambda head: head[4:5] == b"h",
             on_frame=self.frames.append,
             on_piece=self._piece,
@@ -63,7 +63,7 @@ def test_stopped_in_the_middle_of_a_chunk():
     seen.frames = []
     reader = FrameReader(
         head_bytes=8,
-        most_bytes=100,
+        max_bytes=100,
         on_head=lambda _: True,
         on_frame=lambda one: (seen.frames.append(one), reader.stop()),
         on_piece=lambda *_: None,

@@ -249,7 +249,7 @@ class CompactedTopic:
             self._consumer.close()
 
     def _partitions(self, timeout_s: float) -> Sequence[Any] | None:
-        """Give the topic's partitions; None where it does not exist. Asking creates nothing."""
+        """Return the topic's partitions; None where it does not exist. Asking creates nothing."""
         asked = self._admin.describe_topics(
             TopicCollection([self.topic]), request_timeout=timeout_s
         )

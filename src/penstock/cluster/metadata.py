@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 5.0
 _ALLOWED_COUNTS_S: Final = 30.0
-_DEFAULTS_BELIEVED_S: Final = 60.0
-_MISSING_BELIEVED_S: Final = 0.5
+_DEFAULTS_TTL_S: Final = 60.0
+_MISSING_TTL_S: Final = 0.5
 
 _OFFSETS: Final = ("offsets.topic.num.partitions", "offsets.topic.replication.factor")
 _TRANSACTIONS: Final = (
@@ -93,13 +93,13 @@ class ClusterMetadata:
         self._defaults: tuple[dict[str, str], float] = ({}, -1.0)
         self._internal: set[str] = set()
         self._missing: TTLCache[str, None] = TTLCache(
-            len(INTERNAL_TOPICS), _MISSING_BELIEVED_S, timer=clock
+            len(INTERNAL_TOPICS), _MISSING_TTL_S, timer=clock
         )
         self.deciding = asyncio.Lock()
         """Held from the question what topics there are until one more is counted."""
 
     async def topics(self) -> dict[str, tuple[int, int]]:
-        """Give partitions and replicas of every topic, those included that were just allowed.
+        """Return partitions and replicas of every topic, those included that were just allowed.
 
         Raises:
             UnknownError: The cluster does not answer.
@@ -119,7 +119,7 @@ class ClusterMetadata:
         self._allowed.pop(topic, None)
 
     async def counts(self, partitions: int, replicas: int) -> tuple[int, int]:
-        """Give partitions and replicas with the cluster's defaults in place of -1.
+        """Return partitions and replicas with the cluster's defaults in place of -1.
 
         Raises:
             UnknownError: The cluster does not tell.
@@ -131,7 +131,7 @@ class ClusterMetadata:
         return int(partitions), int(replicas)
 
     async def default(self, key: str) -> int:
-        """Give a broker's value of a key that is a number.
+        """Return a broker's value of a key that is a number.
 
         Raises:
             UnknownError: The cluster does not tell.
@@ -153,7 +153,7 @@ class ClusterMetadata:
         values, until = self._defaults
         if self._clock() >= until:
             values = await asyncio.to_thread(self._describe_broker)
-            self._defaults = (values, self._clock() + _DEFAULTS_BELIEVED_S)
+            self._defaults = (values, self._clock() + _DEFAULTS_TTL_S)
         return values
 
     async def missing_internal_topic(self, topic: str) -> MissingTopic | None:
@@ -178,7 +178,7 @@ class ClusterMetadata:
         )
 
     def ids(self, names: Iterable[str]) -> dict[str, UUID | None]:
-        """Give topics' ids; None for those that do not exist. Blocks.
+        """Return topics' ids; None for those that do not exist. Blocks.
 
         Topics of which the cluster does not tell, perhaps because we may not know, are missing.
         """
@@ -198,7 +198,7 @@ class ClusterMetadata:
         return found
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Give the configs that were set on topics. Blocks.
+        """Return the configs that were set on topics. Blocks.
 
         Raises:
             UnknownError: The cluster does not tell.

@@ -56,7 +56,7 @@ class Topic:
 
 
 def uuid_of(told: Any) -> UUID:
-    """Give an id that confluent-kafka tells as two signed numbers of 64 bits."""
+    """Return an id that confluent-kafka tells as two signed numbers of 64 bits."""
     high, low = told.get_most_significant_bits(), told.get_least_significant_bits()
     return UUID(int=((high % _BITS) << 64) | (low % _BITS))
 
@@ -120,7 +120,7 @@ class Cluster:
                 ) from None
 
     def bounds(self, topic: Topic) -> dict[int, tuple[int, int]]:
-        """Give each partition's first offset and the one after its last."""
+        """Return each partition's first offset and the one after its last."""
         with _Asking(self, "penstock") as consumer:
             return {
                 partition: consumer.get_watermark_offsets(
@@ -206,7 +206,7 @@ class Cluster:
         return Record(found.timestamp()[1], found.key(), found.value(), headers)
 
     def committed(self, topic: Topic, group: str) -> dict[int, int]:
-        """Give the offsets that a group has committed; the beginning where it has none."""
+        """Return the offsets that a group has committed; the beginning where it has none."""
         bounds = self.bounds(topic)
         with _Asking(self, group) as consumer:
             asked = [TopicPartition(topic.name, p) for p in topic.partitions]

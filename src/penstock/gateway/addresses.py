@@ -63,19 +63,19 @@ class Addresses:
                 )
 
     def port_of(self, node: int) -> int:
-        """Give the port at which clients reach a node; it may lie outside `broker.ports`."""
+        """Return the port at which clients reach a node; it may lie outside `broker.ports`."""
         return self._ports[0] + node - self._first_id
 
     def of_node(self, node: int) -> Address | None:
-        """Give where a broker is."""
+        """Return where a broker is."""
         return self._brokers.get(node)
 
     def of_cluster(self) -> list[Address]:
-        """Give where some broker may answer: the bootstrap addresses, then all brokers."""
+        """Return where some broker may answer: the bootstrap addresses, then all brokers."""
         return list(dict.fromkeys((*self._bootstrap, *self._brokers.values())))
 
     def for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
-        """Give what clients are told in place of a broker's address."""
+        """Return what clients are told in place of a broker's address."""
         if not host:  # "no node": an error's place holder
             return host, port
         there = self.port_of(node)

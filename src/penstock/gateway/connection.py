@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-WAITING_MOST_BYTES: Final = 4 * 2**20
+WAITING_MAX_BYTES: Final = 4 * 2**20
 """A client is not read while more of it waits behind a verdict (one request may be larger)."""
 SMALL_BYTES: Final = 16 * 1024
 """Less than this is not counted at once, but with the next look at all clients."""
@@ -216,7 +216,7 @@ class Client(asyncio.Protocol):
             self.resume("suspended")
         held = session.held_bytes
         if held > SMALL_BYTES or self.held_bytes:
-            if session.waiting_bytes > WAITING_MOST_BYTES:
+            if session.waiting_bytes > WAITING_MAX_BYTES:
                 self.pause("waiting")
             self.account()
 
@@ -247,7 +247,7 @@ class Client(asyncio.Protocol):
     def _progress(self) -> None:
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
             self._gateway.loop.call_soon(self.data_received, b"")  # what was put aside
-        if self._session is not None and self._session.waiting_bytes <= WAITING_MOST_BYTES:
+        if self._session is not None and self._session.waiting_bytes <= WAITING_MAX_BYTES:
             self.resume("waiting")
         if self.held_bytes:
             self.account()
@@ -403,7 +403,7 @@ class Client(asyncio.Protocol):
 
 
 def tcp_state(transport: asyncio.Transport) -> int:
-    """Give the state of a connection as Linux numbers them; 0 where that is not told."""
+    """Return the state of a connection as Linux numbers them; 0 where that is not told."""
     given = transport.get_extra_info("socket")
     if given is None or not hasattr(socket, "TCP_INFO"):
         return 0
@@ -415,7 +415,7 @@ def tcp_state(transport: asyncio.Transport) -> int:
 
 
 def readable_bytes(transport: asyncio.Transport) -> int:
-    """Give how much has come over a connection and is not read, as far as the kernel knows."""
+    """Return how much has come over a connection and is not read, as far as the kernel knows."""
     told = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
     return int.from_bytes(told, sys.byteorder)
 

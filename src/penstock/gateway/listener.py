@@ -138,7 +138,7 @@ class Listener:
             task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, connection: socket.socket, ip: str) -> None:
-        """Give a connection its protocol, after the TLS handshake where there is one."""
+        """Return a connection its protocol, after the TLS handshake where there is one."""
         is_open = True
 
         def closed() -> None:
@@ -155,7 +155,7 @@ class Listener:
                 ssl_handshake_timeout=TLS_HANDSHAKE_S if self._tls is not None else None,
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is one
-            log.info("closing a connection", side="client", peer=ip, reason=_told(error))
+            log.info("closing a connection", side="client", peer=ip, reason=_text_of(error))
             connection.close()
             closed()
         except BaseException:
@@ -164,7 +164,7 @@ class Listener:
             raise
 
 
-def _told(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"
     return str(error) or type(error).__name__

@@ -34,7 +34,7 @@ which nothing became free for longest. And so does one that all wait for, if its
 whole by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When so much has become free, the system gets it back."""
-_DEFAULT_MOST: Final = 2**30
+_DEFAULT_MAX_BYTES: Final = 2**30
 _CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -64,18 +64,18 @@ class Budget:
     """What is held for all clients, and who is not read because of it.
 
     Attributes:
-        most_bytes: The budget.
+        max_bytes: The budget.
         used_bytes: What is held.
     """
 
-    def __init__(self, most_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(self, max_bytes: int, clock: Callable[[], float]) -> None:
         """Begin with nothing.
 
         Args:
-            most_bytes: The budget.
+            max_bytes: The budget.
             clock: Gives the time in seconds; it never goes back.
         """
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         self.used_bytes = 0
         self._used_once = 0
         self._clock = clock
@@ -103,7 +103,7 @@ class Budget:
             self._resume_those_with_room()
             if holder is self._ahead and held_bytes <= LOW_USE_BYTES:
                 self._let_the_next_go_ahead()
-        elif self.used_bytes > self.most_bytes and held_bytes > LOW_USE_BYTES:
+        elif self.used_bytes > self.max_bytes and held_bytes > LOW_USE_BYTES:
             self._restrain(holder)
 
     def left(self, holder: Holder) -> None:
@@ -124,7 +124,7 @@ class Budget:
         if not self._paused:
             log.warning(
                 "clients are not read for now: they hold too much",
-                queued_max_request_bytes=self.most_bytes,
+                queued_max_request_bytes=self.max_bytes,
             )
         if holder is self._ahead or not self._paused:
             self._moved = self._clock()
@@ -145,7 +145,7 @@ class Budget:
 
     def _resume_those_with_room(self) -> None:
         """Read those again for whom there is room, in the order in which they were paused."""
-        room = self.most_bytes - self.used_bytes
+        room = self.max_bytes - self.used_bytes
         while self._paused and room >= READ_BYTES:
             room -= READ_BYTES
             self._resume(next(iter(self._paused)))
@@ -193,18 +193,18 @@ class Budget:
 
 
 def return_memory() -> None:
-    """Give memory that is free back to the system, where the C library does not by itself."""
+    """Return memory that is free back to the system, where the C library does not by itself."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
     if trim is not None:
         trim(0)
 
 
 def default_budget() -> int:
-    """Give a quarter of the memory of the machine, or of the container; 1 GiB at most."""
+    """Return a quarter of the memory of the machine, or of the container; 1 GiB at most."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit in _CGROUP_LIMITS:
         try:
             memory = min(memory, int(limit.read_text()))
         except (OSError, ValueError):  # there is none, or it is "max"
             continue
-    return min(memory // 4, _DEFAULT_MOST)
+    return min(memory // 4, _DEFAULT_MAX_BYTES)

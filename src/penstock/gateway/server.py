@@ -246,7 +246,7 @@ class Gateway:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
-        """Give the keys of another configuration whose change `reload` does not heed."""
+        """Return the keys of another configuration whose change `reload` does not heed."""
         return self.configuration.changed_until_restart(configuration)
 
     async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:

@@ -125,14 +125,14 @@ class Session:
         self._request_max_bytes = request_max_bytes
         self._requests = FrameReader(
             head_bytes=REQUEST_HEAD_BYTES,
-            most_bytes=host.sasl_max_bytes if host.requires_sasl else request_max_bytes,
+            max_bytes=host.sasl_max_bytes if host.requires_sasl else request_max_bytes,
             on_head=self._request_head,
             on_frame=self._request_frame,
             on_piece=self._request_piece,
         )
         self._responses = FrameReader(
             head_bytes=RESPONSE_HEAD_BYTES,
-            most_bytes=RESPONSE_MAX_BYTES,
+            max_bytes=RESPONSE_MAX_BYTES,
             on_head=self._response_head,
             on_frame=self._response_frame,
             on_piece=self._response_piece,
@@ -459,7 +459,7 @@ class Session:
             assert transform is not None
             expected.response = transform(frame)
             if self.authentication.is_done:
-                self._requests.most_bytes = self._request_max_bytes
+                self._requests.max_bytes = self._request_max_bytes
             self._flush()
             self._go_on()
         if self._phase is Phase.ENDING:
@@ -528,7 +528,7 @@ class Session:
     # The end
 
     def fail(self) -> None:
-        """Give up: what the broker answered cannot be dealt with."""
+        """Return up: what the broker answered cannot be dealt with."""
         self._finish()
 
     def _end_when_idle(self) -> None:

@@ -129,7 +129,7 @@ def _load_key(
 
 
 def peer_principal(transport: asyncio.BaseTransport) -> str | None:
-    """Give Kafka's principal for a client's certificate: `User:` and its subject (RFC 2253).
+    """Return Kafka's principal for a client's certificate: `User:` and its subject (RFC 2253).
 
     Returns:
         None where the client showed no certificate, or one whose subject has parts that Java

@@ -76,7 +76,7 @@ def _set_ciphers(
 
 
 def _openssl_name(suite: str) -> str:
-    """Give OpenSSL's name of a suite before TLS 1.3 that may have Java's."""
+    """Return OpenSSL's name of a suite before TLS 1.3 that may have Java's."""
     match = _BEFORE_1_3.fullmatch(suite)
     if match is None:
         return suite

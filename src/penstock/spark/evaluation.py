@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Arrays = tuple[pa.Array, ...]
 
-_CHAINS_KEPT: Final = 10_000
+_CHAINS_CACHED: Final = 10_000
 
 
 class Evaluator:
@@ -99,7 +99,7 @@ class Evaluator:
             return failed("of this topic", "cannot be known: the record has no topic")
         found = self._chains.get(topic)
         if found is None:
-            if len(self._chains) >= _CHAINS_KEPT:
+            if len(self._chains) >= _CHAINS_CACHED:
                 self._chains.clear()
             own = self._plan.topic_settings.get(topic, NO_SETTINGS)
             plan = self._topics.for_topic(topic, own) or TopicPlan(topic=topic)

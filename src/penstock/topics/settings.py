@@ -15,7 +15,7 @@ DEFAULT: Final = 5
 DEFAULT_CONFIG."""
 
 
-VALUE_MOST_BYTES: Final = 4096
+VALUE_MAX_BYTES: Final = 4096
 
 
 def own_keys() -> dict[str, TopicKey]:
@@ -36,8 +36,8 @@ def normal(name: str, value: str) -> str:
 
 def complaint(name: str, value: str) -> str | None:
     """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
-    if len(value.encode("utf-8", "replace")) > VALUE_MOST_BYTES:
-        return f"Invalid value for configuration {name}: it is longer than {VALUE_MOST_BYTES} bytes"
+    if len(value.encode("utf-8", "replace")) > VALUE_MAX_BYTES:
+        return f"Invalid value for configuration {name}: it is longer than {VALUE_MAX_BYTES} bytes"
     key_type = own_keys()[name].type
     try:
         key_type.read(value)

@@ -44,7 +44,7 @@ class _Edit(NamedTuple):
 
 @cache
 def known_versions(api_key: int) -> range:
-    """Give the versions of an API whose response schemas are known here."""
+    """Return the versions of an API whose response schemas are known here."""
     versions = sorted(
         version
         for version, entities in schema_name_map[api_key_map[api_key]].items()
@@ -55,7 +55,7 @@ def known_versions(api_key: int) -> range:
 
 @cache
 def holds_addresses(api_key: int, version: int) -> bool:
-    """Tell whether a response can hold a broker's address."""
+    """Return whether a response can hold a broker's address."""
     return structure_of(load_response_schema(api_key, version)).addresses_within
 
 

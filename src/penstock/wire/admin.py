@@ -119,7 +119,7 @@ def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
 
 
 def as_version(body: Any, kind: type[Any]) -> Any:
-    """Give a body as one of another version of the same type, without what that has not."""
+    """Return a body as one of another version of the same type, without what that has not."""
     of = sys.modules[kind.__module__]
     fields = {}
     for field in dataclasses.fields(kind):
@@ -136,13 +136,13 @@ def as_version(body: Any, kind: type[Any]) -> Any:
 
 
 def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
-    """Give a request with another correlation id."""
+    """Return a request with another correlation id."""
     number = INT32.pack(correlation_id)
     return frame[:_CORRELATION_AT] + number + frame[_CORRELATION_AT + INT32.size :]
 
 
 def answering(frame: bytes, correlation_id: int) -> bytes:
-    """Give a response with another correlation id."""
+    """Return a response with another correlation id."""
     return frame[:4] + INT32.pack(correlation_id) + frame[8:]
 
 

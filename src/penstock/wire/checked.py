@@ -92,7 +92,7 @@ def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits:
 
 
 def _skip(field: Field, data: bytes, position: int, flexible: bool) -> int:
-    """Give the position after a field that is no structure; null only where that may be."""
+    """Return the position after a field that is no structure; null only where that may be."""
     if not field.nullable and field.is_null_at(data, position, flexible=flexible):
         raise IndexError
     return skip_field(field, data, position, flexible)

@@ -27,14 +27,14 @@ class FrameReader:
     """Tells of frames, from chunks of any size. The bytes it hands on include the length.
 
     Attributes:
-        most_bytes: The largest length accepted.
+        max_bytes: The largest length accepted.
     """
 
     def __init__(
         self,
         *,
         head_bytes: int,
-        most_bytes: int,
+        max_bytes: int,
         on_head: Callable[[bytes], bool],
         on_frame: Callable[[bytes], None],
         on_piece: Callable[[bytes | memoryview, bool], None],
@@ -43,7 +43,7 @@ class FrameReader:
 
         Args:
             head_bytes: How many bytes, length included, `on_head` needs.
-            most_bytes: The largest length accepted.
+            max_bytes: The largest length accepted.
             on_head: A frame begins; returns whether to hold it (True) or to stream it.
             on_frame: A held frame is whole.
             on_piece: A part of a streamed frame, the first with its head, and whether it is
@@ -53,7 +53,7 @@ class FrameReader:
         self._on_frame = on_frame
         self._on_piece = on_piece
         self._head_bytes = head_bytes
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         self._suspended = False
         self._head = b""
         self._left = 0
@@ -139,8 +139,8 @@ class FrameReader:
 
     def _begin(self, head: bytes) -> None:
         length = int.from_bytes(head[:LENGTH_BYTES], "big", signed=True)
-        if not self._head_bytes - LENGTH_BYTES <= length <= self.most_bytes:
-            raise WireError(f"a frame of {length} bytes; the most is {self.most_bytes}")
+        if not self._head_bytes - LENGTH_BYTES <= length <= self.max_bytes:
+            raise WireError(f"a frame of {length} bytes; the most is {self.max_bytes}")
         self._left = LENGTH_BYTES + length
         self._held = [] if self._on_head(head) else None
 

@@ -60,7 +60,7 @@ def read_long_length(data: bytes | bytearray, position: int, *, flexible: bool) 
 
 
 def skip_tags(data: bytes | bytearray, position: int) -> int:
-    """Give the position after a section of tagged fields."""
+    """Return the position after a section of tagged fields."""
     count, position = read_varint(data, position)
     for _ in range(count):
         _, position = read_varint(data, position)

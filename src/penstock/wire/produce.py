@@ -244,7 +244,7 @@ class ProduceRequest:
         return repeated
 
     def records(self, partition: Partition) -> memoryview:
-        """Give the bytes that the request carries for a partition; empty for null."""
+        """Return the bytes that the request carries for a partition; empty for null."""
         return memoryview(self.frame)[partition.records_start : partition.records_end]
 
     def changed(
@@ -373,7 +373,7 @@ class ProduceResponse:
             raise WireError("a Produce response that cannot be read") from None
 
     def take(self, topic: bytes, index: int) -> bytes | None:
-        """Give a partition's answer, the first time it is asked for."""
+        """Return a partition's answer, the first time it is asked for."""
         return self._partitions.pop((topic, index), None)
 
     def told(self, topic: bytes, index: int) -> Answer | None:

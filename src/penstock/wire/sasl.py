@@ -40,7 +40,7 @@ _REFUSALS: Final = (b"{", b"e=")
 """How refusals begin that come without an error code: OAUTHBEARER's (RFC 7628, 3.2.2), which
 Kafka sends before the error, and SCRAM's (RFC 5802, 7). No mechanism's success begins so."""
 
-_MOST_BYTES: Final = 524_288
+_MAX_BYTES: Final = 524_288
 """The longest message looked at (default of `sasl.server.max.receive.size`)."""
 
 _SASLNAME: Final = rb"(?:[^\x00=,\x80-\xff]|=2C|=3D)+"
@@ -237,7 +237,7 @@ class _Mechanism(NamedTuple):
 
 
 def _read_name(mechanism: _Mechanism, message: bytes) -> str | None:
-    if len(message) > _MOST_BYTES:
+    if len(message) > _MAX_BYTES:
         return None
     try:
         return mechanism.read_name(message)
@@ -299,7 +299,7 @@ def _pairs(items: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _after_header(frame: bytes, api_key: int) -> tuple[int, int]:
-    """Give a request's version and the position after its client id; IndexError if another's."""
+    """Return a request's version and the position after its client id; IndexError if another's."""
     if INT16.unpack_from(frame, _API_AT)[0] != api_key:
         raise IndexError
     length, position = read_length(frame, _CLIENT_ID_AT, flexible=False)

@@ -112,7 +112,7 @@ def _field(field: dataclasses.Field[Any]) -> Field:
 
 
 def skip_field(field: Field, frame: bytes, position: int, flexible: bool) -> int:
-    """Give the position after a field that is no structure.
+    """Return the position after a field that is no structure.
 
     Raises:
         IndexError: It does not end within the frame.

@@ -180,7 +180,7 @@ class _Altering:
     # What the cluster says
 
     def _probe(self, resource: _Resource) -> Any:
-        """Give what the cluster is asked about: nothing left is asked as a deletion of nothing."""
+        """Return what the cluster is asked about; if nothing is left, a deletion of nothing."""
         configs = resource.stripped
         if not configs and self._incremental and resource.own:
             kind = self._request.types.AlterableConfig
@@ -237,7 +237,7 @@ class _Altering:
         return None
 
     async def _configs(self, resource: _Resource) -> dict[str, str | None]:
-        """Give the values that the altered keys will have; None for those that are deleted."""
+        """Return the values that the altered keys will have; None for those that are deleted."""
         lists = [one.name for one in resource.changes if one.operation in _OPERATIONS]
         current = await self._current(resource, lists) if lists else {}
         return {
@@ -330,7 +330,7 @@ class _Altering:
 
 
 def _value(change: _Change, current: str | None) -> str | None:
-    """Give the value after a change, as a controller computes it."""
+    """Return the value after a change, as a controller computes it."""
     if change.operation == DELETE:
         return None
     if change.operation not in _OPERATIONS:

@@ -83,7 +83,7 @@ async def create_partitions(context: RequestContext) -> bytes:
 
 
 async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Give the configs that were set on topics, as far as the client may see them."""
+    """Return the configs that were set on topics, as far as the client may see them."""
     request = DescribeConfigsRequest(
         resources=tuple(
             DescribeConfigsResource(

@@ -66,7 +66,7 @@ async def describe_configs(context: RequestContext) -> bytes:
 
 
 def _own(resource: Any) -> list[str]:
-    """Give our own keys that are asked for."""
+    """Return our own keys that are asked for."""
     keys = resource.configuration_keys
     return [name for name in topic_settings.own_keys() if not keys or name in keys]
 

@@ -100,7 +100,7 @@ class TopicSettings:
     # Reading
 
     def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
-        """Give the topic level keys set on a topic.
+        """Return the topic level keys set on a topic.
 
         Raises:
             UnreadableSettingsError: What is kept about it cannot be understood.
@@ -115,8 +115,8 @@ class TopicSettings:
         """When something about a topic changed last (monotonic seconds): its id may, too."""
         return self._changed_at.get(topic, 0.0)
 
-    def knows_not(self, topics: Iterable[UUID]) -> list[UUID]:
-        """Give those topics, by id, that are new here: read on before judging them."""
+    def unknown(self, topics: Iterable[UUID]) -> list[UUID]:
+        """Return those topics, by id, that are new here: read on before judging them."""
         return [topic for topic in topics if topic not in self._seen]
 
     def see(self, topics: Iterable[UUID]) -> None:
@@ -152,11 +152,11 @@ class TopicSettings:
     # Writing
 
     def changing(self, topic: str) -> asyncio.Lock:
-        """Give what one holds while one changes a topic's settings here, from reading on."""
+        """Return what one holds while one changes a topic's settings here, from reading on."""
         return self._locks.setdefault(topic, asyncio.Lock())
 
     def open_creations(self, topic: str) -> list[UUID]:
-        """Give the creations of a topic that are open now; for `put`."""
+        """Return the creations of a topic that are open now; for `put`."""
         return list(self.index.creations(lambda entry: entry.topic == topic))
 
     async def put(
@@ -278,7 +278,7 @@ class TopicSettings:
                 await self.withdraw(creation)
 
     def _abandoned(self) -> dict[UUID, Entry]:
-        """Give the creations that nobody will bring to an end any more."""
+        """Return the creations that nobody will bring to an end any more."""
         now_ms = time.time() * 1000
 
         def left_open(entry: Entry) -> bool:

@@ -167,7 +167,7 @@ class ProduceExchange(Held):
         return self._policies.plan.intercepts(name) or self._host.producers.has_topic(name)
 
     def _intercepted_name(self, identity: str | UUID) -> str | None:
-        """Give a topic's name, by name or id, where it has interceptors."""
+        """Return a topic's name, by name or id, where it has interceptors."""
         name = identity if isinstance(identity, str) else self._connection.topics.name(identity)
         return name if name is not None and self._is_intercepted(name) else None
 
@@ -208,7 +208,7 @@ class ProduceExchange(Held):
         new: Sequence[UUID] = ()
         if settings is not None:
             by_id = (topic.topic_id for _, topic in self._topics)
-            new = settings.knows_not(filter(None, (*self._ids.values(), *by_id)))
+            new = settings.unknown(filter(None, (*self._ids.values(), *by_id)))
         unknown = self._host.shared_producers is not None and any(self._unknown_producers())
         if new or unknown:
             self._reading = self._host.run(self._read_on(new, errors, producers=unknown))
@@ -216,7 +216,7 @@ class ProduceExchange(Held):
             self._judge(errors)
 
     def _unknown_producers(self) -> Iterator[Place]:
-        """Give the batches of whose producers other gateways may know more."""
+        """Return the batches of whose producers other gateways may know more."""
         for t, topic in self._topics:
             name = topic.name
             if name is None and topic.topic_id is not None:
@@ -307,7 +307,7 @@ class ProduceExchange(Held):
     def _own_settings(
         self, t: int, topic: Topic, name: str, topic_id: UUID
     ) -> Mapping[str, str] | None:
-        """Give the keys set on a topic; None where the topic has been answered with an error."""
+        """Return the keys set on a topic; None where the topic has been answered with an error."""
         settings, shared = self._host.settings, self._host.shared_producers
         if shared is not None and name == shared.topic:
             self._unknown(t, topic, INVALID_TOPIC_EXCEPTION)
@@ -460,7 +460,7 @@ class ProduceExchange(Held):
         self._answer_others(innocent)
 
     def _answer_others(self, answer: Answer) -> None:
-        """Give all partitions that have no answer the same one, but for what is stored already."""
+        """Answer all partitions that have no answer alike, but for what is stored already."""
         for t, topic in enumerate(self.request.topics):
             for i in range(len(topic.partitions)):
                 if not self._interceptions.is_stored((t, i)):
@@ -522,9 +522,9 @@ class ProduceExchange(Held):
             found |= {place: LastSequence(code) for place, code in errors.items()}
             shared = self._host.shared_producers
             if shared is None:
-                self._told(asked, found)
+                self._take_last_sequences(asked, found)
             else:
-                self._reading = self._host.run(self._read_and_told(shared, asked, found))
+                self._reading = self._host.run(self._read_on_and_take(shared, asked, found))
 
         def led(frame: bytes) -> None:
             errors.update(producers.leader_errors(frame))
@@ -538,14 +538,14 @@ class ProduceExchange(Held):
 
         self._connection.find_whether_producers_are_described(served)
 
-    def _told(
+    def _take_last_sequences(
         self, asked: dict[str, dict[int, int]], found: dict[tuple[str, int], LastSequence]
     ) -> None:
         self._interceptions.told(asked, found, self.answers)
         self._progress = Progress.ASKED
         self._connection.advance()
 
-    async def _read_and_told(
+    async def _read_on_and_take(
         self,
         shared: ClusterStore,
         asked: dict[str, dict[int, int]],
@@ -554,7 +554,7 @@ class ProduceExchange(Held):
         """Read what other gateways have decided about what the broker has; it is there by now."""
         try:
             found = await self._found_with_log(shared, asked, found)
-            self._told(asked, found)
+            self._take_last_sequences(asked, found)
         except Exception as error:
             self._give_up(error)
 

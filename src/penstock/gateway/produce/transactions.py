@@ -40,7 +40,7 @@ class EmptyTransactions:
         self._partitions.setdefault(transaction, {}).setdefault(topic, set()).add(partition)
 
     def partitions(self, transaction: Transaction) -> dict[str, set[int]]:
-        """Give the partitions, by topic, that have to be added before a commit; mostly none."""
+        """Return the partitions, by topic, that have to be added before a commit; mostly none."""
         return self._partitions.get(transaction, {})
 
     def added(self, transaction: Transaction) -> None:

@@ -100,7 +100,7 @@ def is_ahead(producer: Producer, theirs: Producer) -> bool:
 
 
 def _end(producer: Producer) -> tuple[int, int]:
-    """Give the number after the last batch that is kept, and how many records were dropped."""
+    """Return the number after the last batch that is kept, and how many records were dropped."""
     kept = [one for one in producer.batches if one.state is not State.REFUSED]
     if kept:
         return kept[-1].next, kept[-1].removed_with
