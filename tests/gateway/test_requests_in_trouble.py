@@ -285,6 +285,7 @@ class Settings:
     """Topics' settings, of which the first reading fails."""
 
     topic = "__settings"
+    are_kept = True
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
@@ -311,7 +312,7 @@ async def test_a_batch_behind_one_whose_settings_were_not_read_does_not_go_first
     talk = InCluster()
     talk.shared_producers = None
     talk.producers = Producers(now=time.time)
-    talk.settings = Settings(False, True)
+    talk.topic_configs = Settings(False, True)
     talk.session.topics.put("judged", UUID(int=3))
     talk.session.client_data(request(1, batch(b"a")) + request(2, batch(b"b", first=1)))
     await settle()

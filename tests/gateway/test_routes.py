@@ -14,12 +14,12 @@ TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}
 
 
 class Host:
-    """A gateway with these policies, settings and producers."""
+    """A gateway with these policies, topic level keys and producers."""
 
     requires_sasl = False
 
-    def __init__(self, *, settings=None, judged=False, producers=(), partitions=True, **topics):
-        self.settings = settings
+    def __init__(self, *, are_kept=False, judged=False, producers=(), partitions=True, **topics):
+        self.topic_configs = SimpleNamespace(are_kept=are_kept)
         self.producers = producers
         self.transactions = ()
         names = {"records.policy.class.name": topics.pop("named", ())}
@@ -49,7 +49,7 @@ def test_an_api_without_a_row_passes_in_all_versions():
     groups = route(16)
     assert groups.versions[0] == 0
     assert groups.versions[1] > 1000
-    assert groups.hold(Host(settings=object(), judged=True), 5) is None
+    assert groups.hold(Host(are_kept=True, judged=True), 5) is None
     assert groups.respond(SimpleNamespace(), 5) is None
     assert 16 not in VERSIONS
 
@@ -60,7 +60,7 @@ def test_an_api_without_a_row_passes_in_all_versions():
         (Host(), set()),
         (Host(judged=True), {0}),
         (Host(producers=("there were interceptors",)), {0}),
-        (Host(settings=object()), {0} | TOPIC_APIS),
+        (Host(are_kept=True), {0} | TOPIC_APIS),
         (Host(create_topic="p.P"), {3, 10, 19, 37, 88}),
         (Host(create_topic="p.P", partitions=False), {3, 10, 19, 88}),
         (Host(create_topic="p.P", needs_context=True), {3, 10, 19, 20, 37, 88}),

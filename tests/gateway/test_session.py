@@ -11,6 +11,7 @@ from kio.index import load_request_schema
 
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.policy_set import PolicySet
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
@@ -58,7 +59,7 @@ class Talk:
     shared_producers = None
     transactions = EmptyTransactions()
     max_message_bytes = MaxMessageBytes()
-    settings = None
+    topic_configs = TopicConfigs()
     requires_sasl = False
     sasl_max_bytes = 1_000
     clock = staticmethod(time.monotonic)

@@ -14,7 +14,7 @@ from penstock.gateway.admin.topic_configs import (
     ABANDONED_AFTER_S,
     LEFT_AFTER_S,
     MISSED_TIMES,
-    TopicSettings,
+    KeptTopicConfigs,
 )
 from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
 from tests.topics.admin_requests import judged_by
@@ -142,22 +142,22 @@ class Gateways:
         self.clock = clock
         self.changes: list[str] = []
 
-    async def start(self, name: str = "one", *, dies: int = 0) -> TopicSettings:
+    async def start(self, name: str = "one", *, dies: int = 0) -> KeptTopicConfigs:
         """Start a gateway, as after a crash."""
         log = MemoryLog(self.kept)
         log.dies = dies
-        started = TopicSettings(log, name, self.changes.append)
+        started = KeptTopicConfigs(log, name, self.changes.append)
         await started.start(1.0)
         return started
 
-    async def restart(self, name: str = "one") -> TopicSettings:
+    async def restart(self, name: str = "one") -> KeptTopicConfigs:
         """Start a gateway, and have it look after what it has left behind."""
         started = await self.start(name)
         await started.sweep(self.cluster.look_up, starting=True)
         return started
 
     async def create(
-        self, gateway: TopicSettings, topic: str, own: Mapping[str, str], *, dies: str = ""
+        self, gateway: KeptTopicConfigs, topic: str, own: Mapping[str, str], *, dies: str = ""
     ) -> UUID:
         """Create a topic, in the steps of CreateTopics."""
         creation = await gateway.prepare(topic, own)
@@ -170,12 +170,12 @@ class Gateways:
             await gateway.finish(creation, topic_id)
         return topic_id
 
-    async def delete(self, gateway: TopicSettings, topic: str) -> None:
+    async def delete(self, gateway: KeptTopicConfigs, topic: str) -> None:
         """Delete a topic, in the steps of DeleteTopics."""
         over = gateway.open_creations(topic)
         await gateway.forget([self.cluster.ids.pop(topic)], over=over)
 
-    async def alter(self, gateway: TopicSettings, topic: str, own: Mapping[str, str]) -> None:
+    async def alter(self, gateway: KeptTopicConfigs, topic: str, own: Mapping[str, str]) -> None:
         """Give a topic other settings, in the steps of AlterConfigs."""
         over = gateway.open_creations(topic)
         await gateway.put(topic, self.cluster.ids[topic], own, over=over)
@@ -425,7 +425,7 @@ async def crash(gateways: Gateways, how: Mapping) -> None:
     gateways.kept.logs.remove(one._follower._log)
 
 
-async def check_the_promise(gateways: Gateways, now: TopicSettings) -> None:
+async def check_the_promise(gateways: Gateways, now: KeptTopicConfigs) -> None:
     """The topic has its settings if it is there; one that is made later without any has none."""
     topic_id = gateways.cluster.ids.get("orders")
     if topic_id is not None:

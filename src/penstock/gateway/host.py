@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from penstock.cluster.metadata import ClusterMetadata
     from penstock.gateway.addresses import Addresses
-    from penstock.gateway.admin.topic_configs import TopicSettings
+    from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
@@ -47,8 +47,8 @@ class Host(Protocol):
         """How large batches may be."""
 
     @property
-    def settings(self) -> TopicSettings | None:
-        """The topic level keys set through admin tools; None where there are none."""
+    def topic_configs(self) -> TopicConfigs:
+        """The topic level keys set through admin tools."""
 
     @property
     def view(self) -> ClusterMetadata:

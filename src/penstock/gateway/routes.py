@@ -67,7 +67,7 @@ def _take_admin(
 
 def judged(host: Host, version: int) -> Open | None:
     """Hold a Produce request where any topic has a policy, or had an interceptor."""
-    if host.policies.plan.is_empty and host.settings is None and not host.producers:
+    if host.policies.plan.is_empty and not host.topic_configs.are_kept and not host.producers:
         return None
     if version < produce.FIRST_VERSION:
         # Kafka 4 serves none of them; an older broker would store them unjudged.
@@ -114,7 +114,7 @@ def _take_unknown_version(_connection: Connection, arrived: Streamed, _frame: by
 
 
 def _has_settings(host: Host) -> bool:
-    return host.settings is not None
+    return host.topic_configs.are_kept
 
 
 def _judges_creation(host: Host) -> bool:

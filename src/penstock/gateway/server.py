@@ -20,7 +20,7 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
-from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, TopicSettings
+from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, KeptTopicConfigs, TopicConfigs
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
 from penstock.gateway.endpoints import endpoints_of
@@ -95,7 +95,7 @@ class Gateway:
         self._started = False
         self._ended = False
         self.view = ClusterMetadata(upstream, configuration.folder)
-        self._settings: TopicSettings | None = None
+        self.topic_configs: TopicConfigs = TopicConfigs()
         self.transactions = EmptyTransactions()
         self.max_message_bytes = MaxMessageBytes()
         self.producers = Producers(now=time.time)
@@ -211,11 +211,6 @@ class Gateway:
         topics = self._topic_policies.pids if self._topic_policies else []
         return [*(self._pool.pids if self._pool else []), *topics]
 
-    @property
-    def settings(self) -> TopicSettings | None:
-        """The topic level keys set through admin tools; None where there are none."""
-        return self._settings
-
     def refused(self, refused: Refused) -> None:
         """Log a refusal, and tell who watches."""
         self._refusals.take(refused)
@@ -236,7 +231,7 @@ class Gateway:
                 server_context(self.configuration.properties, self.configuration.path)
             loaded = await self._loaded(configuration, Plan(configuration.policies))
             try:
-                if self._settings is None and allows_topic_settings(configuration):
+                if not self.topic_configs.are_kept and allows_topic_settings(configuration):
                     await self._open_settings(configuration)
             except BaseException:
                 await loaded.close()
@@ -251,7 +246,7 @@ class Gateway:
 
     async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
         """Start workers for a plan, where anything in it has to be judged."""
-        settings = self._settings is not None or allows_topic_settings(configuration)
+        settings = self.topic_configs.are_kept or allows_topic_settings(configuration)
         topics = TopicPolicies(configuration, tries_classes=settings)
         pool = None
         if plan.is_empty and not settings:
@@ -304,7 +299,7 @@ class Gateway:
             brokers.UnreachableError: The cluster does not answer.
         """
         settings_log = settings_topic(of, self.configuration.upstream_properties)
-        settings = TopicSettings(settings_log, gateway_name(of), self._settings_changed)
+        settings = KeptTopicConfigs(settings_log, gateway_name(of), self._settings_changed)
         try:
             await settings.start(SETTINGS_TIMEOUT_S)
             await settings.sweep(self.view.ids, starting=True)
@@ -314,10 +309,10 @@ class Gateway:
         except BaseException:
             await settings.close()
             raise
-        self._settings = settings
+        self.topic_configs = settings
         self.run(self._sweep(settings))
 
-    async def _sweep(self, settings: TopicSettings) -> None:
+    async def _sweep(self, settings: KeptTopicConfigs) -> None:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
@@ -329,10 +324,10 @@ class Gateway:
 
     def _settings_changed(self, topic: str) -> None:
         """Have instances closed that the topic's settings no longer name."""
-        if self._settings is None:
-            return
+        if not self.topic_configs.are_kept:
+            return  # they are still read for the first time
         plan = self._policies.plan
-        every = self._settings.index.all_of(topic) or [NO_SETTINGS]
+        every = self.topic_configs.kept.index.all_of(topic) or [NO_SETTINGS]
         judged = filter(None, (plan.for_topic(topic, own) for own in every))
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
 
@@ -497,8 +492,7 @@ class Gateway:
         await self._close_stores()
 
     async def _close_stores(self) -> None:
-        if self._settings is not None:
-            await self._settings.close()
+        await self.topic_configs.close()
         if self.shared_producers is not None:
             await self.shared_producers.close()
         if self._local_store is not None:

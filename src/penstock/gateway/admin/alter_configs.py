@@ -86,7 +86,7 @@ class _Altering:
         self._talk = context
         self._request = context.request
         self._incremental = self._request.api_key == INCREMENTAL
-        self._settings = context.host.settings
+        self._settings = context.host.topic_configs
         self._resources = [self._read(given) for given in self._request.body.resources]
         self._refusals: dict[tuple[int, str], Refusal] = {}
         self._over: dict[str, list[UUID]] = {}
@@ -100,7 +100,7 @@ class _Altering:
         )
         own: tuple[_Change, ...] = ()
         own_keys = topic_settings.own_keys()
-        ours = given.resource_type == TOPIC and self._settings is not None
+        ours = given.resource_type == TOPIC and self._settings.are_kept
         if ours:
             own = tuple(change for change in changes if change.name in own_keys)
         names = Counter(change.name for change in changes)
@@ -118,7 +118,7 @@ class _Altering:
     async def answer(self) -> bytes:
         if not any(self._concerns(resource) for resource in self._resources):
             return await self._talk.forward()
-        if self._settings is not None:
+        if self._settings.are_kept:
             self._over = {
                 one.given.resource_name: self._settings.open_creations(one.given.resource_name)
                 for one in self._resources
@@ -169,13 +169,12 @@ class _Altering:
         """Whether the old API resets keys that we keep, by leaving them out."""
         return bool(
             not self._incremental
-            and self._settings is not None
             and resource.given.resource_type == TOPIC
             and self._settings.names(resource.given.resource_name)
         )
 
     def _is_settings_topic(self, resource: _Resource) -> bool:
-        return self._settings is not None and resource.place == (TOPIC, self._settings.topic)
+        return resource.place == (TOPIC, self._settings.topic)
 
     # What the cluster says
 
@@ -279,8 +278,7 @@ class _Altering:
                 )
 
     async def _change(self, topic: str, topic_id: UUID, resource: _Resource) -> None:
-        settings = self._settings
-        assert settings is not None
+        settings = self._settings.kept
         async with settings.changing(topic):
             await settings.read_on()
             try:

@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 
 async def create_partitions(context: RequestContext) -> bytes:
     """Answer one request."""
-    body, settings, policies = context.request.body, context.host.settings, context.host.policies
+    body, settings, policies = (
+        context.request.body,
+        context.host.topic_configs,
+        context.host.policies,
+    )
     judged = policies.topics.create_topic is not None and policies.judges_partitions
-    named = settings is not None and any(topic.name == settings.topic for topic in body.topics)
+    named = any(topic.name == settings.topic for topic in body.topics)
     if not (judged or named):
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
@@ -48,7 +52,7 @@ async def create_partitions(context: RequestContext) -> bytes:
     accepted = []
     for topic in sound:
         refusal: Refusal | None = None
-        if settings is not None and topic.name == settings.topic:
+        if topic.name == settings.topic:
             refusal = Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
         elif judged:
             asked = TopicCreation(
@@ -101,8 +105,8 @@ async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, 
         }
         for one in told.results
     }
-    settings = context.host.settings
-    if settings is not None:
+    settings = context.host.topic_configs
+    if settings.are_kept:
         kept = [topic for topic in topics if settings.names(topic)]
         for topic, topic_id in (await context.topic_ids(kept)).items():
             try:

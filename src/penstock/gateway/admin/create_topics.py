@@ -82,13 +82,11 @@ async def create_topics(context: RequestContext) -> bytes:
     """Answer one request."""
     request = context.request
     asked = [
-        _read(topic, own_keys=context.host.settings is not None) for topic in request.body.topics
+        _read(topic, own_keys=context.host.topic_configs.are_kept) for topic in request.body.topics
     ]
     policies = context.host.policies.topics
     judged = policies.create_topic is not None or policies.alter_config is not None
-    open_creations = context.host.settings is not None and any(
-        context.host.settings.names(topic.given.name) for topic in asked
-    )
+    open_creations = any(context.host.topic_configs.names(topic.given.name) for topic in asked)
     if not (judged or open_creations or any(topic.own for topic in asked)):
         return await context.forward()
     return await _Creating(context, asked).answer()
@@ -131,13 +129,11 @@ class _Creating:
             created = await self._create(accepted)
         finally:
             for creation in self._creations.values():
-                assert self._talk.host.settings is not None
-                self._talk.host.settings.leave(creation)
+                self._talk.host.topic_configs.kept.leave(creation)
         return self._answer(created.throttle_time if created else told.throttle_time)
 
     def _has_open_creation(self, topic: _Asked) -> bool:
-        settings = self._talk.host.settings
-        return settings is not None and bool(settings.open_creations(topic.given.name))
+        return bool(self._talk.host.topic_configs.open_creations(topic.given.name))
 
     async def _forward(self) -> bytes:
         """Send the request as it came."""
@@ -236,9 +232,7 @@ class _Creating:
 
     async def _keep(self, topic: _Asked) -> None:
         """Keep the topic's own keys before it is there."""
-        settings = self._talk.host.settings
-        if settings is None:
-            return
+        settings = self._talk.host.topic_configs
         own = {key: topic_settings.normal(key, value or "") for key, value in topic.own.items()}
         creation = await settings.prepare(topic.given.name, own)
         if creation is not None:
@@ -246,24 +240,24 @@ class _Creating:
 
     async def _settle(self, topics: list[_Asked]) -> None:
         """Put the keys of what was created under its id, delete those of what was not."""
-        settings = self._talk.host.settings
+        settings = self._talk.host.topic_configs
         for topic in topics:
             name = topic.given.name
             result = self._results[name]
             if result.error_code != NONE:
                 self._talk.host.view.disallow(name)
             creation = self._creations.pop(name, None)
-            if creation is None or settings is None:
+            if creation is None:
                 continue
             try:
                 if result.error_code == NONE:
-                    await settings.finish(creation, result.topic_id)
+                    await settings.kept.finish(creation, result.topic_id)
                 elif result.error_code in _UNDECIDED:
-                    settings.leave(creation)
+                    settings.kept.leave(creation)
                 else:
-                    await settings.withdraw(creation)
+                    await settings.kept.withdraw(creation)
             except CompactedTopicError as error:
-                settings.leave(creation)  # they hold all the same
+                settings.kept.leave(creation)  # they hold all the same
                 log.error("settings are still those of a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:

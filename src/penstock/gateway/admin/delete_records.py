@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 async def delete_records(context: RequestContext) -> bytes:
     """Answer one request."""
-    settings, body = context.host.settings, context.request.body
-    refused = [one for one in body.topics if settings is not None and one.name == settings.topic]
+    settings, body = context.host.topic_configs, context.request.body
+    refused = [one for one in body.topics if one.name == settings.topic]
     if not refused:
         return await context.forward()
     types = context.request.answer_types

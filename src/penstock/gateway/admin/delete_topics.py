@@ -32,8 +32,8 @@ _MESSAGES_FROM: Final = 5
 
 async def delete_topics(context: RequestContext) -> bytes:
     """Answer one request."""
-    settings, body = context.host.settings, context.request.body
-    if settings is None:
+    settings, body = context.host.topic_configs, context.request.body
+    if not settings.are_kept:
         frame = await context.forward()
         for one in context.request.read_answer(frame).responses:
             if one.error_code == NONE and one.name is not None:
@@ -79,19 +79,17 @@ async def delete_topics(context: RequestContext) -> bytes:
 
 
 async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
-    settings = context.host.settings
-    assert settings is not None
-    if all(topic.topic_id is None for topic in body.topics):
+    name = context.host.topic_configs.topic
+    if name is None or all(topic.topic_id is None for topic in body.topics):
         return None
-    return (await context.topic_ids({settings.topic})).get(settings.topic)
+    return (await context.topic_ids({name})).get(name)
 
 
 async def _forget(
     context: RequestContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
 ) -> None:
     """Delete the settings of topics that are gone, and have their policies close."""
-    settings = context.host.settings
-    assert settings is not None
+    settings = context.host.topic_configs
     gone: list[UUID] = []
     ended: list[UUID] = []
     for one in deleted:
@@ -102,7 +100,7 @@ async def _forget(
             ended += over.get(one.name, ())
             context.host.topic_deleted(one.name)
     try:
-        await settings.forget(gone, over=ended)
+        await settings.kept.forget(gone, over=ended)
     except CompactedTopicError as error:
         # They stand under an id that no topic will have again; `sweep` deletes them.
         log.warning("settings of deleted topics are deleted later", reason=str(error))

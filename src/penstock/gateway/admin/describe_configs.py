@@ -35,8 +35,8 @@ async def describe_configs(context: RequestContext) -> bytes:
         if resource.resource_type == TOPIC:
             asked[resource.resource_name].append(_own(resource))
     frame = await context.forward()
-    settings = context.host.settings
-    if settings is None or not any(map(any, asked.values())):
+    settings = context.host.topic_configs
+    if not any(map(any, asked.values())):
         return frame
     body = context.request.read_answer(frame)
     topics = {

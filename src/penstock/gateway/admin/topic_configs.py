@@ -60,8 +60,74 @@ _CHANGED_KEPT_S: Final = 60.0
 """A topic's id is not believed for longer than that, whatever has changed."""
 
 
-class TopicSettings:
-    """The settings of all topics, as one gateway knows and changes them."""
+class TopicConfigs:
+    """The topic level keys set on topics; here, those of a gateway that keeps none.
+
+    Attributes:
+        are_kept: Whether there are any, so that a topic's id matters.
+        topic: The compacted topic that keeps them.
+    """
+
+    are_kept = False
+    topic: str | None = None
+
+    @property
+    def kept(self) -> KeptTopicConfigs:
+        """Those that are kept, to change them; where there are none, nobody may ask."""
+        raise AssertionError("no topic level keys are kept")
+
+    def of(self, _topic: str, _topic_id: UUID) -> Mapping[str, str]:
+        """Return the topic level keys set on a topic.
+
+        Raises:
+            UnreadableSettingsError: What is kept about it cannot be understood.
+        """
+        return {}
+
+    def names(self, _topic: str) -> bool:
+        """Whether anything is kept for a topic of this name: then its id decides."""
+        return False
+
+    def changed_at(self, _topic: str) -> float:
+        """When something about a topic changed last (monotonic seconds): its id may, too."""
+        return 0.0
+
+    def unknown(self, _topics: Iterable[UUID]) -> list[UUID]:
+        """Return those topics, by id, that are new here: read on before judging them."""
+        return []
+
+    def see(self, topics: Iterable[UUID]) -> None:
+        """Take note that all that was written before these topics came up has been read."""
+
+    async def read_on(self) -> None:
+        """Wait until everything has been read that is in the log now.
+
+        Raises:
+            CompactedTopicError: It cannot be read now.
+        """
+
+    def open_creations(self, _topic: str) -> list[UUID]:
+        """Return the creations of a topic whose outcome is not known."""
+        return []
+
+    async def close(self) -> None:
+        """Stop following."""
+
+    async def prepare(self, _topic: str, _settings: Mapping[str, str]) -> UUID | None:
+        """Make ready for the creation of a topic; return its id, if it needs one."""
+        return None
+
+
+class KeptTopicConfigs(TopicConfigs):
+    """The topic level keys of all topics, as one gateway knows and changes them."""
+
+    are_kept = True
+    topic: str
+
+    @property
+    def kept(self) -> KeptTopicConfigs:
+        """These."""
+        return self
 
     def __init__(
         self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str], None]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.engine.plan import NO_SETTINGS, TopicPlan
+from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import (
     Outcome,
     failed,
@@ -139,7 +139,7 @@ class ProduceExchange(Held):
                     self._ids[topic.name] = known
         if names or ids:
             connection.ask(partial(topics.request, names=names, ids=ids), self._found)
-        elif self._host.settings is None and self._host.shared_producers is None:
+        elif not self._host.topic_configs.are_kept and self._host.shared_producers is None:
             self._judge({})
         else:
             self._resolved({})
@@ -173,14 +173,13 @@ class ProduceExchange(Held):
 
     def _needs_id(self, name: str) -> bool:
         # Where topics have settings, a new id is how one that was made anew is told.
-        if self._host.settings is not None:
+        if self._host.topic_configs.are_kept:
             return True
         plan = self._policies.plan.for_topic(name)
         return plan is not None and plan.needs_topic_id
 
     def _known_id(self, name: str) -> UUID | None:
-        settings = self._host.settings
-        since = settings.changed_at(name) if settings else 0.0
+        since = self._host.topic_configs.changed_at(name)
         return self._connection.topics.topic_id(name, since=since)
 
     def _found(self, frame: bytes) -> None:
@@ -204,11 +203,8 @@ class ProduceExchange(Held):
                 known = self._known_id(topic.name)
                 if known is not None:
                     self._ids[topic.name] = known
-        settings = self._host.settings
-        new: Sequence[UUID] = ()
-        if settings is not None:
-            by_id = (topic.topic_id for _, topic in self._topics)
-            new = settings.unknown(filter(None, (*self._ids.values(), *by_id)))
+        by_id = (topic.topic_id for _, topic in self._topics)
+        new = self._host.topic_configs.unknown(filter(None, (*self._ids.values(), *by_id)))
         unknown = self._host.shared_producers is not None and any(self._unknown_producers())
         if new or unknown:
             self._reading = self._host.run(self._read_on(new, errors, producers=unknown))
@@ -238,17 +234,17 @@ class ProduceExchange(Held):
             self._give_up(error)
 
     async def _read_logs(self, new: Sequence[UUID], *, producers: bool) -> None:
-        settings, shared = self._host.settings, self._host.shared_producers
-        if new and settings is not None:
+        configs, shared = self._host.topic_configs, self._host.shared_producers
+        if new:
             try:
-                await settings.read_on()
+                await configs.read_on()
             except CompactedTopicError as error:
                 self._unread = frozenset(new)
                 log.error(
                     "topics cannot be judged: their settings are not known", reason=str(error)
                 )
             else:
-                settings.see(new)
+                configs.see(new)
         if producers and shared is not None:
             try:
                 await shared.read_on()
@@ -308,19 +304,14 @@ class ProduceExchange(Held):
         self, t: int, topic: Topic, name: str, topic_id: UUID
     ) -> Mapping[str, str] | None:
         """Return the keys set on a topic; None where the topic has been answered with an error."""
-        settings, shared = self._host.settings, self._host.shared_producers
-        if shared is not None and name == shared.topic:
-            self._unknown(t, topic, INVALID_TOPIC_EXCEPTION)
-            return None
-        if settings is None:
-            return NO_SETTINGS
-        if name == settings.topic:
+        configs, shared = self._host.topic_configs, self._host.shared_producers
+        if name == configs.topic or (shared is not None and name == shared.topic):
             self._unknown(t, topic, INVALID_TOPIC_EXCEPTION)
         elif topic_id in self._unread:
             self._unknown(t, topic, NOT_LEADER_OR_FOLLOWER)
         else:
             try:
-                return settings.of(name, topic_id)
+                return configs.of(name, topic_id)
             except UnreadableSettingsError as error:
                 self._cannot_be_judged(t, topic, TopicPlan(topic=name, unusable=str(error)))
         return None
