@@ -2,7 +2,7 @@
 
 Everything may be lost, late, or overtaken between them. What the gateway does is done by the
 real `Producers`; connections, workers and answers are played here as `session` and
-`handlers.interceptions` play them.
+`gateway.produce.intercepted_batches` play them.
 """
 
 import random

@@ -7,10 +7,10 @@ from uuid import UUID
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import refused, replaced
-from penstock.gateway.produce.interceptions import Idempotence
+from penstock.gateway.produce.intercepted_batches import Idempotence
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.producers import Producers
-from tests.gateway.test_interceptions import (
+from tests.gateway.test_intercepted_batches import (
     Asked,
     Intercepted,
     batch,

@@ -16,9 +16,9 @@ from penstock.gateway.admin.topic_configs import (
     MISSED_TIMES,
     KeptTopicConfigs,
 )
-from penstock.topics.index import Entry, UnreadableSettingsError, of_creation, of_topic
-from tests.topics.admin_requests import judged_by
-from tests.topics.test_index import WITHOUT_A_NAME, with_a_name
+from penstock.topic_configs.index import Entry, UnreadableSettingsError, of_creation, of_topic
+from tests.topic_configs.admin_requests import judged_by
+from tests.topic_configs.test_index import WITHOUT_A_NAME, with_a_name
 
 OWN = judged_by("A")
 OTHERS = judged_by("B")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.spark.locations import Location
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
-    from penstock.topics.index import SettingsIndex
+    from penstock.topic_configs.index import SettingsIndex
 
 
 _SETTINGS_TIMEOUT_S: Final = 30.0
@@ -225,8 +225,8 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
         CompactedTopicError: The cluster does not answer.
     """
     from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
-    from penstock.topics.index import index_of  # noqa: PLC0415
-    from penstock.topics.kept import settings_topic  # noqa: PLC0415
+    from penstock.topic_configs.index import index_of  # noqa: PLC0415
+    from penstock.topic_configs.kept import settings_topic  # noqa: PLC0415
 
     if not allows_topic_settings(configuration):
         return index_of(())
@@ -248,7 +248,7 @@ def settings_of(
         CommandError: The cluster does not answer, or they cannot be understood.
     """
     from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
-    from penstock.topics.index import UnreadableSettingsError  # noqa: PLC0415
+    from penstock.topic_configs.index import UnreadableSettingsError  # noqa: PLC0415
 
     try:
         return kept_settings(configuration, properties).of(topic.name, topic.topic_id)

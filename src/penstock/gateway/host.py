@@ -51,7 +51,7 @@ class Host(Protocol):
         """The topic level keys set through admin tools."""
 
     @property
-    def view(self) -> ClusterMetadata:
+    def cluster(self) -> ClusterMetadata:
         """The cluster as the gateway's own principal sees it."""
 
     @property

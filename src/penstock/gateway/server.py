@@ -35,7 +35,7 @@ from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Prod
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import renew, server_context
-from penstock.topics.kept import settings_topic
+from penstock.topic_configs.kept import settings_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -94,7 +94,7 @@ class Gateway:
         self._draining: set[Supervisor | TopicPolicies] = set()
         self._started = False
         self._ended = False
-        self.view = ClusterMetadata(upstream, configuration.folder)
+        self.cluster = ClusterMetadata(upstream, configuration.folder)
         self.topic_configs: TopicConfigs = TopicConfigs()
         self.transactions = EmptyTransactions()
         self.max_message_bytes = MaxMessageBytes()
@@ -302,7 +302,7 @@ class Gateway:
         settings = KeptTopicConfigs(settings_log, gateway_name(of), self._settings_changed)
         try:
             await settings.start(SETTINGS_TIMEOUT_S)
-            await settings.sweep(self.view.ids, starting=True)
+            await settings.sweep(self.cluster.ids, starting=True)
         except CompactedTopicError as error:
             await settings.close()
             raise brokers.UnreachableError(str(error)) from None
@@ -316,7 +316,7 @@ class Gateway:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
-                await settings.sweep(self.view.ids)
+                await settings.sweep(self.cluster.ids)
             except (CompactedTopicError, KafkaException) as error:
                 log.warning("settings of topics could not be looked over", reason=str(error))
             except Exception:
@@ -333,7 +333,7 @@ class Gateway:
 
     def topic_deleted(self, name: str) -> None:
         """Have the instances of a topic that is gone closed."""
-        self.view.disallow(name)
+        self.cluster.disallow(name)
         self._policies.retain(name, ())
 
     # Listening

@@ -1,4 +1,4 @@
-"""A gateway with one more row in the table of topic level keys; see tests/topics/test_added_key."""
+"""A gateway with one more row in the table of topic level keys; see tests/topic_configs/test_added_key."""
 
 import signal
 import sys
@@ -13,10 +13,10 @@ from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.local import LocalKafka, free_ports
 from penstock.local.tools import run_tool
 from tests.gateways import RunningGateway, wait_until, write_configuration
-from tests.topics.added_key import ADDED
-from tests.topics.admin_requests import TopicClient, judged_by
+from tests.topic_configs.added_key import ADDED
+from tests.topic_configs.admin_requests import TopicClient, judged_by
 
-PROGRAM = [sys.executable, "-m", "tests.topics.added_key"]
+PROGRAM = [sys.executable, "-m", "tests.topic_configs.added_key"]
 POLICIES = """
 from penstock.policy import *
 

@@ -18,7 +18,7 @@ from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.local import free_ports
 from tests.faults import REQUEST, RESPONSE, Proxy
 from tests.gateways import RunningGateway, wait_until, write_configuration
-from tests.topics.admin_requests import (
+from tests.topic_configs.admin_requests import (
     CREATE_TOPICS,
     INCREMENTAL_ALTER_CONFIGS,
     TopicClient,

@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.local import LocalKafka, free_ports
-from penstock.topics.index import of_topic
+from penstock.topic_configs.index import of_topic
 from tests.conftest import create_topic
 from tests.faults import FETCH, RESPONSE, Proxy
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, topic_id
-from tests.topics.admin_requests import TopicClient, judged_by
+from tests.topic_configs.admin_requests import TopicClient, judged_by
 
 POLICIES = """
 import itertools, os

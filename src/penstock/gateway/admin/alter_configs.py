@@ -29,8 +29,8 @@ from penstock.gateway.admin.policy_checks import (
     Refusal,
     complaint_about,
 )
-from penstock.topics import settings as topic_settings
-from penstock.topics.index import UnreadableSettingsError
+from penstock.topic_configs import settings as topic_settings
+from penstock.topic_configs.index import UnreadableSettingsError
 from penstock.wire.errors import (
     INVALID_CONFIG,
     NONE,

@@ -130,7 +130,7 @@ class RequestContext:
             elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:
                 denied.append(topic.name)
         if denied:
-            told = await asyncio.to_thread(self.host.view.ids, denied)
+            told = await asyncio.to_thread(self.host.cluster.ids, denied)
             ids |= {name: topic_id for name, topic_id in told.items() if topic_id is not None}
         return ids
 

@@ -20,8 +20,8 @@ from kio.static.primitive import i8
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.alter_configs import TOPIC
 from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS, Judgement, Refusal
-from penstock.topics import settings as topic_settings
-from penstock.topics.index import UnreadableSettingsError
+from penstock.topic_configs import settings as topic_settings
+from penstock.topic_configs.index import UnreadableSettingsError
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def create_partitions(context: RequestContext) -> bytes:
     throttle_time = probe.throttle_time
     if body.validate_only:
         for topic in accepted:
-            context.host.view.disallow(topic.name)
+            context.host.cluster.disallow(topic.name)
     elif accepted:
         if len(accepted) == len(body.topics):
             return await context.forward()

@@ -33,7 +33,7 @@ from penstock.gateway.admin.policy_checks import (
     cannot_be_asked,
     complaint_about,
 )
-from penstock.topics import settings as topic_settings
+from penstock.topic_configs import settings as topic_settings
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -120,7 +120,7 @@ class _Creating:
         ]
         if not accepted or body.validate_only:
             for topic in accepted:
-                self._talk.host.view.disallow(topic.given.name)
+                self._talk.host.cluster.disallow(topic.given.name)
             return self._answer(told.throttle_time)
         ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
         if len(accepted) == len(self._asked) and not ours:
@@ -140,7 +140,7 @@ class _Creating:
         frame = await self._talk.forward()
         for result in self._request.read_answer(frame).topics:
             if result.error_code != NONE:
-                self._talk.host.view.disallow(result.name)
+                self._talk.host.cluster.disallow(result.name)
         return frame
 
     # What the cluster says
@@ -199,7 +199,7 @@ class _Creating:
             return TopicCreation(given.name, None, None, assignments, configs)
         # The cluster tells the counts to those who may describe the topic's configs.
         partitions, replicas = given.num_partitions, given.replication_factor
-        counts = await self._talk.host.view.counts(
+        counts = await self._talk.host.cluster.counts(
             result.num_partitions if partitions < 0 else partitions,
             result.replication_factor if replicas < 0 else replicas,
         )
@@ -245,7 +245,7 @@ class _Creating:
             name = topic.given.name
             result = self._results[name]
             if result.error_code != NONE:
-                self._talk.host.view.disallow(name)
+                self._talk.host.cluster.disallow(name)
             creation = self._creations.pop(name, None)
             if creation is None:
                 continue
@@ -261,7 +261,7 @@ class _Creating:
                 log.error("settings are still those of a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:
-        self._talk.host.view.disallow(name)
+        self._talk.host.cluster.disallow(name)
         refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
         self._results[name] = _result(name, refusal)
 

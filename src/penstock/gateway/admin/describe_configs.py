@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.static.primitive import i8
 
 from penstock.gateway.admin.alter_configs import TOPIC
-from penstock.topics import settings as topic_settings
-from penstock.topics.index import UnreadableSettingsError
+from penstock.topic_configs import settings as topic_settings
+from penstock.topic_configs.index import UnreadableSettingsError
 from penstock.wire.errors import NONE
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ async def find_coordinator(context: RequestContext) -> bytes:
     if topic is None:
         return await context.forward()
     try:
-        missing = await context.host.view.missing_internal_topic(topic)
+        missing = await context.host.cluster.missing_internal_topic(topic)
     except UnknownError as error:
         log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
         return _refused(context, f"The policy cannot be asked about {topic}")

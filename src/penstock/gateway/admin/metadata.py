@@ -58,7 +58,7 @@ async def metadata(context: RequestContext) -> bytes:
         for topic in told.topics
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
     ]
-    if not unknown or not await context.host.view.creates_topics():
+    if not unknown or not await context.host.cluster.creates_topics():
         return frame
     refusals = {name: await _refusal(context, name) for name in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
@@ -100,7 +100,7 @@ async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
     judgement = Judgement(context)
     try:
         if topic in INTERNAL_TOPICS:
-            missing = await context.host.view.missing_internal_topic(topic)
+            missing = await context.host.cluster.missing_internal_topic(topic)
             return None if missing is None else await judgement.internal_topic(missing)
         created = await _as_created(context, topic)
     except UnknownError as error:
@@ -127,7 +127,7 @@ async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Re
     if result.error_code != NONE:
         return Refusal(int(result.error_code), result.error_message)
     # They are told to those who may describe the topic's configs.
-    counts = await context.host.view.counts(result.num_partitions, result.replication_factor)
+    counts = await context.host.cluster.counts(result.num_partitions, result.replication_factor)
     return TopicCreation(topic, *counts, None, {})
 
 

@@ -9,7 +9,7 @@ from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.refusal_log import Refused
-from penstock.topics import settings as topic_settings
+from penstock.topic_configs import settings as topic_settings
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Judgement:
             return None
         if not self._policies.needs_context:
             return self._refusal(asked.topic, await self._policies.creation(asked, AdminContext()))
-        async with self._host.view.deciding:
+        async with self._host.cluster.deciding:
             return await self._counted(asked)
 
     async def internal_topic(self, missing: MissingTopic) -> Refusal | None:
@@ -70,7 +70,7 @@ class Judgement:
         refusal = self._refusal(asked.topic, await self._policies.creation(asked, asking))
         if refusal is None:
             assignments = asked.replicas_assignments or {}
-            self._host.view.allow(
+            self._host.cluster.allow(
                 asked.topic,
                 len(assignments) if asked.num_partitions is None else asked.num_partitions,
                 min(map(len, assignments.values()), default=0)
@@ -93,7 +93,7 @@ class Judgement:
         if not self._policies.needs_context:
             return AdminContext()
         try:
-            topics = await self._host.view.topics()
+            topics = await self._host.cluster.topics()
         except UnknownError as error:
             return cannot_be_asked(error)
         return AdminContext(self._principal, self._client_id, topics)

@@ -59,7 +59,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
         try:
             replicas = int(topic.replication_factor)
             if replicas <= 0:
-                replicas = await context.host.view.default("default.replication.factor")
+                replicas = await context.host.cluster.default("default.replication.factor")
         except UnknownError as error:
             return _refused(context, cannot_be_asked(error))
         configs = {config.key: config.value for config in topic.topic_configs}

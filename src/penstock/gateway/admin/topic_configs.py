@@ -1,6 +1,7 @@
 """The topic level keys of topics, for the requests of this gateway.
 
-What holds is `penstock.topics.index`, kept current by `penstock.cluster.compacted_topic`. Promises:
+What holds is `penstock.topic_configs.index`, kept current by `penstock.cluster.compacted_topic`.
+Promises:
 
 - A topic never takes a record unjudged between its creation and its settings: they are in the
   log before the cluster is asked to create it, and a topic that is seen here for the first
@@ -25,7 +26,7 @@ import structlog
 from cachetools import LRUCache, TTLCache
 
 from penstock.cluster.compacted_topic_follower import LogFollower
-from penstock.topics.index import (
+from penstock.topic_configs.index import (
     Entry,
     Place,
     SettingsIndex,

@@ -3,7 +3,7 @@
 Behaviour: each partition with a policy is judged by itself. What is accepted goes on as the
 bytes it came in; when nothing is refused, so does the whole request. Refused partitions are
 taken out and answered here, merged into the broker's answer in the request's order. What
-interceptors made of a batch goes on in its place (`interceptions`). Topic ids
+interceptors made of a batch goes on in its place (`intercepted_batches`). Topic ids
 (version 13, and KIP-940's metadata) are asked for over the client's own connection, so the
 cluster's ACLs decide what it may learn; a topic that the broker does not know is answered
 with the broker's own error.
@@ -29,9 +29,9 @@ from penstock.engine.verdict import (
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
-from penstock.gateway.produce.interceptions import Interceptions
+from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.refusal_log import Refused
-from penstock.topics.index import UnreadableSettingsError
+from penstock.topic_configs.index import UnreadableSettingsError
 from penstock.wire import producers, topics
 from penstock.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -86,7 +86,7 @@ class Progress(Enum):
 class ProduceExchange(Held):
     """One Produce request from its arrival to its answer."""
 
-    __slots__ = ("_connection", "_host", "_ids", "_interceptions", "_policies", "_progress",
+    __slots__ = ("_connection", "_host", "_ids", "_intercepted", "_policies", "_progress",
                  "_readdress", "_reading", "_topics", "_undecided", "_unread", "_unwritten",
                  "answers", "request")  # fmt: skip
 
@@ -107,7 +107,7 @@ class ProduceExchange(Held):
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
         self._topics: list[tuple[int, Topic]] = []
-        self._interceptions = Interceptions(host.producers, self._policies.idempotence)
+        self._intercepted = InterceptedBatches(host.producers, self._policies.idempotence)
 
     @property
     def policies(self) -> PolicySet:
@@ -122,7 +122,7 @@ class ProduceExchange(Held):
     def begin(self, connection: Connection) -> None:
         """Have the request judged; `decide` is to be called from then on."""
         self._connection = connection
-        self._interceptions.principal = connection.authentication.principal or ""
+        self._intercepted.principal = connection.authentication.principal or ""
         self._look_at_names()
         self._arrive()
         names: set[str] = set()
@@ -161,7 +161,7 @@ class ProduceExchange(Held):
             if topic.name is None or self._is_intercepted(topic.name):
                 for i, partition in enumerate(topic.partitions):
                     if partition.number >= 0:
-                        self._interceptions.arrive((t, i), self.request)
+                        self._intercepted.arrive((t, i), self.request)
 
     def _is_intercepted(self, name: str) -> bool:
         return self._policies.plan.intercepts(name) or self._host.producers.has_topic(name)
@@ -220,7 +220,7 @@ class ProduceExchange(Held):
             if name is None or not self._is_intercepted(name):
                 continue
             for i in range(len(topic.partitions)):
-                if self._interceptions.unknown_producers((t, i), name):
+                if self._intercepted.unknown_producers((t, i), name):
                     yield t, i
 
     async def _read_on(
@@ -335,7 +335,7 @@ class ProduceExchange(Held):
                 continue
             dropped_before: Sequence[int] = ()
             if intercepted:
-                before = self._interceptions.expect(
+                before = self._intercepted.expect(
                     (t, i), plan.topic, known_id, self.request, has_policies=bool(plan.policies)
                 )
                 if before is not None:
@@ -375,7 +375,7 @@ class ProduceExchange(Held):
         self._connection.fail()
 
     def _take_verdict(self, place: Place, topic: str, verdict: Verdict) -> None:
-        verdict = self._interceptions.judged(place, topic, self.request, verdict)
+        verdict = self._intercepted.judged(place, topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(place, topic, verdict)
         self._settle()
@@ -397,12 +397,12 @@ class ProduceExchange(Held):
 
     def _check_sizes(self) -> None:
         """See whether batches that interceptors let grow still fit their topics."""
-        if not self._interceptions:
+        if not self._intercepted:
             self._finish()
             return
         grown = {
             place: grown
-            for place, grown in self._interceptions.grown().items()
+            for place, grown in self._intercepted.grown().items()
             if place not in self.answers
         }
         unknown = {
@@ -454,7 +454,7 @@ class ProduceExchange(Held):
         """Answer all partitions that have no answer alike, but for what is stored already."""
         for t, topic in enumerate(self.request.topics):
             for i in range(len(topic.partitions)):
-                if not self._interceptions.is_stored((t, i)):
+                if not self._intercepted.is_stored((t, i)):
                     self.answers.setdefault((t, i), answer)
 
     def decide(self, *, is_next: bool) -> bool:
@@ -462,10 +462,10 @@ class ProduceExchange(Held):
         if self._progress in {Progress.JUDGING, Progress.ASKING}:
             return False
         if self.answers:
-            self._interceptions.answered_early(self.answers, self.request, self._intercepted_name)
-        if self._interceptions:
+            self._intercepted.answered_early(self.answers, self.request, self._intercepted_name)
+        if self._intercepted:
             if self._progress is Progress.JUDGED:
-                asked = self._interceptions.to_ask(self.answers)
+                asked = self._intercepted.to_ask(self.answers)
                 if asked and not is_next:
                     return False
                 if asked and (
@@ -474,15 +474,15 @@ class ProduceExchange(Held):
                     self._ask_broker(asked)
                     return False
                 if asked:
-                    self._interceptions.told(asked, {}, self.answers)
-            self._unwritten = self._interceptions.decide(
+                    self._intercepted.told(asked, {}, self.answers)
+            self._unwritten = self._intercepted.decide(
                 self.answers,
                 connection=self._connection.number,
                 whole_request=self._policies.whole_request,
                 done=self._kept,
             )
         else:
-            self._interceptions.depart()
+            self._intercepted.depart()
         if self.answers and self._policies.whole_request:
             self._answer_others(Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY))
         self._progress = Progress.DECIDED
@@ -532,7 +532,7 @@ class ProduceExchange(Held):
     def _take_last_sequences(
         self, asked: dict[str, dict[int, int]], found: dict[tuple[str, int], LastSequence]
     ) -> None:
-        self._interceptions.told(asked, found, self.answers)
+        self._intercepted.told(asked, found, self.answers)
         self._progress = Progress.ASKED
         self._connection.advance()
 
@@ -570,20 +570,20 @@ class ProduceExchange(Held):
     def outgoing(self) -> Buffers | None:
         """Return what goes to the broker: the original, what is left of it, or None."""
         request = self.request
-        if not self._interceptions:
+        if not self._intercepted:
             if not self.answers:
                 return [request.frame]
             return self._merging(request.changed(self.answers.keys(), {})) or None
-        replaced = self._interceptions.send(
+        replaced = self._intercepted.send(
             self.answers, acks=request.acks, whole_request=self._policies.whole_request
         )
         if self.answers and self._policies.whole_request:
             self._answer_others(Answer(REQUEST_TIMED_OUT, _TOLD_TO_RETRY))
-        left_out = self.answers.keys() | self._interceptions.due
+        left_out = self.answers.keys() | self._intercepted.due
         outgoing: Sequence[bytes | memoryview] = [request.frame]
         if left_out or replaced:
             outgoing = request.changed(left_out, replaced)
-        if left_out or self._interceptions.heed_response:
+        if left_out or self._intercepted.heed_response:
             self._merging(outgoing)
         if request.transactional_id is not None and self.version >= _TRANSACTIONS_2_FROM:
             self._note_transaction(request.transactional_id, sent=bool(outgoing))
@@ -596,14 +596,14 @@ class ProduceExchange(Held):
         return outgoing
 
     def _note_transaction(self, transactional_id: str, *, sent: bool) -> None:
-        by = self._interceptions.producer
+        by = self._intercepted.producer
         if by is None:
             return
         transaction = Transaction(transactional_id, by.producer_id, by.epoch)
         if sent:
             self._host.transactions.sent(transaction)
             return
-        for topic, partition in self._interceptions.dropped_whole(self.answers):
+        for topic, partition in self._intercepted.dropped_whole(self.answers):
             self._host.transactions.dropped(transaction, topic, partition)
 
     def abandon(self) -> None:
@@ -611,19 +611,19 @@ class ProduceExchange(Held):
         super().abandon()
         if self._reading is not None:
             self._reading.cancel()
-        self._interceptions.abandon()
+        self._intercepted.abandon()
 
     def local_response(self) -> Buffers:
         """Answer a request of which nothing went to the broker, when its answer is due."""
-        self._interceptions.acknowledge(self.answers)
+        self._intercepted.acknowledge(self.answers)
         return self.request.answer(self.answers, None)
 
     def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
         if self._readdress is not None:
             frame = b"".join(self._readdress(frame))
         response = ProduceResponse(frame, self.version)
-        self._interceptions.answered(response)
-        self._interceptions.acknowledge(self.answers)
+        self._intercepted.answered(response)
+        self._intercepted.acknowledge(self.answers)
         if not self.answers and not response.is_changed:
             return [frame]
         return self.request.answer(self.answers, response)

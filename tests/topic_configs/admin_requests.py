@@ -22,7 +22,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, RECORDS_POLICY_ENABLED
-from penstock.topics.settings import SET_ON_TOPIC, own_keys
+from penstock.topic_configs.settings import SET_ON_TOPIC, own_keys
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 

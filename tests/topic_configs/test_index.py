@@ -15,7 +15,7 @@ from penstock.configuration.topic_keys import (
     RECORDS_POLICY_ENABLED,
     VALIDATION_POLICY,
 )
-from penstock.topics.index import (
+from penstock.topic_configs.index import (
     Entry,
     SettingsIndex,
     UnreadableSettingsError,
@@ -23,7 +23,7 @@ from penstock.topics.index import (
     of_topic,
 )
 from penstock.wire.topics import NO_ID
-from tests.topics.admin_requests import judged_by
+from tests.topic_configs.admin_requests import judged_by
 
 TOPICS = {UUID(int=1): "orders", UUID(int=2): "payments"}
 CREATIONS = {UUID(int=11): "orders", UUID(int=12): "orders", UUID(int=13): "payments"}

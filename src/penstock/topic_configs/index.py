@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from penstock.errors import MalformedError
-from penstock.topics import settings
+from penstock.topic_configs import settings
 from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:

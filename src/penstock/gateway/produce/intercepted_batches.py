@@ -112,7 +112,7 @@ class _Intercepted:
         return self.replacement.dropped if self.replacement is not None else ()
 
 
-class Interceptions:
+class InterceptedBatches:
     """The intercepted batches of one request.
 
     Attributes:

@@ -15,9 +15,9 @@ from penstock.configuration.reference import reference
 from penstock.configuration.topic_keys import TOPIC_KEYS, VALIDATION_POLICY
 from penstock.engine.plan import Plan, TopicPlan, allows_topic_settings
 from penstock.spark.plan import load_plan
-from penstock.topics import settings
-from penstock.topics.index import Entry, SettingsIndex, UnreadableSettingsError, of_topic
-from tests.topics.added_key import ADDED
+from penstock.topic_configs import settings
+from penstock.topic_configs.index import Entry, SettingsIndex, UnreadableSettingsError, of_topic
+from tests.topic_configs.added_key import ADDED
 
 LEAST = {"upstream.bootstrap.servers": "a:1", "record.validator.classes": "policies.Any"}
 

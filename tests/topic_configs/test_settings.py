@@ -9,7 +9,7 @@ from penstock.configuration.topic_keys import (
     VALIDATION_POLICY,
 )
 from penstock.engine.plan import Plan
-from penstock.topics import settings
+from penstock.topic_configs import settings
 
 
 def test_own_gives_our_keys_only():
