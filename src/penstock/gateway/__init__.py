@@ -1,7 +1,7 @@
-"""The first door: clients connect here instead of to the brokers.
+"""A Kafka proxy: clients connect here instead of to the brokers.
 
-`server` listens; `connection` moves the bytes of one client; `session` decides about them,
-without sockets; `handlers` know single APIs; `routing` says which; `addresses` knows where
-brokers are and where clients find them; `discovery` asks the cluster on the gateway's own
-behalf.
+`server` starts, reloads and stops; `listener` accepts; `connection` owns the sockets of one
+client; `session` has its protocol state, without I/O; `routes` is the table of what is done with
+each API; `produce` and `admin` have the requests that are held; `addresses` knows where brokers
+are and where clients find them.
 """
