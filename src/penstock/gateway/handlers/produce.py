@@ -35,6 +35,7 @@ from penstock.gateway.refusals import Refused
 from penstock.topics.index import UnreadableSettingsError
 from penstock.wire import producers, topics
 from penstock.wire.errors import (
+    INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
@@ -68,6 +69,8 @@ _ID_TRUSTED_S = 10.0
 """How long a topic's id is believed: a topic made anew under the same name has another one."""
 _KNOWN_TOPICS_MAX = 10_000
 _TRANSACTIONS_2_FROM = 12
+_ACKS = frozenset({-1, 0, 1})
+"""What a broker takes; it looks at this first, and stores nothing otherwise."""
 _INNOCENT = "Another partition of the request was refused, and produce.rejection.scope is request"
 _TOLD_TO_RETRY = "Another partition of the request has to come again, and so has this one"
 _NOT_READ = "It is not known yet which of this producer's records were dropped by other gateways"
@@ -240,7 +243,9 @@ class ProduceExchange:
     def _look_at_names(self) -> None:
         """Answer for topics that cannot be, as a broker does; nothing is kept of their names."""
         for t, topic in enumerate(self.request.topics):
-            if topic.name is not None and not is_topic_name(topic.name):
+            if self.request.acks not in _ACKS:
+                self._unknown(t, topic, INVALID_REQUIRED_ACKS)
+            elif topic.name is not None and not is_topic_name(topic.name):
                 self._unknown(t, topic, UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 self._topics.append((t, topic))
