@@ -274,6 +274,19 @@ def test_a_response_that_cannot_be_right_ends_the_connection(response):
         talk.session.upstream_data(response + b"12345678")
 
 
+@pytest.mark.parametrize("acks", [2, -2, 0x7FFF])
+def test_acks_that_no_broker_takes_are_answered_and_nothing_is_judged(acks):
+    talk = Talk()
+    talk.session.client_data(produce(1, "judged", "free", acks=acks))
+    assert not talk.verdicts
+    assert not talk.broker.take()
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert {place: one.error_code for place, one in answers.items()} == {
+        ("judged", 0): 21,
+        ("free", 0): 21,
+    }
+
+
 class Answering(Talk):
     """A session whose ListGroups requests have a handler, ended by hand."""
 

@@ -22,7 +22,8 @@ from tests.hostile.inputs import Base, mutated
 from tests.raw import parse_response
 
 WAIT_S = 1.0
-PRODUCE, DESCRIBE_CONFIGS, CORRUPT = 0, 32, 2
+PRODUCE, DESCRIBE_CONFIGS = 0, 32
+UNKNOWN_SERVER_ERROR, CORRUPT, INVALID_REQUIRED_ACKS, NOT_IN_TRANSACTION = -1, 2, 21, 53
 CLOSED, NOTHING = "closed", "nothing"
 
 
@@ -67,8 +68,8 @@ class Asked:
 
 def is_known(of: Base, data: bytes, broker: object, gateway: object) -> bool:
     """Whether a difference stands in docs/failures.md, with its reason."""
-    if of.api_key == PRODUCE and every_code(gateway) == {CORRUPT}:
-        return 0 not in every_code(broker) and read(of, data)[0].transactional_id is not None
+    if of.api_key == PRODUCE and isinstance(gateway, dict) and isinstance(broker, dict):
+        return is_known_refusal(read(of, data)[0], every_code(broker), every_code(gateway))
     if gateway != CLOSED:
         return False
     if broker == NOTHING:
@@ -78,6 +79,17 @@ def is_known(of: Base, data: bytes, broker: object, gateway: object) -> bool:
     except (WireError, SerialError, ValueError, IndexError):
         # Not UTF-8; or a length, or a count, that is negative for Kafka, and so null or none.
         return True
+
+
+def is_known_refusal(request: Any, broker: set[int], gateway: set[int]) -> bool:
+    """Whether both refuse a Produce request, and why the codes differ is known."""
+    if 0 in broker | gateway:
+        return False
+    if gateway == {INVALID_REQUIRED_ACKS}:
+        return request.acks not in {-1, 0, 1}
+    in_transaction = request.transactional_id is not None or NOT_IN_TRANSACTION in broker
+    unknown_codec = broker == {UNKNOWN_SERVER_ERROR}
+    return gateway == {CORRUPT} and (in_transaction or unknown_codec)
 
 
 def every_code(told: object) -> set[int]:

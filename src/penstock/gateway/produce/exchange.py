@@ -34,6 +34,7 @@ from penstock.gateway.refusal_log import Refused
 from penstock.topic_configs.index import UnreadableSettingsError
 from penstock.wire import producers, topics
 from penstock.wire.errors import (
+    INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TRANSACTIONS_2_FROM: Final = 12
+_ACKS: Final = frozenset({-1, 0, 1})
+"""What a broker takes; it looks at this first, and stores nothing otherwise."""
 _INNOCENT: Final = (
     "Another partition of the request was refused, and produce.rejection.scope is request"
 )
@@ -147,7 +150,9 @@ class ProduceExchange(Held):
     def _look_at_names(self) -> None:
         """Answer for topics that cannot be, as a broker does; nothing is kept of their names."""
         for t, topic in enumerate(self.request.topics):
-            if topic.name is not None and not is_topic_name(topic.name):
+            if self.request.acks not in _ACKS:
+                self._unknown(t, topic, INVALID_REQUIRED_ACKS)
+            elif topic.name is not None and not is_topic_name(topic.name):
                 self._unknown(t, topic, UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 self._topics.append((t, topic))
