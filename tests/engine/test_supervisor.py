@@ -607,7 +607,7 @@ class Hangs(ProduceRequestInterceptor):
 
 async def _hang(opening: Judging) -> None:
     async with opening as judging:
-        judging.plan.intercept(judging.supervisor.patterns)
+        judging.plan.set_interceptor_patterns(judging.supervisor.patterns)
         told = await judging.ask(b"hang", timeout_ms=400)
         assert told.code == 7
         assert "the client's own timeout" in str(told.message)

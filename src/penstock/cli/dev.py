@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 import uvloop
 
-from penstock.artifacts import ArtifactError, Artifacts, class_path
+from penstock.artifacts import ArtifactError, Artifacts, class_path, java
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.logs import set_up_logs
@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
         if file is not None:
             # Errors in it are reported before anything is fetched or started.
             asyncio.run(dry_run(_read(file, _NO_KAFKA)))
+        java()  # before what it runs is downloaded
         class_path(Artifacts.KAFKA, report=partial(print, flush=True))
         print("starting Kafka ...", flush=True)
         with LocalKafka() as kafka:

@@ -166,7 +166,7 @@ class Plan:
         everywhere: Iterable[str] = ("*",) if self._validators else ()
         return tuple(dict.fromkeys([*(default.glob for default in self._defaults), *everywhere]))
 
-    @property
+    @cached_property
     def names(self) -> dict[str, tuple[str, ...]]:
         """The classes that some topic may have, by the key that names them."""
         batch = (d.value for d in self._defaults if d.key == RECORDS_POLICY)

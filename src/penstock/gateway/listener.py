@@ -138,7 +138,7 @@ class Listener:
             task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, connection: socket.socket, ip: str) -> None:
-        """Return a connection its protocol, after the TLS handshake where there is one."""
+        """Attach a protocol to a connection, after the TLS handshake where there is one."""
         is_open = True
 
         def closed() -> None:

@@ -209,6 +209,8 @@ class Session:
         self._responses.stop()
         # Large, and in circles of references that are found late.
         self._arriving = None
+        for one in self._replies:
+            one.transform = None
         self._expected.clear()
         self._replies.clear()
 
@@ -528,7 +530,7 @@ class Session:
     # The end
 
     def fail(self) -> None:
-        """Return up: what the broker answered cannot be dealt with."""
+        """Give up: what the broker answered cannot be dealt with."""
         self._finish()
 
     def _end_when_idle(self) -> None:
