@@ -48,8 +48,8 @@ class Asked:
         try:
             told = parse_response(answer, of.api_key, of.version)
             if of.api_key == DESCRIBE_CONFIGS:  # a gateway knows keys that the broker does not
-                told = [one.error_code for one in told.results]
-            return codes(tuple(told) if isinstance(told, list) else told)
+                return [int(one.error_code) for one in told.results]
+            return codes(told)
         except Exception as error:
             return f"not readable: {type(error).__name__}"
 

@@ -71,3 +71,12 @@ def test_stopped_in_the_middle_of_a_chunk():
     reader.feed(frame(b"first") + frame(b"second"))
 
     assert seen.frames == [frame(b"first")]
+
+
+def test_nothing_is_missing_once_it_is_stopped():
+    seen = Seen()
+    seen.reader.feed(frame(b"half of this")[:10])
+    assert seen.reader.missing_bytes == 6
+
+    seen.reader.stop()
+    assert seen.reader.missing_bytes == 0

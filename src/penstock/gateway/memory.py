@@ -110,8 +110,6 @@ class Budget:
         """Forget a connection that is closed."""
         self._paused.pop(holder, None)
         self.holds(holder, 0)
-        if holder is self._ahead:
-            self._let_the_next_go_ahead()
 
     def _restrain(self, holder: Holder) -> None:
         """Stop reading one that holds much, unless all depends on it."""

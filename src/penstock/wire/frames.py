@@ -73,8 +73,8 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the present frame has not come yet."""
-        return self._left
+        """How much of the present frame has not come yet; 0 where it is not waited for."""
+        return 0 if self._stopped else self._left
 
     def stop(self) -> None:
         """Ignore everything from here on, and what has come of an incomplete frame."""

@@ -149,8 +149,9 @@ class ProduceExchange(Held):
 
     def _look_at_names(self) -> None:
         """Answer for topics that cannot be, as a broker does; nothing is kept of their names."""
+        takes_acks = self.request.acks in _ACKS
         for t, topic in enumerate(self.request.topics):
-            if self.request.acks not in _ACKS:
+            if not takes_acks:
                 self._unknown(t, topic, INVALID_REQUIRED_ACKS)
             elif topic.name is not None and not is_topic_name(topic.name):
                 self._unknown(t, topic, UNKNOWN_TOPIC_OR_PARTITION)
