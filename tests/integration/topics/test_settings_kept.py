@@ -494,13 +494,14 @@ def test_each_topic_has_its_own_instance_until_it_has_another_class_or_is_gone(p
 
 @pytest.mark.kips("B41")
 def test_an_instance_is_configured_once_and_closed_once_after_its_last_batch(pair, a):
-    """Also those of all the tests above. The last test: it ends the gateway."""
+    """Also those of all the tests before it."""
     name = new_name()
     a.create(name, judged_by("A"))
     assert verdict(a, name) == "A"
     pair.a.stop()
 
     lives = Lives(pair.a).read()
+    pair.a.restart()
     assert lives
     for life in lives.values():
         assert life[0] == "configured"
