@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
+from penstock.engine.batch_methods import INTERCEPTOR, VALIDATION_POLICY, VALIDATOR, callables
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
+from penstock.engine.objections import RecordPolicy
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
 from penstock.policy import (
     AlterConfigPolicy,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.configuration import PolicyConfiguration
+    from penstock.engine.batch_methods import Callables, Methods
 
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
@@ -80,17 +83,15 @@ class PolicyInstances:
         if folder not in sys.path:
             sys.path.insert(0, folder)
         self._interceptors = [self._interceptor(name) for name in names.get(INTERCEPTORS, ())]
-        self.validators: dict[str, Any] = {
-            name: self._instance(self._load(name, VALIDATORS, "validate_record"), name, VALIDATORS)
-            for name in names.get(VALIDATORS, ())
+        self.validators: dict[str, RecordPolicy] = {
+            name: self._record_policy(name, VALIDATORS)[0] for name in names.get(VALIDATORS, ())
         }
-        self.validation: Any = None
+        self.validation: RecordPolicy | None = None
         self.hints = RecordIntrospectionHints()
         for name in names.get(VALIDATION, ()):
             space = ClassPath(configuration.class_path) if configuration.class_path else None
-            cls = self._load(name, VALIDATION, "validate", space)
-            self.validation = self._instance(cls, name, VALIDATION)
-            self.hints = self._hints(name)
+            self.validation, instance = self._record_policy(name, VALIDATION, space)
+            self.hints = self._hints(name, instance)
         self._records_classes: dict[str, Callable[[], Any]] = {}
         self._records_ahead: dict[str, Any] = {}
         self._records_by_topic: dict[tuple[str, str], Any] = {}
@@ -104,6 +105,14 @@ class PolicyInstances:
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
         """The class name and topic pattern of each interceptor, in order."""
         return [(one.name, one.pattern) for one in self._interceptors]
+
+    @property
+    def judges_columns(self) -> bool:
+        """Whether a validator, the validation policy or an interceptor is given whole batches."""
+        policies = filter(None, (*self.validators.values(), self.validation))
+        return any(one.validate_batch for one in policies) or any(
+            one.process_batch for one in self._interceptors
+        )
 
     def interceptors_for(self, topic: str) -> list[Interceptor]:
         """Return the interceptors for a topic, in the order of the configuration."""
@@ -159,20 +168,48 @@ class PolicyInstances:
         return complaints
 
     def _load(
-        self, name: str, key: str, method: str, space: ClassPath | None = None
+        self,
+        name: str,
+        key: str,
+        method: str,
+        space: ClassPath | None = None,
+        *,
+        or_method: str = "",
     ) -> Callable[[], Any]:
+        """Load a class that has a method, or the other one in place of it."""
         if name in self._given:
             return self._given[name]
         file = self._configuration.path
         cls = load_class(name, key=key, file=file, space=space)
-        if not callable(getattr(cls, method, None)):
-            raise ConfigurationError(f"{file}: {key}: {name} has no method {method}()")
-        if any(is_kind(getattr(cls, method)) for is_kind in _NOT_RUN):
+        found = getattr(cls, method, None)
+        if not callable(found):
+            if callable(getattr(cls, or_method, None)):
+                return cls
+            names = f"{method}()" + (f" or {or_method}()" if or_method else "")
+            raise ConfigurationError(f"{file}: {key}: {name} has no method {names}")
+        if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
                 f"{file}: {key}: {name}: {method}() is not run when it is called, and would let "
                 "everything pass: it must not be async, and must not yield"
             )
         return cls
+
+    def _record_policy(
+        self, name: str, key: str, space: ClassPath | None = None
+    ) -> tuple[RecordPolicy, Any]:
+        """Return a policy of KIP-729 or KIP-940, and its instance."""
+        methods = VALIDATOR if key == VALIDATORS else VALIDATION_POLICY
+        cls = self._load(name, key, methods.by_record, space, or_method=methods.by_batch)
+        instance = self._instance(cls, name, key)
+        return RecordPolicy(name, *self._callables(instance, methods, name, key)), instance
+
+    def _callables(self, instance: Any, methods: Methods, name: str, key: str) -> Callables:
+        try:
+            return callables(instance, methods)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._configuration.path}: {key}: {name}: {error}"
+            ) from None
 
     def _instance(self, cls: Callable[[], Any], name: str, key: str) -> Any:
         where = f"{self._configuration.path}: {key}: {name}"
@@ -213,7 +250,8 @@ class PolicyInstances:
         return None
 
     def _interceptor(self, name: str) -> Interceptor:
-        cls = self._load(name, INTERCEPTORS, "process_record")
+        methods = INTERCEPTOR
+        cls = self._load(name, INTERCEPTORS, methods.by_record, or_method=methods.by_batch)
         instance = self._instance(cls, name, INTERCEPTORS)
         where = f"{self._configuration.path}: {INTERCEPTORS}: {name}: interceptor_topic_pattern()"
         try:
@@ -223,12 +261,13 @@ class PolicyInstances:
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
-        return Interceptor(name, pattern, instance.process_record, code)
+        by_record, by_batch = self._callables(instance, methods, name, INTERCEPTORS)
+        return Interceptor(name, pattern, by_record, code, by_batch)
 
-    def _hints(self, name: str) -> RecordIntrospectionHints:
+    def _hints(self, name: str, instance: Any) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""
         where = f"{self._configuration.path}: {VALIDATION}: {name}: get_hints()"
-        get_hints = getattr(self.validation, "get_hints", None)
+        get_hints = getattr(instance, "get_hints", None)
         if not callable(get_hints):
             return RecordIntrospectionHints()
         try:

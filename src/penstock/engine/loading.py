@@ -65,16 +65,23 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
+class SafeError(Exception):
+    """An error of a policy that the engine finds: its text holds no record contents."""
+
+
 def frames_of(error: BaseException) -> str:
     """Return where an exception was raised, without its text, which may contain record contents.
+
+    The text of a `SafeError` comes first.
 
     The policy's local variables are released first, so that there is memory after a MemoryError.
     """
     traceback.clear_frames(error.__traceback__)
-    return " < ".join(
+    frames = " < ".join(
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in reversed(traceback.extract_tb(error.__traceback__)[-12:])
     )
+    return f"{error}; {frames}" if isinstance(error, SafeError) else frames
 
 
 class ClassPath:
