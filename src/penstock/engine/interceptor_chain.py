@@ -98,6 +98,8 @@ def intercept(
         until_failure: Whether the first failure ends it, since nothing of the batch will be
             stored; the failure is the last verdict then, and the columns are not complete.
     """
+    if not records.count:
+        return InterceptedRecords((), (), [], changed=False)
     stages = _stages(interceptors)
     if len(stages) == 1:
         return _run(stages[0], topic, partition, records, until_failure=until_failure)

@@ -46,7 +46,8 @@ class RecordBatch:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a batch cannot be altered")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a batch cannot be altered")
 
     def __len__(self) -> int:
         return self._records.count

@@ -207,7 +207,8 @@ def _bytes(given: Any) -> bytes | None:
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
     """Return what an interceptor made of each record."""
-    keys, values = decided.replaced or ((), ())
+    # Nothing where the topic is not one of the interceptor's.
+    keys, values = decided.replaced or ((None,) * count,) * 2
     others = dict(decided.verdicts)
     result = []
     for index in range(count):
