@@ -116,6 +116,24 @@ def test_the_first_failure_ends_it(kinds, records):
         assert (list(one.keys), list(one.values)) == (list(other.keys), list(other.values))
 
 
+def test_what_is_behind_the_first_failure_is_not_given_to_the_next():
+    seen = []
+
+    class Second(interceptor(1, "both")):
+        def process_batch(self, topic, partition, batch):
+            seen.append(batch.values)
+            return super().process_batch(topic, partition, batch)
+
+    made = chain(interceptors=[interceptor(0, "record"), Second])
+    records = [bytes([CHANGE, LEAVE]), bytes([DROP, LEAVE]), bytes([FAIL, LEAVE]), bytes(2)]
+    given = columns(*records, headers=(Header("h", b"1"),))
+    done = intercept(made.interceptors, "orders", 3, given, until_failure=True)
+    assert [(n, one.outcome) for n, one in done.verdicts] == [
+        (1, Outcome.DROPPED), (2, Outcome.FAILED)
+    ]  # fmt: skip
+    assert seen == [(records[0] + CHANGED,)]
+
+
 @given(some_kinds)
 def test_what_is_changed_and_changed_back_is_unchanged(kinds):
     done, _ = run([*kinds, "batch"][:2], [bytes([CHANGE, UNDO, LEAVE]), bytes(3)])
