@@ -2,7 +2,7 @@
 
 Where policies see one record at a time, the objects that they see are made here for a whole
 batch, by iterators that run in C: this is most of the overhead of judging a record. A batch as
-columns is made in `record_batch.py`.
+columns is made in `policy_batch.py`.
 """
 
 from __future__ import annotations

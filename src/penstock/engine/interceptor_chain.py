@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.engine.answers import read_results
 from penstock.engine.columns import Columns, halves
 from penstock.engine.loading import frames_of
-from penstock.engine.record_batch import RecordBatch
+from penstock.engine.policy_batch import PolicyBatch
 from penstock.engine.verdict import FailureCause, Outcome, Verdict, bounded, cause_of, dropped
 from penstock.policy import (
     ProduceRequestInterceptorResult,
@@ -253,7 +253,7 @@ def _by_batch(
     """
     process: Any = one.process_batch
     try:
-        results = read_results(process(topic, partition, RecordBatch(records)), records.count)
+        results = read_results(process(topic, partition, PolicyBatch(records)), records.count)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from penstock.engine.answers import read_objections
 from penstock.engine.columns import as_proxies, halves
 from penstock.engine.loading import frames_of
-from penstock.engine.record_batch import RecordBatch
+from penstock.engine.policy_batch import PolicyBatch
 from penstock.engine.verdict import cause_of, failed
 from penstock.policy import InvalidRecordException, RecordIntrospectionHints
 
@@ -235,9 +235,9 @@ class _ByBatch:
         """
         try:
             if self._hints is None:
-                given = self._validate_batch(place.topic_partition, RecordBatch(records))
+                given = self._validate_batch(place.topic_partition, PolicyBatch(records))
             else:
-                given = self._validate_batch(place.topic, RecordBatch(records, self._hints))
+                given = self._validate_batch(place.topic, PolicyBatch(records, self._hints))
             found = read_objections(given, records.count)
         except KeyboardInterrupt:
             raise

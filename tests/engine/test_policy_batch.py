@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.columns import Columns, DecodedColumns
-from penstock.engine.record_batch import RecordBatch, binary_array
+from penstock.engine.policy_batch import PolicyBatch, binary_array
 from penstock.policy import Header, Record, RecordIntrospectionHints
 
 RECORDS = [
@@ -29,7 +29,7 @@ class Counted:
 
 
 def test_columns_are_what_the_records_are():
-    batch = RecordBatch(DecodedColumns(RECORDS))
+    batch = PolicyBatch(DecodedColumns(RECORDS))
     assert len(batch) == 3
     assert batch.keys == (b"key", None, b"")
     assert batch.values == (b"value", None, b"")
@@ -43,7 +43,7 @@ def test_columns_are_what_the_records_are():
 
 def test_a_column_is_made_once_and_only_if_it_is_looked_at():
     made = [Counted([1, 2]), Counted([b"a", b"b"]), Counted([b"c", b"d"]), Counted([(), ()])]
-    batch = RecordBatch(Columns(2, *made))
+    batch = PolicyBatch(Columns(2, *made))
     assert [one.times for one in made] == [0, 0, 0, 0]
     assert batch.values is batch.values
     assert batch.values_arrow is batch.values_arrow
@@ -53,7 +53,7 @@ def test_a_column_is_made_once_and_only_if_it_is_looked_at():
 @pytest.mark.parametrize("count", [0, 1, 4, 2**31 - 1, 2**63 - 1])
 def test_hints_bound_what_is_there(count):
     hints = RecordIntrospectionHints(False, count, count)
-    batch = RecordBatch(DecodedColumns(RECORDS), hints)
+    batch = PolicyBatch(DecodedColumns(RECORDS), hints)
     expected = [record.value[:count] if record.value is not None and count else None
                 for record in RECORDS]  # fmt: skip
     assert list(batch.values) == expected
@@ -68,17 +68,17 @@ def test_an_arrow_array_is_not_copied_and_hints_bound_it_too():
 
     values = Column(Column.arrow.to_pylist())
     records = Columns(3, [0, 0, 0], [None] * 3, values, [()] * 3)
-    array = RecordBatch(records).values_arrow
+    array = PolicyBatch(records).values_arrow
     assert array.to_pylist() == [None, b"defg", b""]
     assert array.buffers()[2].address == Column.arrow.buffers()[2].address
     assert array.offset == 1
-    hinted = RecordBatch(records, RecordIntrospectionHints(True, 0, 2))
+    hinted = PolicyBatch(records, RecordIntrospectionHints(True, 0, 2))
     assert hinted.values_arrow.to_pylist() == [None, b"de", b""]
     assert hinted.keys_arrow.to_pylist() == [None] * 3
 
 
 def test_nothing_can_be_altered():
-    batch = RecordBatch(DecodedColumns(RECORDS))
+    batch = PolicyBatch(DecodedColumns(RECORDS))
     for name in ("keys", "values", "headers", "timestamps", "values_arrow", "other"):
         with pytest.raises(AttributeError):
             setattr(batch, name, ())
@@ -96,7 +96,7 @@ def test_nothing_can_be_altered():
 
 
 def test_arrays_of_nothing_and_of_much():
-    one = RecordBatch(DecodedColumns([Record(0, None, None)]))
+    one = PolicyBatch(DecodedColumns([Record(0, None, None)]))
     assert one.values_arrow.to_pylist() == [None]
     assert binary_array(pa, [b"abc", None, b"d"], 4).type == pa.binary()
     large = binary_array(pa, [b"abc", None, b"d"], 3)
@@ -106,11 +106,11 @@ def test_arrays_of_nothing_and_of_much():
 
 def test_without_pyarrow_the_error_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    batch = RecordBatch(DecodedColumns(RECORDS))
+    batch = PolicyBatch(DecodedColumns(RECORDS))
     assert batch.values[0] == b"value"
     with pytest.raises(ImportError, match="need pyarrow, which is not installed"):
         _ = batch.values_arrow
 
 
 def test_it_does_not_print_what_it_holds():
-    assert repr(RecordBatch(DecodedColumns(RECORDS))) == "RecordBatch(3 records)"
+    assert repr(PolicyBatch(DecodedColumns(RECORDS))) == "PolicyBatch(3 records)"

@@ -32,7 +32,7 @@ class ArrowMissingError(SafeError, ImportError):
         super().__init__("keys_arrow and values_arrow need pyarrow, which is not installed here")
 
 
-class RecordBatch:
+class PolicyBatch:
     """Records as columns, within a policy's hints; implements `penstock.policy.BatchProxy`."""
 
     _records: RecordColumns
@@ -53,7 +53,7 @@ class RecordBatch:
         return self._records.count
 
     def __repr__(self) -> str:
-        return f"RecordBatch({len(self)} records)"
+        return f"PolicyBatch({len(self)} records)"
 
     @cached_property
     def keys(self) -> Sequence[bytes | None]:
