@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.columns import as_records
@@ -37,8 +38,6 @@ from penstock.policy import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from uuid import UUID
-
     from penstock.engine.columns import RecordColumns
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
@@ -84,6 +83,9 @@ class Chain:
         self.validation = policies.validation if plan.validation_policy else None
         self.hints = policies.hints
         self._stages = Stages(self.validators, self.validation, self.hints)
+        # Small batches often come from one partition, one after the other.
+        self._place_of: tuple[int, UUID] = (-1, UUID(int=0))
+        self._place = place_of(plan, *self._place_of)
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
         """Return a chain of some of this one's policies: those of a plan, and interceptors."""
@@ -116,6 +118,7 @@ class Chain:
         one.records_policy = self.records_policy if plan.records_policy else None
         one.validators, one.validation = validators, validation
         one._stages = Stages(validators, validation, self.hints)  # noqa: SLF001 - of this class
+        one._place = place_of(plan, *one._place_of)  # noqa: SLF001
         return one
 
     @property
@@ -238,20 +241,26 @@ class Chain:
     def _objections(
         self, partition: int, topic_id: UUID, records: RecordColumns, *, each: bool
     ) -> Iterable[Objection]:
-        plan = self.plan
-        place = Place(
-            TopicPartition(plan.topic, partition),
-            TopicMetadata(
-                TopicIdPartition(topic_id, plan.topic, partition), plan.validation_setting or ""
-            ),
-        )
-        return self._stages.objections(place, records, each=each)
+        if self._place_of != (partition, topic_id):
+            self._place = place_of(self.plan, partition, topic_id)
+            self._place_of = partition, topic_id
+        return self._stages.objections(self._place, records, each=each)
 
 
 def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
     """Return the positions that are not among those found."""
     taken = {index for index, _ in found}
     return [index for index in range(count) if index not in taken]
+
+
+def place_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Place:
+    """Return where records of a partition are going."""
+    return Place(
+        TopicPartition(plan.topic, partition),
+        TopicMetadata(
+            TopicIdPartition(topic_id, plan.topic, partition), plan.validation_setting or ""
+        ),
+    )
 
 
 def unusable(plan: TopicPlan, error: ConfigurationError) -> Verdict:
