@@ -38,6 +38,7 @@ from penstock.policy import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
     from penstock.engine.columns import RecordColumns
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
