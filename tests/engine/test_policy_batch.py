@@ -62,14 +62,16 @@ def test_hints_bound_what_is_there(count):
     assert batch.headers == ((), (), ())
 
 
-def test_an_arrow_array_is_not_copied_and_hints_bound_it_too():
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_an_arrow_array_is_not_copied_and_hints_bound_it_too(kind):
     class Column(list):
-        arrow = pa.array([b"abc", None, b"defg", b""])[1:]
+        arrow = pa.array([b"abc", None, b"defg", b""], kind)[1:]
 
     values = Column(Column.arrow.to_pylist())
     records = Columns(3, [0, 0, 0], [None] * 3, values, [()] * 3)
     array = PolicyBatch(records).values_arrow
     assert array.to_pylist() == [None, b"defg", b""]
+    assert array.type == kind
     assert array.buffers()[2].address == Column.arrow.buffers()[2].address
     assert array.offset == 1
     hinted = PolicyBatch(records, RecordIntrospectionHints(True, 0, 2))

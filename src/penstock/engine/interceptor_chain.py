@@ -31,6 +31,8 @@ FAILED_MESSAGE = (
     "The registered produce request interceptors were unable to successfully process the request"
 )
 
+_SKIP = ProduceRequestInterceptorSkipRecordException()
+
 
 class Interceptor(NamedTuple):
     """A configured interceptor.
@@ -277,40 +279,50 @@ def _applied(
     one: Interceptor, records: RecordColumns, results: Mapping[int, Any], *, until_failure: bool
 ) -> InterceptedRecords:
     """Return the records with the results of `process_batch`."""
-    keys, values = list(records.keys), list(records.values)
+    if not results:
+        keys, values = _unchanged(records.keys), _unchanged(records.values)
+        return InterceptedRecords(keys, values, [], changed=False)
+    new_keys, new_values = list(records.keys), list(records.values)
     verdicts: list[tuple[int, Verdict]] = []
     skipped = dropped(one.name)
     changed = False
     for position in sorted(results):
-        result = results[position]
-        if _is_skip(result):
-            verdict = skipped
-        else:
-            error = result if isinstance(result, BaseException) else None
-            try:
-                if error is None:
-                    key, value = _result(result)
-                    _check(key, value)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as raised:
-                error = raised
-            if error is None:
-                changed = changed or value != values[position] or key != keys[position]
-                keys[position], values[position] = key, value
-                continue
-            verdict = failure(one.name, one.failed_code, error)
-        verdicts.append((position, verdict))
-        keys[position] = values[position] = None
-        if until_failure and verdict.outcome is Outcome.FAILED:
+        made = _made_of(results[position])
+        if not isinstance(made, BaseException):
+            key, value = made
+            changed = changed or value != new_values[position] or key != new_keys[position]
+            new_keys[position], new_values[position] = key, value
+            continue
+        skips = isinstance(made, ProduceRequestInterceptorSkipRecordException)
+        verdicts.append((position, skipped if skips else failure(one.name, one.failed_code, made)))
+        new_keys[position] = new_values[position] = None
+        if until_failure and not skips:
             break
-    return InterceptedRecords(keys, values, verdicts, changed)
+    return InterceptedRecords(new_keys, new_values, verdicts, changed)
 
 
-def _is_skip(result: Any) -> bool:
-    """Return whether a result is the skip exception, or its class, as `raise` takes both."""
-    cls = result if isinstance(result, type) else type(result)
-    return issubclass(cls, ProduceRequestInterceptorSkipRecordException)
+def _made_of(result: Any) -> tuple[bytes | None, bytes | None] | BaseException:
+    """Return key and value of a result of `process_batch`, or why there are none."""
+    if isinstance(result, BaseException):
+        return result
+    if isinstance(result, type) and issubclass(
+        result, ProduceRequestInterceptorSkipRecordException
+    ):
+        return _SKIP  # `raise` takes a class, too
+    try:
+        key, value = _result(result)
+        _check(key, value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return error
+    return key, value
+
+
+def _unchanged(column: Any) -> Sequence[bytes | None]:
+    """Return a column that nothing was done to as it is, where it can be asked by position."""
+    same: Sequence[bytes | None] = column if hasattr(column, "__getitem__") else tuple(column)
+    return same
 
 
 def _result(given: Any) -> tuple[Any, Any]:

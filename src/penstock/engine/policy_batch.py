@@ -88,9 +88,13 @@ class PolicyBatch:
             import pyarrow as pa  # noqa: PLC0415 - installed where a policy uses it
         except ImportError:
             raise ArrowMissingError from None
-        array = getattr(fields, "arrow", None)
-        if array is None or length < MAX_LENGTH:
+        array = getattr(fields, "arrow", None) if length else None
+        if array is None:
             array = binary_array(pa, getattr(self, name))
+        elif length < MAX_LENGTH:
+            import pyarrow.compute as pc  # noqa: PLC0415 - takes as long to import as pyarrow
+
+            array = pc.binary_slice(array, 0, length)
         return _read_only(pa, array)
 
 
