@@ -81,7 +81,7 @@ class Chain:
             else None
         )
         self.validators = [policies.validators[name] for name in plan.validators]
-        self.validation = policies.validation if plan.validation_policy else None
+        self.validation = policies.validation_policy if plan.validation_policy else None
         self.hints = policies.hints
         self._stages = Stages(self.validators, self.validation, self.hints)
         # Small batches often come from one partition, one after the other.

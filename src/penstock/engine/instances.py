@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.configuration import PolicyConfiguration
-    from penstock.engine.batch_methods import Callables, Methods
+    from penstock.engine.batch_methods import Callables
 
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
@@ -46,6 +46,11 @@ _NOT_RUN: Final = (
     inspect.isgeneratorfunction,
     inspect.isasyncgenfunction,
 )
+_METHODS: Final = {
+    VALIDATORS: VALIDATOR,
+    VALIDATION: VALIDATION_POLICY,
+    INTERCEPTORS: INTERCEPTOR,
+}
 _OF_OTHERS: Final = {
     CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
     ALTER_CONFIG: (CreateTopicPolicy, CreateTopicPolicyWithContext),
@@ -83,15 +88,21 @@ class PolicyInstances:
         if folder not in sys.path:
             sys.path.insert(0, folder)
         self._interceptors = [self._interceptor(name) for name in names.get(INTERCEPTORS, ())]
-        self.validators: dict[str, RecordPolicy] = {
-            name: self._record_policy(name, VALIDATORS)[0] for name in names.get(VALIDATORS, ())
-        }
-        self.validation: RecordPolicy | None = None
+        self.validators: dict[str, RecordPolicy] = {}
+        for name in names.get(VALIDATORS, ()):
+            cls = self._load(name, VALIDATORS, "validate_record")
+            found = self._callables(self._instance(cls, name, VALIDATORS), name, VALIDATORS)
+            self.validators[name] = RecordPolicy(name, *found)
+        self.validation: Any = None
+        self.validation_policy: RecordPolicy | None = None
         self.hints = RecordIntrospectionHints()
         for name in names.get(VALIDATION, ()):
             space = ClassPath(configuration.class_path) if configuration.class_path else None
-            self.validation, instance = self._record_policy(name, VALIDATION, space)
-            self.hints = self._hints(name, instance)
+            cls = self._load(name, VALIDATION, "validate", space)
+            self.validation = self._instance(cls, name, VALIDATION)
+            found = self._callables(self.validation, name, VALIDATION)
+            self.validation_policy = RecordPolicy(name, *found)
+            self.hints = self._hints(name)
         self._records_classes: dict[str, Callable[[], Any]] = {}
         self._records_ahead: dict[str, Any] = {}
         self._records_by_topic: dict[tuple[str, str], Any] = {}
@@ -109,7 +120,7 @@ class PolicyInstances:
     @property
     def judges_columns(self) -> bool:
         """Whether a validator, the validation policy or an interceptor is given whole batches."""
-        policies = filter(None, (*self.validators.values(), self.validation))
+        policies = filter(None, (*self.validators.values(), self.validation_policy))
         return any(one.validate_batch for one in policies) or any(
             one.process_batch for one in self._interceptors
         )
@@ -168,24 +179,19 @@ class PolicyInstances:
         return complaints
 
     def _load(
-        self,
-        name: str,
-        key: str,
-        method: str,
-        space: ClassPath | None = None,
-        *,
-        or_method: str = "",
+        self, name: str, key: str, method: str, space: ClassPath | None = None
     ) -> Callable[[], Any]:
-        """Load a class that has a method, or the other one in place of it."""
+        """Load a class that has a method, or the one for batches that may stand in its place."""
         if name in self._given:
             return self._given[name]
         file = self._configuration.path
         cls = load_class(name, key=key, file=file, space=space)
         found = getattr(cls, method, None)
         if not callable(found):
-            if callable(getattr(cls, or_method, None)):
+            other = _METHODS[key].by_batch if key in _METHODS else ""
+            if callable(getattr(cls, other, None)):
                 return cls
-            names = f"{method}()" + (f" or {or_method}()" if or_method else "")
+            names = f"{method}()" + (f" or {other}()" if other else "")
             raise ConfigurationError(f"{file}: {key}: {name} has no method {names}")
         if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
@@ -194,18 +200,10 @@ class PolicyInstances:
             )
         return cls
 
-    def _record_policy(
-        self, name: str, key: str, space: ClassPath | None = None
-    ) -> tuple[RecordPolicy, Any]:
-        """Return a policy of KIP-729 or KIP-940, and its instance."""
-        methods = VALIDATOR if key == VALIDATORS else VALIDATION_POLICY
-        cls = self._load(name, key, methods.by_record, space, or_method=methods.by_batch)
-        instance = self._instance(cls, name, key)
-        return RecordPolicy(name, *self._callables(instance, methods, name, key)), instance
-
-    def _callables(self, instance: Any, methods: Methods, name: str, key: str) -> Callables:
+    def _callables(self, instance: Any, name: str, key: str) -> Callables:
+        """Return the methods that are called with a record and with a batch."""
         try:
-            return callables(instance, methods)
+            return callables(instance, _METHODS[key])
         except TypeError as error:
             raise ConfigurationError(
                 f"{self._configuration.path}: {key}: {name}: {error}"
@@ -250,8 +248,7 @@ class PolicyInstances:
         return None
 
     def _interceptor(self, name: str) -> Interceptor:
-        methods = INTERCEPTOR
-        cls = self._load(name, INTERCEPTORS, methods.by_record, or_method=methods.by_batch)
+        cls = self._load(name, INTERCEPTORS, "process_record")
         instance = self._instance(cls, name, INTERCEPTORS)
         where = f"{self._configuration.path}: {INTERCEPTORS}: {name}: interceptor_topic_pattern()"
         try:
@@ -261,13 +258,13 @@ class PolicyInstances:
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
-        by_record, by_batch = self._callables(instance, methods, name, INTERCEPTORS)
+        by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
         return Interceptor(name, pattern, by_record, code, by_batch)
 
-    def _hints(self, name: str, instance: Any) -> RecordIntrospectionHints:
+    def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""
         where = f"{self._configuration.path}: {VALIDATION}: {name}: get_hints()"
-        get_hints = getattr(instance, "get_hints", None)
+        get_hints = getattr(self.validation, "get_hints", None)
         if not callable(get_hints):
             return RecordIntrospectionHints()
         try:
