@@ -33,7 +33,7 @@ def decide(kinds, batch, dropped_before=frozenset()):
     return verdict.outcome, verdict.code, verdict.policy[:2], positions, verdict.replacement
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.tuples(kinds, kinds, kinds),
     st.lists(actions, min_size=1, max_size=8),

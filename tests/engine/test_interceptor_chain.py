@@ -93,7 +93,7 @@ actions = st.sampled_from([LEAVE] * 4 + [CHANGE, UNDO, REKEY, DROP, DROP, FAIL, 
 values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes), max_size=8)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(some_kinds, values)
 def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
     one, verdicts = run(kinds, records)
@@ -105,7 +105,7 @@ def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
     assert one.changed == other.changed or (one.verdicts and one.changed)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(some_kinds, values)
 def test_the_first_failure_ends_it(kinds, records):
     one, verdicts = run(kinds, records, until_failure=True)

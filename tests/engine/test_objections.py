@@ -1,6 +1,7 @@
 """Chains in which some policies judge columns: the same verdicts as record by record."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -114,7 +115,7 @@ actions = st.sampled_from([PASS] * 6 + [REFUSE, REFUSE_MUTELY, FAIL])
 values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes), max_size=9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values, st.data())
 def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last, records, data):
     mixed = policies_of(several, last)
@@ -126,7 +127,7 @@ def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last
     assert nameless(head + [(middle + one[0], *one[1:]) for one in tail]) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values)
 def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
     one = policies_of(several, last).judge(3, TOPIC_ID, columns(*records))
@@ -254,3 +255,19 @@ def test_a_position_twice_has_its_first_message():
 
     verdict = chain(validators=[Twice]).judge(3, TOPIC_ID, columns(b"a", b"b"))
     assert [(one.index, one.message) for one in verdict.record_errors] == [(0, None), (1, "first")]
+
+
+def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():
+    """As `penstock explain` asks: one policy after the other, about one record."""
+    whole = policies_of(["batch", "record"], "batch")
+    for position, name in enumerate(["V0batch", "V1record", "P2batch"]):
+        last = name if name.startswith("P") else None
+        plan = replace(
+            whole.plan, validators=(name,) if last is None else (), validation_policy=last
+        )
+        part = whole.subset(plan)
+        actions = [PASS] * PLACES
+        assert each(part, columns(bytes(actions))) == []
+        actions[position] = REFUSE
+        assert [one[1:3] for one in each(part, columns(bytes(actions)))] == [("refused", name)]
+        assert part.judges_columns == (name != "V1record")

@@ -1,7 +1,7 @@
 """The `BatchProxy` that policies are given: columns of some records, made when first asked for.
 
 It is made of any `RecordColumns`. What it hands out cannot be altered (tuples, bytes, read-only
-Arrow buffers), so all policies of a chain are given the same one.
+Arrow buffers), since what is stored and what the next policy is given may be the same objects.
 """
 
 from __future__ import annotations
