@@ -271,3 +271,16 @@ def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():
         actions[position] = REFUSE
         assert [one[1:3] for one in each(part, columns(bytes(actions)))] == [("refused", name)]
         assert part.judges_columns == (name != "V1record")
+
+
+def test_the_log_says_that_pyarrow_is_missing(monkeypatch):
+    class Arrow(BrokerRecordValidator):
+        def validate_batch(self, topic_partition, batch):
+            return [(0, str(batch.values_arrow.null_count))]
+
+    policies = chain(validators=[Arrow])
+    assert policies.judge(3, TOPIC_ID, columns(b"v")).record_errors[0].message == "0"
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    verdict = policies.judge(3, TOPIC_ID, columns(b"v"))
+    assert verdict.message == "The policy Arrow failed: ArrowMissingError"
+    assert "need pyarrow, which is not installed here" in verdict.detail

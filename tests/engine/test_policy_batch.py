@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.columns import Columns, DecodedColumns
-from penstock.engine.policy_batch import PolicyBatch, binary_array
+from penstock.engine.policy_batch import ArrowMissingError, PolicyBatch, binary_array
 from penstock.policy import Header, Record, RecordIntrospectionHints
 
 RECORDS = [
@@ -110,7 +110,7 @@ def test_without_pyarrow_the_error_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     batch = PolicyBatch(DecodedColumns(RECORDS))
     assert batch.values[0] == b"value"
-    with pytest.raises(ImportError, match="need pyarrow, which is not installed"):
+    with pytest.raises(ArrowMissingError, match="need pyarrow, which is not installed"):
         _ = batch.values_arrow
 
 

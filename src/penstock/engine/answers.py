@@ -5,13 +5,13 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.loading import SafeError
+from penstock.engine.loading import PolicyMistakeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class AnswerError(SafeError, TypeError):
+class AnswerError(PolicyMistakeError):
     """A policy returned what its interface does not allow."""
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.engine.columns import MAX_LENGTH, starts
-from penstock.engine.loading import SafeError
+from penstock.engine.loading import PolicyMistakeError
 from penstock.policy import RecordIntrospectionHints
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _BINARY_MAX_BYTES: Final = 2**31 - 1
 """What one `BinaryArray` holds: its offsets are 32 bits wide."""
 
 
-class ArrowMissingError(SafeError, ImportError):
+class ArrowMissingError(PolicyMistakeError):
     """A policy asks for Arrow arrays where pyarrow is not installed."""
 
     def __init__(self) -> None:

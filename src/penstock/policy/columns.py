@@ -60,6 +60,6 @@ class BatchProxy(Protocol):
         one together, or where they came so. It may be a slice: its `offset` need not be 0.
 
         Raises:
-            ImportError: pyarrow is not installed.
+            Exception: pyarrow is not installed; the batch fails, and the log says so.
         """
         ...
