@@ -8,6 +8,9 @@
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
     │   │   ├── UnreadableSettingsError  topics: a record of the topic of settings
     │   │   └── WireError                wire: the peer's bytes; its connection is closed
+    │   ├── PolicyMistakeError           engine: what a policy does while it judges columns
+    │   │   ├── AnswerError              it returns what its interface does not allow
+    │   │   └── ArrowMissingError        it asks for Arrow arrays, and pyarrow is not installed
     │   └── UnavailableError
     │       ├── ArtifactError            Java, or what is fetched from a Maven repository
     │       ├── ClusterError             the cluster, for the Spark commands

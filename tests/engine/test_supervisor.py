@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.keys import Keys
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
 from penstock.engine.workers.child import Child
@@ -153,6 +154,56 @@ async def test_a_policy_that_misbehaves_costs_its_own_batch(tmp_path, does, told
         assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {told}")
         assert [87] * 5 + [0] * 5 == [verdict.code for verdict in others]
         assert await judging.ask(b"fine") is ACCEPTED
+
+
+IN_COLUMNS = """
+import ctypes
+from penstock.policy import BrokerRecordValidator
+
+class Misbehaves(BrokerRecordValidator):
+    def validate_batch(self, topic_partition, batch):
+        [value] = batch.values
+        if value == b"refuse": yield 0, "refused"
+        if value == b"arrow": yield 0, str(batch.values_arrow[0])
+        while value == b"endless": yield 0, "again"
+        if value == b"outside": yield 1, "behind the last"
+        if value == b"segfault": yield 0, ctypes.string_at(0)
+        if value == b"memory":
+            hoard = []
+            while True: hoard.append(bytearray(10_000_000))
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "told", "timeout_ms"),
+    [
+        ("endless", "did not decide within 2500 ms", ENDLESS_MS),
+        ("outside", "failed: AnswerError", AMPLE_MS),
+        ("segfault", "ended its process", AMPLE_MS),
+        ("memory", "failed: MemoryError", AMPLE_MS),
+    ],
+)
+async def test_so_does_one_that_judges_columns(tmp_path, does, told, timeout_ms):
+    properties = {"policy.workers": 1, "policy.timeout.ms": timeout_ms}
+    async with Judging(tmp_path, IN_COLUMNS, **properties) as judging:
+        bad, *others = await asyncio.gather(
+            judging.ask(does.encode()),
+            judging.ask(b"refuse", topic="other"),
+            judging.ask(b"fine", partition=1),
+        )
+        assert bad.outcome is Outcome.FAILED
+        assert (bad.code, bad.message) == (-1, f"The policy policies.Misbehaves {told}")
+        assert [verdict.code for verdict in others] == [87, 0]
+        [error] = others[0].record_errors
+        assert (error.index, error.message) == (0, "refused")
+
+
+async def test_arrow_fits_into_the_memory_that_a_worker_has_by_default(tmp_path):
+    default = Keys.model_fields["policy_worker_memory_max_bytes"].default
+    properties = {"policy.timeout.ms": AMPLE_MS, "policy.worker.memory.max.bytes": default}
+    async with Judging(tmp_path, IN_COLUMNS, **properties) as judging:
+        [error] = (await judging.ask(b"arrow")).record_errors
+        assert error.message == "b'arrow'"
 
 
 @pytest.mark.parametrize("does", ["os._exit", "loop", "socket", "segfault"])

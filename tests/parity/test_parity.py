@@ -56,6 +56,23 @@ class Json(RecordValidationPolicy):
             raise InvalidRecordException(f"{type(document).__name__} {seen}")
         if document.get("refuse") is not None:
             raise InvalidRecordException(str(document["refuse"]))
+
+class KeyedColumns(Keyed):
+    def validate_batch(self, topic_partition, batch):
+        for index, (key, value, headers) in enumerate(zip(batch.keys, batch.values, batch.headers)):
+            objection = self.validate_record(topic_partition, key, value, headers)
+            if objection is not None:
+                yield index, objection.message
+
+class JsonColumns(Json):
+    def validate_batch(self, topic, batch):
+        keys = batch.keys_arrow.to_pylist()
+        values = batch.values_arrow.to_pylist()
+        for index, (key, value) in enumerate(zip(keys, values)):
+            try:
+                self.validate(topic, RecordProxy(batch.headers[index], key, value))
+            except InvalidRecordException as refusal:
+                yield index, refusal.message
 """
 PROPERTIES = {
     "topics.parity-*.records.policy.class.name": "policies.Batch",
@@ -65,6 +82,11 @@ PROPERTIES = {
     "topics.parity-*.record.validation.policy": "json",
     "policy.workers": "1",
 }
+COLUMNS = {
+    "record.validator.classes": "policies.KeyedColumns",
+    "record.validation.policy.class.name": "policies.JsonColumns",
+}
+"""The same policies, which judge a batch at a time."""
 deep = b"[" * 500 + b"]" * 500
 VALUES = [
     None, b"", b"{}", b"[]", b"null", b"NaN", b'{"a": NaN}', b'{"a": 1e999}', b"\xff\xfe", b"\x00",
@@ -134,9 +156,10 @@ class Sinks:
         return [(row.outcome, row.code, row.message) for row in rows]
 
 
-@pytest.fixture
-def doors(spark, kafka, gateway, topic, admin):
-    return Sinks(spark, kafka, gateway(PROPERTIES, POLICIES), topic, admin)
+@pytest.fixture(params=[{}, COLUMNS], ids=["records", "columns"])
+def doors(request, spark, kafka, gateway, topic, admin):
+    running = gateway({**PROPERTIES, **request.param}, POLICIES)
+    return Sinks(spark, kafka, running, topic, admin)
 
 
 def check(doors, records, codecs):

@@ -1,8 +1,8 @@
 """One topic's policies, applied to records: the one place where policies are called.
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
-validators (KIP-729) and the validation policy (KIP-940). The first objection to a record
-counts; the records after it are still looked at. Any other exception
+validators (KIP-729) and the validation policy (KIP-940), record by record or as columns. The
+first objection to a record counts; the records after it are still looked at. Any other exception
 of a policy than the one with which it refuses is a failure, and a failure lets nothing pass.
 
 `Chain.judge` judges a producer's batch as a whole, `Chain.judge_each` each record by itself.
@@ -11,19 +11,18 @@ of a policy than the one with which it refuses is a failure, and a failure lets 
 from __future__ import annotations
 
 from copy import copy
-from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.columns import as_proxies, as_records
+from penstock.engine.columns import as_records
 from penstock.engine.interceptor_chain import intercept
-from penstock.engine.loading import frames_of
+from penstock.engine.objections import Place, Stages, failure
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
     RecordError,
     Verdict,
-    cause_of,
     failed,
     refused,
     refused_record,
@@ -31,7 +30,6 @@ from penstock.engine.verdict import (
 )
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy import (
-    InvalidRecordException,
     PolicyViolationException,
     TopicIdPartition,
     TopicMetadata,
@@ -39,26 +37,17 @@ from penstock.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from uuid import UUID
+    from collections.abc import Iterable, Sequence
 
     from penstock.engine.columns import RecordColumns
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
+    from penstock.engine.objections import Objection, RecordPolicy
     from penstock.engine.plan import TopicPlan
 
 
 KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
 """All keys and all values of some records, as interceptors left them."""
-
-
-class Objection(NamedTuple):
-    """The objection of a policy to a record: its text, or the verdict after a failure."""
-
-    position: int
-    message: str | None
-    policy: str
-    failure: Verdict | None = None
 
 
 class RecordVerdicts(NamedTuple):
@@ -91,26 +80,60 @@ class Chain:
             if plan.records_policy
             else None
         )
-        self.validators = [
-            (name, policies.validators[name].validate_record) for name in plan.validators
-        ]
-        self.validation = policies.validation if plan.validation_policy else None
+        self.validators = [policies.validators[name] for name in plan.validators]
+        self.validation = policies.validation_policy if plan.validation_policy else None
         self.hints = policies.hints
+        self._stages = Stages(self.validators, self.validation, self.hints)
+        # Small batches often come from one partition, one after the other.
+        self._place_of: tuple[int, UUID] = (-1, UUID(int=0))
+        self._place = place_of(plan, *self._place_of)
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
         """Return a chain of some of this one's policies: those of a plan, and interceptors."""
+        return self._of(
+            plan,
+            interceptors,
+            [one for one in self.validators if one.name in plan.validators],
+            self.validation if plan.validation_policy else None,
+        )
+
+    def by_record(self) -> Chain:
+        """Return a chain of the same policies, which judges record by record where they can."""
+        return self._of(
+            self.plan,
+            [one.by_record() for one in self.interceptors],
+            [one.by_record() for one in self.validators],
+            self.validation and self.validation.by_record(),
+        )
+
+    def _of(
+        self,
+        plan: TopicPlan,
+        interceptors: Iterable[Interceptor],
+        validators: list[RecordPolicy],
+        validation: RecordPolicy | None,
+    ) -> Chain:
         one = copy(self)
         one.plan = plan
         one.interceptors = list(interceptors)
         one.records_policy = self.records_policy if plan.records_policy else None
-        one.validators = [pair for pair in self.validators if pair[0] in plan.validators]
-        one.validation = self.validation if plan.validation_policy else None
+        one.validators, one.validation = validators, validation
+        one._stages = Stages(validators, validation, self.hints)  # noqa: SLF001 - of this class
+        one._place = place_of(plan, *one._place_of)  # noqa: SLF001
         return one
 
     @property
     def judges(self) -> bool:
         """Whether anything judges the topic, besides interceptors."""
         return bool(self.records_policy or self.validators or self.validation)
+
+    @property
+    def judges_columns(self) -> bool:
+        """Whether anything is given whole batches, of KIP-729, 905 or 940."""
+        policies = filter(None, (*self.validators, self.validation))
+        return any(one.validate_batch for one in policies) or any(
+            one.process_batch for one in self.interceptors
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -140,9 +163,10 @@ class Chain:
             if verdict is not ACCEPTED:
                 return verdict
         errors = []
-        for index, message, policy, failure in self._objections(partition, topic_id, records):
-            if failure is not None:
-                return failure
+        objections = self._objections(partition, topic_id, records, each=False)
+        for index, message, policy, instead in objections:
+            if instead is not None:
+                return instead
             position = positions[index] if positions is not None else index
             errors.append(RecordError(position, message, policy))
         return refused_records(errors) if errors else ACCEPTED
@@ -183,8 +207,9 @@ class Chain:
                 remaining = remaining_positions(records.count, found)
                 records = records.pick(remaining)
                 positions = [positions[index] for index in remaining]
-        for index, message, policy, failure in self._objections(partition, topic_id, records):
-            verdicts.append((positions[index], failure or refused_record(message, policy)))
+        objections = self._objections(partition, topic_id, records, each=True)
+        for index, message, policy, instead in objections:
+            verdicts.append((positions[index], instead or refused_record(message, policy)))
         return RecordVerdicts(verdicts, replaced)
 
     def _judge_batches(
@@ -211,72 +236,16 @@ class Chain:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return _failure(name, error)
+            return failure(name, error)
         return ACCEPTED
 
     def _objections(
-        self, partition: int, topic_id: UUID, records: RecordColumns
-    ) -> Iterator[Objection]:
-        if self.validators:
-            return self._objections_of_validators(partition, topic_id, records)
-        if self.validation is not None:
-            return self._objections_of_validation(partition, topic_id, records)
-        return iter(())
-
-    def _objections_of_validators(
-        self, partition: int, topic_id: UUID, records: RecordColumns
-    ) -> Iterator[Objection]:
-        """Judge by KIP-729, and by KIP-940 the records to which no validator objects."""
-        topic_partition = TopicPartition(self.plan.topic, partition)
-        validate = self.validation.validate if self.validation is not None else None
-        last = self.plan.validation_policy or ""
-        topic = self._topic_metadata(partition, topic_id)
-        views = as_proxies(records, self.hints) if validate else repeat(None, records.count)
-        rows = zip(records.keys, records.values, records.headers, views, strict=False)
-        current = ""
-        for index, (key, value, headers, proxy) in enumerate(rows):
-            try:
-                for current, validate_record in self.validators:
-                    try:
-                        objection = validate_record(topic_partition, key, value, headers)
-                    except InvalidRecordException as raised:
-                        objection = raised
-                    if objection is not None:
-                        yield Objection(index, _text_of(objection), current)
-                        break
-                else:
-                    if validate is not None:
-                        current = last
-                        validate(topic, proxy)
-            except InvalidRecordException as raised:
-                yield Objection(index, raised.message, current)
-            except (KeyboardInterrupt, GeneratorExit):
-                raise
-            except BaseException as error:
-                yield Objection(index, None, current, _failure(current, error))
-
-    def _objections_of_validation(
-        self, partition: int, topic_id: UUID, records: RecordColumns
-    ) -> Iterator[Objection]:
-        """Judge by KIP-940 alone: the hot loop."""
-        name = self.plan.validation_policy or ""
-        topic = self._topic_metadata(partition, topic_id)
-        validate = self.validation.validate  # type: ignore[union-attr]
-        for index, proxy in enumerate(as_proxies(records, self.hints)):
-            try:
-                validate(topic, proxy)
-            except InvalidRecordException as raised:
-                yield Objection(index, raised.message, name)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                yield Objection(index, None, name, _failure(name, error))
-
-    def _topic_metadata(self, partition: int, topic_id: UUID) -> TopicMetadata:
-        return TopicMetadata(
-            TopicIdPartition(topic_id, self.plan.topic, partition),
-            self.plan.validation_setting or "",
-        )
+        self, partition: int, topic_id: UUID, records: RecordColumns, *, each: bool
+    ) -> Iterable[Objection]:
+        if self._place_of != (partition, topic_id):
+            self._place = place_of(self.plan, partition, topic_id)
+            self._place_of = partition, topic_id
+        return self._stages.objections(self._place, records, each=each)
 
 
 def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
@@ -285,21 +254,13 @@ def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list
     return [index for index in range(count) if index not in taken]
 
 
-def _text_of(objection: object) -> str | None:
-    if isinstance(objection, InvalidRecordException):
-        return objection.message
-    raise TypeError(
-        f"validate_record() returned {type(objection).__name__}; "
-        "it returns None or an InvalidRecordException"
-    )
-
-
-def _failure(name: str, error: BaseException) -> Verdict:
-    return failed(
-        name,
-        f"failed: {type(error).__name__}",
-        detail=frames_of(error),
-        cause=cause_of(error),
+def place_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Place:
+    """Return where records of a partition are going."""
+    return Place(
+        TopicPartition(plan.topic, partition),
+        TopicMetadata(
+            TopicIdPartition(topic_id, plan.topic, partition), plan.validation_setting or ""
+        ),
     )
 
 

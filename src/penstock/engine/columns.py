@@ -1,7 +1,8 @@
 """Records as columns: from the gateway and from Spark.
 
-Policies see one record at a time, but the objects that they see are made here for a whole batch,
-by iterators that run in C: this is most of the overhead of judging a record.
+Where policies see one record at a time, the objects that they see are made here for a whole
+batch, by iterators that run in C: this is most of the overhead of judging a record. A batch as
+columns is made in `policy_batch.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Headers = tuple[Header, ...]
 
-_MAX_LENGTH: Final = 2**31 - 1
+MAX_LENGTH: Final = 2**31 - 1
+"""No field is longer: a hint of as many bytes asks for all of it."""
 
 
 class DecodedRecord(Protocol):
@@ -44,7 +46,8 @@ class Columns:
     Attributes:
         count: The number of records.
         timestamps: Milliseconds since the epoch; -1 for none.
-        keys: Bytes or None.
+        keys: Bytes or None. An iterable that was made from an Arrow array may have it as its
+            attribute `arrow`; the same of values.
         values: Bytes or None.
         headers: A tuple of `Header` for each record.
     """
@@ -99,6 +102,17 @@ class DecodedColumns:
 RecordColumns = Columns | DecodedColumns
 
 
+def halves(
+    records: RecordColumns,
+) -> tuple[tuple[int, RecordColumns], tuple[int, RecordColumns]]:
+    """Return the two halves of two or more records, each with its first position."""
+    middle = records.count // 2
+    return (
+        (0, records.pick(range(middle))),
+        (middle, records.pick(range(middle, records.count))),
+    )
+
+
 def as_records(records: RecordColumns) -> Iterator[Record]:
     """Return the records as policies of KIP-686 see them."""
     fields = zip(records.timestamps, records.keys, records.values, records.headers, strict=False)
@@ -109,17 +123,17 @@ def as_proxies(records: RecordColumns, hints: RecordIntrospectionHints) -> Itera
     """Return the records as policies of KIP-940 see them: only what the hints ask for."""
     count = records.count
     headers: Iterable[object] = records.headers if hints.access_headers else repeat((), count)
-    keys = _starts(records.keys, hints.access_key_bytes, count)
-    values = _starts(records.values, hints.access_value_bytes, count)
+    keys = starts(records.keys, hints.access_key_bytes, count)
+    values = starts(records.values, hints.access_value_bytes, count)
     fields = zip(headers, keys, values, strict=False)
     return map(tuple.__new__, repeat(RecordProxy, count), fields)
 
 
-def _starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable[bytes | None]:
-    """Cut each field to the hinted length."""
+def starts(fields: Iterable[bytes | None], length: int, count: int) -> Iterable[bytes | None]:
+    """Cut each field to the hinted length; None where that is 0."""
     if not length:
         return repeat(None, count)
-    if length >= _MAX_LENGTH:
+    if length >= MAX_LENGTH:
         return fields
     return (None if field is None else field[:length] for field in fields)
 

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
+from penstock.engine.batch_methods import INTERCEPTOR, VALIDATION_POLICY, VALIDATOR, callables
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
+from penstock.engine.objections import RecordPolicy
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
 from penstock.policy import (
     AlterConfigPolicy,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.configuration import PolicyConfiguration
+    from penstock.engine.batch_methods import Callables
 
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
@@ -43,6 +46,11 @@ _NOT_RUN: Final = (
     inspect.isgeneratorfunction,
     inspect.isasyncgenfunction,
 )
+_METHODS: Final = {
+    VALIDATORS: VALIDATOR,
+    VALIDATION: VALIDATION_POLICY,
+    INTERCEPTORS: INTERCEPTOR,
+}
 _OF_OTHERS: Final = {
     CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
     ALTER_CONFIG: (CreateTopicPolicy, CreateTopicPolicyWithContext),
@@ -80,16 +88,20 @@ class PolicyInstances:
         if folder not in sys.path:
             sys.path.insert(0, folder)
         self._interceptors = [self._interceptor(name) for name in names.get(INTERCEPTORS, ())]
-        self.validators: dict[str, Any] = {
-            name: self._instance(self._load(name, VALIDATORS, "validate_record"), name, VALIDATORS)
-            for name in names.get(VALIDATORS, ())
-        }
+        self.validators: dict[str, RecordPolicy] = {}
+        for name in names.get(VALIDATORS, ()):
+            cls = self._load(name, VALIDATORS, "validate_record")
+            found = self._callables(self._instance(cls, name, VALIDATORS), name, VALIDATORS)
+            self.validators[name] = RecordPolicy(name, *found)
         self.validation: Any = None
+        self.validation_policy: RecordPolicy | None = None
         self.hints = RecordIntrospectionHints()
         for name in names.get(VALIDATION, ()):
             space = ClassPath(configuration.class_path) if configuration.class_path else None
             cls = self._load(name, VALIDATION, "validate", space)
             self.validation = self._instance(cls, name, VALIDATION)
+            found = self._callables(self.validation, name, VALIDATION)
+            self.validation_policy = RecordPolicy(name, *found)
             self.hints = self._hints(name)
         self._records_classes: dict[str, Callable[[], Any]] = {}
         self._records_ahead: dict[str, Any] = {}
@@ -104,6 +116,14 @@ class PolicyInstances:
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
         """The class name and topic pattern of each interceptor, in order."""
         return [(one.name, one.pattern) for one in self._interceptors]
+
+    @property
+    def judges_columns(self) -> bool:
+        """Whether a validator, the validation policy or an interceptor is given whole batches."""
+        policies = filter(None, (*self.validators.values(), self.validation_policy))
+        return any(one.validate_batch for one in policies) or any(
+            one.process_batch for one in self._interceptors
+        )
 
     def interceptors_for(self, topic: str) -> list[Interceptor]:
         """Return the interceptors for a topic, in the order of the configuration."""
@@ -161,18 +181,33 @@ class PolicyInstances:
     def _load(
         self, name: str, key: str, method: str, space: ClassPath | None = None
     ) -> Callable[[], Any]:
+        """Load a class that has a method, or the one for batches that may stand in its place."""
         if name in self._given:
             return self._given[name]
         file = self._configuration.path
         cls = load_class(name, key=key, file=file, space=space)
-        if not callable(getattr(cls, method, None)):
-            raise ConfigurationError(f"{file}: {key}: {name} has no method {method}()")
-        if any(is_kind(getattr(cls, method)) for is_kind in _NOT_RUN):
+        found = getattr(cls, method, None)
+        if not callable(found):
+            other = _METHODS[key].by_batch if key in _METHODS else ""
+            if callable(getattr(cls, other, None)):
+                return cls
+            names = f"{method}()" + (f" or {other}()" if other else "")
+            raise ConfigurationError(f"{file}: {key}: {name} has no method {names}")
+        if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
                 f"{file}: {key}: {name}: {method}() is not run when it is called, and would let "
                 "everything pass: it must not be async, and must not yield"
             )
         return cls
+
+    def _callables(self, instance: Any, name: str, key: str) -> Callables:
+        """Return the methods that are called with a record and with a batch."""
+        try:
+            return callables(instance, _METHODS[key])
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._configuration.path}: {key}: {name}: {error}"
+            ) from None
 
     def _instance(self, cls: Callable[[], Any], name: str, key: str) -> Any:
         where = f"{self._configuration.path}: {key}: {name}"
@@ -223,7 +258,8 @@ class PolicyInstances:
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
-        return Interceptor(name, pattern, instance.process_record, code)
+        by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
+        return Interceptor(name, pattern, by_record, code, by_batch)
 
     def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""

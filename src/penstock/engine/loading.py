@@ -12,6 +12,7 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import ConfigurationError
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,16 +66,23 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
+class PolicyMistakeError(PenstockError):
+    """A policy returns or asks for what it cannot. The text never holds record contents."""
+
+
 def frames_of(error: BaseException) -> str:
     """Return where an exception was raised, without its text, which may contain record contents.
+
+    The text of a `PolicyMistakeError` comes first.
 
     The policy's local variables are released first, so that there is memory after a MemoryError.
     """
     traceback.clear_frames(error.__traceback__)
-    return " < ".join(
+    frames = " < ".join(
         f"{frame.filename}:{frame.lineno} in {frame.name}"
         for frame in reversed(traceback.extract_tb(error.__traceback__)[-12:])
     )
+    return f"{error}; {frames}" if isinstance(error, PolicyMistakeError) else frames
 
 
 class ClassPath:

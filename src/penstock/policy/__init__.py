@@ -13,9 +13,13 @@ records in a unit test, without a cluster.
 | KIP-729  | `BrokerRecordValidator`     | records of all topics | an `InvalidRecordException`     |
 | KIP-905  | `ProduceRequestInterceptor` | maps or drops records | the skip exception             |
 | KIP-940  | `RecordValidationPolicy`    | records of some topics | `InvalidRecordException`      |
+
+The last three may judge a batch at a time, as columns (`BatchProxy`): `validate_batch` and
+`process_batch`.
 """
 
 from penstock.policy.batches import RecordsPolicy
+from penstock.policy.columns import BatchProxy
 from penstock.policy.exceptions import (
     InvalidRecordException,
     PolicyViolationException,
@@ -51,6 +55,7 @@ __all__ = [
     "ALL",
     "AlterConfigPolicy",
     "AlterConfigPolicyWithContext",
+    "BatchProxy",
     "BrokerRecordValidator",
     "ConfigResource",
     "CreateTopicPolicy",

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from penstock.policy.columns import BatchProxy
     from penstock.policy.records import Header
 
 
@@ -22,6 +23,7 @@ class ProduceRequestInterceptor:
     """Maps, drops or observes records on their way in (KIP-905).
 
     Instances live in the worker processes; ``configure`` is called once, without arguments.
+    A class may process columns instead of records, or besides: see ``process_batch``.
     """
 
     def configure(self) -> None:
@@ -43,5 +45,34 @@ class ProduceRequestInterceptor:
 
         Raises:
             ProduceRequestInterceptorSkipRecordException: To drop the record.
+        """
+        raise NotImplementedError
+
+    def process_batch(
+        self, topic: str, partition: int, batch: BatchProxy
+    ) -> Iterable[tuple[int, ProduceRequestInterceptorResult | Exception]]:
+        """Return what becomes of the records that do not stay as they are.
+
+        Optional: where a class has it, it is called in place of ``process_record``, which need
+        not be there then; a subclass that overrides ``process_record`` alone is asked record
+        by record. It does to each record what ``process_record`` would do, whatever other
+        records come with it.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition's number.
+            batch: The records that no interceptor before this one dropped, as columns.
+
+        Returns:
+            Position, from 0, and what ``process_record`` would return or raise for it: a
+            result, a ``ProduceRequestInterceptorSkipRecordException`` to drop the record, any
+            other exception where it failed. In any order, each position once; records that
+            are not named stay as they are, so nothing is returned for a batch that does. May
+            be a generator. A position that is not in the batch or comes twice, and None in
+            place of an iterable are failures of the batch.
+
+        Raises:
+            Exception: Anything that is raised is a failure: nothing of the batch is stored. A
+                skip exception, too: it does not say which record it is about.
         """
         raise NotImplementedError

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.policy.columns import BatchProxy
     from penstock.policy.exceptions import InvalidRecordException
     from penstock.policy.records import Header, RecordProxy, TopicIdPartition, TopicPartition
 
@@ -25,6 +26,8 @@ class BrokerRecordValidator:
                 if key is None:
                     return InvalidRecordException("a key is required")
                 return None
+
+    A class may judge columns instead, or besides: see ``validate_batch``.
     """
 
     def validate_record(
@@ -39,6 +42,18 @@ class BrokerRecordValidator:
         The first validator of the chain that objects decides; the records after it are
         still looked at, so that the client learns of all of them at once. A raised
         ``InvalidRecordException`` counts as a returned one.
+        """
+        raise NotImplementedError
+
+    def validate_batch(
+        self, topic_partition: TopicPartition, batch: BatchProxy
+    ) -> Iterable[tuple[int, str | None]]:
+        """Return the positions in the batch that are refused, each with its message.
+
+        Optional: where a class has it, it is called in place of ``validate_record``, which
+        need not be there then. It says of each record what ``validate_record`` would say,
+        whatever other records come with it. ``RecordValidationPolicy.validate_batch`` says
+        what it may return.
         """
         raise NotImplementedError
 
@@ -86,6 +101,8 @@ class RecordValidationPolicy:
             def validate(self, topic, record):
                 if not any(header.key == topic.validation_policy for header in record.headers):
                     raise InvalidRecordException(f"header {topic.validation_policy} is missing")
+
+    A class may judge columns instead, or besides: see ``validate_batch``.
     """
 
     def configure(self, configs: Mapping[str, str]) -> None:
@@ -97,6 +114,33 @@ class RecordValidationPolicy:
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
+        raise NotImplementedError
+
+    def validate_batch(
+        self, topic: TopicMetadata, batch: BatchProxy
+    ) -> Iterable[tuple[int, str | None]]:
+        """Return the positions in the batch that are refused, each with its message.
+
+        Optional: where a class has it, it is called in place of ``validate``, which need not
+        be there then. A class that derives from one that has both and overrides ``validate``
+        alone is judged by its ``validate``. It says of each record what ``validate`` would
+        say, whatever other records come with it: which records come together differs between
+        the gateway and Spark, and from batch to batch. ``penstock.policy.testing`` compares.
+
+        Args:
+            topic: Where the records are going.
+            batch: The records to which no policy before this one objects, as columns.
+
+        Returns:
+            Position, from 0, and message (or None) of each record that is refused, in any
+            order; nothing for a batch that passes. May be a generator. Of several messages
+            for one position the first counts. A position that is not in the batch, a message
+            that is no text, and None in place of an iterable are failures.
+
+        Raises:
+            Exception: Anything that is raised is a failure: nothing of the batch passes. An
+                ``InvalidRecordException``, too: it does not say which record it is about.
+        """
         raise NotImplementedError
 
     def close(self) -> None:

@@ -159,12 +159,12 @@ def _plan(
         if one.records_policy is not None and not one.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], one.records_policy)))
     policies = PolicyInstances(configuration.policies, names)
-    hints = policies.hints
+    hints, judges_columns = policies.hints, policies.judges_columns
     policies.close()
     columns: dict[str, int] = {}
     if names[INTERCEPTORS] or names[VALIDATORS] or names[RECORDS]:
         columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
-    if names[RECORDS]:
+    if names[RECORDS] or judges_columns:
         columns["timestamp"] = _UNLIMITED
     if names[VALIDATION]:
         if hints.access_headers:

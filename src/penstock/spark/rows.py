@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,7 +14,7 @@ from penstock.engine.verdict import Outcome
 from penstock.policy import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from penstock.engine.verdict import Verdict
 
@@ -57,6 +58,27 @@ def runs(topics: pa.Array | str, partitions: pa.Array) -> Iterator[Run]:
         yield Run(start, end, topic, -1 if partition is None else partition)
 
 
+class _OnDemand:
+    """A column of a batch of rows: made when it is first iterated, and kept.
+
+    Policies that judge columns look at some of them only, or at Arrow's own array.
+
+    Attributes:
+        arrow: The array that it comes from, of a key or a value.
+    """
+
+    def __init__(self, make: Callable[[], Sequence[Any]], arrow: pa.Array | None = None) -> None:
+        self._make = make
+        self.arrow = arrow
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._made)
+
+    @cached_property
+    def _made(self) -> Sequence[Any]:
+        return self._make()
+
+
 class Rows:
     """A batch of Spark's rows, with only the columns that a plan needs."""
 
@@ -68,10 +90,10 @@ class Rows:
         count = end - start
         return Columns(
             count,
-            self._timestamps(start, count),
+            _OnDemand(partial(self._timestamps, start, count)),
             self._bytes("key", start, count),
             self._bytes("value", start, count),
-            self._headers(start, count),
+            _OnDemand(partial(self._headers, start, count)),
         )
 
     def _slice(self, name: str, start: int, count: int) -> pa.Array | None:
@@ -82,7 +104,7 @@ class Rows:
 
     def _bytes(self, name: str, start: int, count: int) -> Any:
         array = self._slice(name, start, count)
-        return (None,) * count if array is None else array.to_pylist()
+        return (None,) * count if array is None else _OnDemand(array.to_pylist, array)
 
     def _timestamps(self, start: int, count: int) -> Any:
         array = self._slice("timestamp", start, count)

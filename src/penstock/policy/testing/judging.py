@@ -62,6 +62,9 @@ def judge(
     record does not change what this returns for its neighbours, although the gateway would
     refuse the batch they came in.
 
+    A policy that judges columns (`validate_batch`, `process_batch`) is asked several times: with
+    all records in one batch, in two, each alone, and record by record where it has that method.
+
     Args:
         policy: A class or an instance of the interfaces of KIP-686, 729, 905 or 940 (or
             one with the same methods).
@@ -79,6 +82,8 @@ def judge(
     Raises:
         TypeError: `policy` is none of the interfaces.
         ConfigurationError: It cannot be made or configured.
+        AssertionError: It judges columns, and says something else of a record when it is asked
+            in another way.
     """
     views = [_record(record) for record in records]
     verdict = judge_records(
@@ -202,7 +207,8 @@ def _bytes(given: Any) -> bytes | None:
 
 def _each(decided: RecordVerdicts, count: int) -> list[Verdict]:
     """Return what an interceptor made of each record."""
-    keys, values = decided.replaced or ((), ())
+    # Nothing where the topic is not one of the interceptor's.
+    keys, values = decided.replaced or ((None,) * count,) * 2
     others = dict(decided.verdicts)
     result = []
     for index in range(count):

@@ -19,6 +19,7 @@ from penstock.policy import (
     RecordsPolicy,
     RecordValidationPolicy,
 )
+from penstock.policy.testing.comparison import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,20 +47,28 @@ def judge_records(
 
     Returns:
         The verdict about the batch; what became of each record where it is an interceptor.
+
+    Raises:
+        AssertionError: It judges columns, and differs from itself where records come otherwise.
     """
     key = _key_of(policy)
     name = _name_of(policy)
     with _alone(policy, key, properties, file) as policies:
         plan = TopicPlan(
             topic=topic,
+            interceptors=(name,) if key == INTERCEPTORS else (),
             records_policy=name if key == RECORDS else None,
             validators=(name,) if key == VALIDATORS else (),
             validation_policy=name if key == VALIDATION else None,
             validation_setting=setting,
         )
+        chain = Chain(plan, policies)
+        columns = DecodedColumns(records)
+        if chain.judges_columns:
+            compare(chain, partition, topic_id, columns)
         if key == INTERCEPTORS:
-            return Chain(plan, policies).judge_each(partition, topic_id, DecodedColumns(records))
-        return Chain(plan, policies).judge(partition, topic_id, DecodedColumns(records))
+            return chain.judge_each(partition, topic_id, columns)
+        return chain.judge(partition, topic_id, columns)
 
 
 def judge_creation(
@@ -128,11 +137,20 @@ def _key_of(policy: Any) -> str:
     ):
         if issubclass(cls, base):
             return key
-    for method, key in (("process_record", INTERCEPTORS), ("validate_record", VALIDATORS)):
+    for method, key in (
+        ("process_record", INTERCEPTORS),
+        ("process_batch", INTERCEPTORS),
+        ("validate_record", VALIDATORS),
+    ):
         if callable(getattr(cls, method, None)):
             return key
     validate = getattr(cls, "validate", None)
     if not callable(validate):
+        if callable(getattr(cls, "validate_batch", None)):
+            raise TypeError(
+                f"{cls.__name__} has only validate_batch(), which two interfaces have: derive "
+                "from BrokerRecordValidator or RecordValidationPolicy"
+            )
         raise TypeError(
             f"{cls.__name__} has no validate(), validate_record() or process_record(): "
             "see the interfaces of penstock.policy"

@@ -1,0 +1,85 @@
+"""What policies return that judge columns, read with suspicion: nothing passes by mistake."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.loading import PolicyMistakeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class AnswerError(PolicyMistakeError):
+    """A policy returned what its interface does not allow."""
+
+
+def read_objections(given: Any, count: int) -> dict[int, str | None]:
+    """Read what `validate_batch` returned.
+
+    Args:
+        given: An iterable of positions and messages, which may raise anything.
+        count: The number of records in the batch.
+
+    Returns:
+        The first message by position.
+
+    Raises:
+        AnswerError: It is something else.
+    """
+    found: dict[int, str | None] = {}
+    for position, message in _pairs(given, count, "validate_batch", "a message"):
+        if message is not None and not isinstance(message, str):
+            raise AnswerError(
+                f"validate_batch() gave {type(message).__name__} as the message for position "
+                f"{position}; it gives a str or None"
+            )
+        found.setdefault(position, message if message is None else str(message))
+    return found
+
+
+def read_results(given: Any, count: int) -> dict[int, Any]:
+    """Read what `process_batch` returned.
+
+    Args:
+        given: An iterable of positions and results, which may raise anything.
+        count: The number of records in the batch.
+
+    Returns:
+        The result by position, whatever it is.
+
+    Raises:
+        AnswerError: It is something else, or has a position twice.
+    """
+    found: dict[int, Any] = {}
+    for position, result in _pairs(given, count, "process_batch", "a result"):
+        if position in found:
+            raise AnswerError(f"process_batch() gave two results for position {position}")
+        found[position] = result
+    return found
+
+
+def _pairs(given: Any, count: int, method: str, second: str) -> Iterator[tuple[int, Any]]:
+    if not hasattr(given, "__iter__"):
+        raise AnswerError(
+            f"{method}() returned {type(given).__name__}; it returns an iterable, and an empty one "
+            "where it has nothing to say"
+        )
+    for entry in given:
+        if isinstance(entry, (str, bytes)) or not hasattr(entry, "__len__") or len(entry) != 2:
+            raise AnswerError(
+                f"{method}() gave {type(entry).__name__}; it gives pairs of a position and {second}"
+            )
+        position, other = entry
+        yield _position(position, count, method), other
+
+
+def _position(given: Any, count: int, method: str) -> int:
+    """Return a position as int: NumPy's integers are welcome, truth values are not."""
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise AnswerError(f"{method}() gave {type(given).__name__} as a position; it gives int")
+    position = index(given)
+    if not 0 <= position < count:
+        raise AnswerError(f"{method}() gave position {position} in a batch of {count} records")
+    return position

@@ -1,0 +1,279 @@
+"""What the policies over records (KIP-729, KIP-940) object to.
+
+Policies that judge record by record and are next to each other in the chain are one stage: each
+record goes through all of them. A policy that judges columns is a stage by itself. A stage gets
+the records to which none before it objected, so the first objection to a record counts, however
+the policies of a chain are mixed.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from penstock.engine.answers import read_objections
+from penstock.engine.columns import as_proxies, halves
+from penstock.engine.loading import frames_of
+from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.verdict import cause_of, failed
+from penstock.policy import InvalidRecordException, RecordIntrospectionHints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from penstock.engine.columns import RecordColumns
+    from penstock.engine.verdict import Verdict
+    from penstock.policy import TopicMetadata, TopicPartition
+
+
+class RecordPolicy(NamedTuple):
+    """A configured policy of KIP-729 or KIP-940.
+
+    Attributes:
+        name: Its class, as the configuration names it.
+        validate: Its `validate_record` or `validate`; None where it has only the other.
+        validate_batch: The method that is called in place of it; None where it has none.
+    """
+
+    name: str
+    validate: Callable[..., Any] | None
+    validate_batch: Callable[..., Any] | None = None
+
+    def by_record(self) -> RecordPolicy:
+        """Return the same policy, judging record by record if it can."""
+        return self if self.validate is None else self._replace(validate_batch=None)
+
+
+class Objection(NamedTuple):
+    """The objection of a policy to a record: its text, or the verdict after a failure."""
+
+    position: int
+    message: str | None
+    policy: str
+    failure: Verdict | None = None
+
+
+class Place(NamedTuple):
+    """Where records are going, as policies of KIP-729 and of KIP-940 are told."""
+
+    topic_partition: TopicPartition
+    topic: TopicMetadata
+
+
+class Stage(Protocol):
+    """Policies that are asked together about some records."""
+
+    def objections(
+        self, place: Place, records: RecordColumns, *, each: bool
+    ) -> Iterable[Objection]:
+        """Return what they object to, by ascending position.
+
+        Args:
+            place: Where the records are going.
+            records: At least one.
+            each: Whether records are judged as if each had been sent alone, so that one that a
+                policy fails on does not keep the others from being judged.
+        """
+        ...
+
+
+class Stages:
+    """The policies over records of one topic, in order."""
+
+    def __init__(
+        self,
+        validators: Sequence[RecordPolicy],
+        validation: RecordPolicy | None,
+        hints: RecordIntrospectionHints,
+    ) -> None:
+        """Arrange policies.
+
+        Args:
+            validators: Those of KIP-729.
+            validation: That of KIP-940.
+            hints: Of that of KIP-940.
+        """
+        self._stages: list[Stage] = []
+        run: list[RecordPolicy] = []
+        for one in validators:
+            if one.validate_batch is None:
+                run.append(one)
+                continue
+            if run:
+                self._stages.append(_ByRecord(run))
+                run = []
+            self._stages.append(_ByBatch(one))
+        last = validation if validation is not None and not validation.validate_batch else None
+        if run or last is not None:
+            self._stages.append(_ByRecord(run, last, hints))
+        if validation is not None and last is None:
+            self._stages.append(_ByBatch(validation, hints))
+
+    def objections(
+        self, place: Place, records: RecordColumns, *, each: bool
+    ) -> Iterable[Objection]:
+        """Return what the policies object to; see `Stage.objections`."""
+        if not self._stages or not records.count:
+            return ()
+        if len(self._stages) == 1:
+            return self._stages[0].objections(place, records, each=each)
+        return self._in_turn(place, records, each=each)
+
+    def _in_turn(self, place: Place, records: RecordColumns, *, each: bool) -> list[Objection]:
+        """Ask one stage after the other, each about what is left."""
+        found: list[Objection] = []
+        positions: Sequence[int] = range(records.count)
+        for stage in self._stages:
+            objections = stage.objections(place, records, each=each)
+            some = list(objections if each else _until_failure(objections))
+            if not some:
+                continue
+            found += (one._replace(position=positions[one.position]) for one in some)
+            left = _left(records.count, some, each=each)
+            if not left:
+                break
+            records = records.pick(left)
+            positions = [positions[index] for index in left]
+        found.sort(key=attrgetter("position"))
+        return found
+
+
+def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
+    """Return the positions that the next stage is asked about.
+
+    Of a batch that is judged as a whole, nothing that is behind its first failure matters.
+    """
+    taken = {one.position for one in found}
+    if not each:
+        count = next((one.position for one in found if one.failure is not None), count)
+    return [index for index in range(count) if index not in taken]
+
+
+class _ByRecord:
+    """Validators (KIP-729), and the validation policy (KIP-940), asked about each record."""
+
+    def __init__(
+        self,
+        validators: Sequence[RecordPolicy],
+        validation: RecordPolicy | None = None,
+        hints: RecordIntrospectionHints | None = None,
+    ) -> None:
+        self._validators = [(one.name, one.validate) for one in validators]
+        self._validation = validation
+        self._hints = hints or RecordIntrospectionHints()
+
+    def objections(
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,  # noqa: ARG002 - whoever takes the objections stops where it wants to
+    ) -> Iterator[Objection]:
+        if not self._validators:
+            return self._of_validation(place.topic, records)
+        return self._of_validators(place, records)
+
+    def _of_validators(self, place: Place, records: RecordColumns) -> Iterator[Objection]:
+        """Judge by KIP-729, and by KIP-940 the records to which no validator objects."""
+        topic_partition, topic = place
+        last = self._validation
+        validate: Any = last.validate if last is not None else None
+        views = as_proxies(records, self._hints) if validate else repeat(None, records.count)
+        rows = zip(records.keys, records.values, records.headers, views, strict=False)
+        current = ""
+        for index, (key, value, headers, proxy) in enumerate(rows):
+            try:
+                for current, validate_record in self._validators:
+                    try:
+                        objection = validate_record(topic_partition, key, value, headers)  # type: ignore[misc]
+                    except InvalidRecordException as raised:
+                        objection = raised
+                    if objection is not None:
+                        yield Objection(index, _text_of(objection), current)
+                        break
+                else:
+                    if last is not None:
+                        current = last.name
+                        validate(topic, proxy)
+            except InvalidRecordException as raised:
+                yield Objection(index, raised.message, current)
+            except (KeyboardInterrupt, GeneratorExit):
+                raise
+            except BaseException as error:
+                yield Objection(index, None, current, failure(current, error))
+
+    def _of_validation(self, topic: TopicMetadata, records: RecordColumns) -> Iterator[Objection]:
+        """Judge by KIP-940 alone: the hot loop."""
+        policy: Any = self._validation
+        name, validate = policy.name, policy.validate
+        for index, proxy in enumerate(as_proxies(records, self._hints)):
+            try:
+                validate(topic, proxy)
+            except InvalidRecordException as raised:
+                yield Objection(index, raised.message, name)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                yield Objection(index, None, name, failure(name, error))
+
+
+class _ByBatch:
+    """One policy that judges columns: a validator, or the validation policy with its hints."""
+
+    def __init__(self, policy: RecordPolicy, hints: RecordIntrospectionHints | None = None) -> None:
+        self._name = policy.name
+        self._validate_batch: Any = policy.validate_batch
+        self._hints = hints
+
+    def objections(self, place: Place, records: RecordColumns, *, each: bool) -> list[Objection]:
+        """Return what the policy objects to.
+
+        A failure is one of the batch, and stands at its first position. Where each record counts
+        for itself, the policy is asked about halves again, until the records are found that it
+        fails on.
+        """
+        try:
+            if self._hints is None:
+                given = self._validate_batch(place.topic_partition, PolicyBatch(records))
+            else:
+                given = self._validate_batch(place.topic, PolicyBatch(records, self._hints))
+            found = read_objections(given, records.count)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not each or records.count == 1:
+                return [Objection(0, None, self._name, failure(self._name, error))]
+        else:
+            return [Objection(position, found[position], self._name) for position in sorted(found)]
+        return [
+            one._replace(position=start + one.position)
+            for start, half in halves(records)
+            for one in self.objections(place, half, each=True)
+        ]
+
+
+def failure(name: str, error: BaseException) -> Verdict:
+    """Return the verdict after a policy raised what does not mean a refusal."""
+    return failed(
+        name,
+        f"failed: {type(error).__name__}",
+        detail=frames_of(error),
+        cause=cause_of(error),
+    )
+
+
+def _until_failure(objections: Iterable[Objection]) -> Iterator[Objection]:
+    for one in objections:
+        yield one
+        if one.failure is not None:
+            return
+
+
+def _text_of(objection: object) -> str | None:
+    if isinstance(objection, InvalidRecordException):
+        return objection.message
+    raise TypeError(
+        f"validate_record() returned {type(objection).__name__}; "
+        "it returns None or an InvalidRecordException"
+    )

@@ -1,0 +1,77 @@
+"""A policy that judges columns must say of each record the same, however it comes to be asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.columns import halves
+from penstock.engine.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from uuid import UUID
+
+    from penstock.engine.chain import Chain
+    from penstock.engine.columns import RecordColumns
+
+
+class _Decided(NamedTuple):
+    """What was decided about a record, as far as it has to be the same every time.
+
+    Which exception a failure is, and what its text is, may differ.
+    """
+
+    outcome: Outcome
+    message: str | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+
+    def __str__(self) -> str:
+        """Return it in words, without contents of the record."""
+        if self.outcome is not Outcome.REFUSED:
+            return self.outcome.value
+        return f"refused with {self.message!r}"
+
+
+def compare(chain: Chain, partition: int, topic_id: UUID, records: RecordColumns) -> None:
+    """Judge the same records in every way, where a chain's one policy judges columns.
+
+    Those are: all in one batch, in two halves, each in a batch of its own, and record by record
+    where the policy has that method.
+
+    Raises:
+        AssertionError: The verdict about a record differs.
+    """
+    together = list(_decided(chain, partition, topic_id, [records]))
+    singles = [records.pick([index]) for index in range(records.count)]
+    ways = {"each in a batch of its own": (chain, singles)}
+    if records.count > 1:
+        ways["in two batches"] = (chain, [half for _, half in halves(records)])
+    by_record = chain.by_record()
+    if not by_record.judges_columns:
+        ways["record by record"] = (by_record, [records])
+    for way, (judging, parts) in ways.items():
+        apart = _decided(judging, partition, topic_id, parts)
+        for index, (one, other) in enumerate(zip(together, apart, strict=True)):
+            if one != other:
+                raise AssertionError(
+                    f"{chain.plan.policy_names} does not judge a batch as its records: record "
+                    f"{index} of {records.count} is {one} where all are in one batch, and "
+                    f"{other} {way}" + (" (another key or value)" if str(one) == str(other) else "")
+                )
+
+
+def _decided(
+    chain: Chain, partition: int, topic_id: UUID, parts: Iterable[RecordColumns]
+) -> Iterator[_Decided]:
+    for part in parts:
+        verdicts, replaced = chain.judge_each(partition, topic_id, part)
+        others = dict(verdicts)
+        keys, values = replaced or ((None,) * part.count,) * 2
+        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+            verdict = others.get(index)
+            if verdict is None:
+                yield _Decided(Outcome.ACCEPTED, None, key, value)
+            else:
+                refused = verdict.outcome is Outcome.REFUSED
+                yield _Decided(verdict.outcome, verdict.message if refused else None)

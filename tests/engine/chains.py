@@ -1,0 +1,58 @@
+"""Chains of policies that tests give as classes, without a file and without a worker."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from uuid import UUID
+
+from penstock.configuration import read_configuration
+from penstock.engine.chain import Chain
+from penstock.engine.columns import DecodedColumns
+from penstock.engine.instances import INTERCEPTORS, VALIDATION, VALIDATORS, PolicyInstances
+from penstock.engine.plan import TopicPlan
+from penstock.policy import Record
+
+TOPIC_ID = UUID(int=15)
+CONFIGURATION = replace(
+    read_configuration(Path("configs"), {"upstream.bootstrap.servers": "none:1"}).policies,
+    properties=MappingProxyType({}),
+)
+
+
+def instances(*, interceptors=(), validators=(), validation=None) -> PolicyInstances:
+    """Make and configure classes, each under its own name."""
+    names = {
+        INTERCEPTORS: [cls.__name__ for cls in interceptors],
+        VALIDATORS: [cls.__name__ for cls in validators],
+        VALIDATION: [validation.__name__] if validation else [],
+    }
+    given = {cls.__name__: cls for cls in (*interceptors, *validators, validation) if cls}
+    return PolicyInstances(CONFIGURATION, names, given=given)
+
+
+def chain(*, interceptors=(), validators=(), validation=None, setting="") -> Chain:
+    """Make the chain of a topic."""
+    policies = instances(interceptors=interceptors, validators=validators, validation=validation)
+    plan = TopicPlan(
+        topic="orders",
+        interceptors=tuple(cls.__name__ for cls in interceptors),
+        validators=tuple(cls.__name__ for cls in validators),
+        validation_policy=validation.__name__ if validation else None,
+        validation_setting=setting,
+    )
+    return Chain(plan, policies)
+
+
+def columns(*values, headers=()) -> DecodedColumns:
+    """Return records of these values, with the first byte of each as key."""
+    return DecodedColumns(
+        [Record(n, value and value[:1], value, headers) for n, value in enumerate(values)]
+    )
+
+
+def each(policies: Chain, records) -> list:
+    """Return position, outcome, policy, code and message of what is not accepted, in order."""
+    verdicts = policies.judge_each(3, TOPIC_ID, records).verdicts
+    return sorted(
+        (index, one.outcome.value, one.policy, one.code, one.message) for index, one in verdicts
+    )

@@ -1,0 +1,74 @@
+"""What policies return that judge columns: what is taken, and what is not."""
+
+import numpy as np
+import pytest
+
+from penstock.engine.answers import AnswerError, read_objections, read_results
+
+
+def raising():
+    yield 0, "first"
+    raise KeyError("second")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((), {}),
+        ([], {}),
+        (iter(()), {}),
+        ([(1, "b"), (0, "a")], {0: "a", 1: "b"}),
+        ([[1, "b"]], {1: "b"}),
+        ([(0, "first"), (0, "second")], {0: "first"}),
+        ([(0, None), (0, "second")], {0: None}),
+        ({0: "a", 1: "b"}.items(), {0: "a", 1: "b"}),
+        (((n, "x") for n in range(2)), {0: "x", 1: "x"}),
+        ([(n, "x") for n in np.flatnonzero([0, 1])], {1: "x"}),
+        ([(0, np.str_("x"))], {0: "x"}),
+    ],
+)
+def test_objections(given, expected):
+    found = read_objections(given, 2)
+    assert found == expected
+    assert {type(position) for position in found} <= {int}
+    assert {type(message) for message in found.values()} <= {str, type(None)}
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (None, "returned NoneType; it returns an iterable"),
+        (5, "returned int"),
+        (True, "returned bool"),
+        ([5], "gave int; it gives pairs of a position and a message"),
+        ({0: "a"}, "gave int; it gives pairs"),
+        (["ab"], "gave str; it gives pairs"),
+        ([(0, "a", "b")], "gave tuple; it gives pairs"),
+        ([(2, "a")], "gave position 2 in a batch of 2 records"),
+        ([(-1, "a")], "gave position -1 in a batch of 2 records"),
+        ([("0", "a")], "gave str as a position; it gives int"),
+        ([(0.0, "a")], "gave float as a position; it gives int"),
+        ([(True, "a")], "gave bool as a position; it gives int"),
+        ([(np.True_, "a")], "gave bool as a position; it gives int"),
+        ([(0, b"a")], "gave bytes as the message for position 0; it gives a str or None"),
+        ([(0, "a"), (0, ValueError("b"))], "gave ValueError as the message for position 0"),
+    ],
+)
+def test_what_is_no_objection_is_said_without_what_it_holds(given, complaint):
+    with pytest.raises(AnswerError) as caught:
+        read_objections(given, 2)
+    assert complaint in str(caught.value)
+
+
+def test_an_iterator_that_raises_halfway_has_said_nothing():
+    for read in (read_objections, read_results):
+        with pytest.raises(KeyError):
+            read(raising(), 2)
+
+
+def test_results_stand_once_and_are_not_looked_into():
+    assert read_results([(1, "anything"), (0, None)], 2) == {0: None, 1: "anything"}
+    with pytest.raises(AnswerError, match="two results for position 1"):
+        read_results([(1, "a"), (1, "a")], 2)
+    with pytest.raises(AnswerError, match=r"process_batch\(\) returned NoneType"):
+        read_results(None, 2)

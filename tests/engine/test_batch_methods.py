@@ -1,0 +1,129 @@
+"""Which method of a class is called, and which classes are refused at start."""
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.batch_methods import INTERCEPTOR, VALIDATION_POLICY, VALIDATOR, callables
+from penstock.policy import (
+    BrokerRecordValidator,
+    ProduceRequestInterceptor,
+    RecordValidationPolicy,
+)
+from tests.engine.chains import instances
+
+
+class Record(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return None
+
+
+class Batch(BrokerRecordValidator):
+    def validate_batch(self, topic_partition, batch):
+        yield from ()
+
+
+class Both(Record):
+    def validate_batch(self, topic_partition, batch):
+        return ()
+
+
+class Stricter(Both):
+    """What it adds stands in the method for a record."""
+
+    def validate_record(self, topic_partition, key, value, headers):
+        return super().validate_record(topic_partition, key, value, headers)
+
+
+class Untouched(Both):
+    """Overrides neither."""
+
+
+class Mixed(Batch, Record):
+    """Has the one for a batch from the first of its bases."""
+
+
+class SwitchedOff(Both):
+    validate_batch = None
+
+
+class Chosen(Record):
+    def __init__(self):
+        self.validate_batch = lambda topic_partition, batch: ()
+
+
+class LookAlike:
+    def validate_batch(self, topic_partition, batch, option=None):
+        return ()
+
+
+class Neither(BrokerRecordValidator):
+    """Its records fail: NotImplementedError."""
+
+
+@pytest.mark.parametrize(
+    ("cls", "expected"),
+    [
+        (Record, (True, False)),
+        (Batch, (False, True)),
+        (Both, (True, True)),
+        (Stricter, (True, False)),
+        (Untouched, (True, True)),
+        (Mixed, (True, True)),
+        (SwitchedOff, (True, False)),
+        (Chosen, (True, True)),
+        (LookAlike, (False, True)),
+        (Neither, (True, False)),
+    ],
+)
+def test_the_method_that_speaks_for_the_class_is_called(cls, expected):
+    by_record, by_batch = callables(cls(), VALIDATOR)
+    assert (by_record is not None, by_batch is not None) == expected
+    [policy] = instances(validators=[cls]).validators.values()
+    assert (policy.validate is not None, policy.validate_batch is not None) == expected
+
+
+@pytest.mark.parametrize("methods", [VALIDATOR, VALIDATION_POLICY, INTERCEPTOR])
+def test_an_interface_alone_has_no_method_for_batches(methods):
+    assert callables(methods.interface(), methods).by_batch is None
+
+
+class Async(BrokerRecordValidator):
+    async def validate_batch(self, topic_partition, batch):
+        return ()
+
+
+class AsyncGenerator(RecordValidationPolicy):
+    async def validate_batch(self, topic, batch):
+        yield 0, "never"
+
+
+class TooFew(BrokerRecordValidator):
+    def validate_batch(self, batch):
+        return ()
+
+
+class TooMany(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return ""
+
+    def process_batch(self, topic, partition, batch, more):
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"validators": [Async]}, r"Async: validate_batch\(\) must not be async"),
+        ({"validation": AsyncGenerator}, r"AsyncGenerator: validate_batch\(\) must not be async"),
+        ({"validators": [TooFew]}, r"TooFew: validate_batch\(\) must take 2 arguments"),
+        ({"interceptors": [TooMany]}, r"TooMany: process_batch\(\) must take 3 arguments"),
+    ],
+)
+def test_what_could_not_be_called_is_refused_at_start(given, complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
+        instances(**given)
+
+
+def test_a_class_without_either_is_refused_by_what_it_lacks(tmp_path):
+    with pytest.raises(TypeError, match=r"no method validate_record\(\) or validate_batch\(\)"):
+        callables(object(), VALIDATOR)

@@ -1,0 +1,63 @@
+"""A producer's batch with policies that judge columns: the same bytes, the same blame."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.engine.intercepted_batch import intercept_and_judge
+from penstock.engine.verdict import Outcome
+from penstock.policy import Header, Record
+from penstock.records.batch import read_batch
+from tests.engine.chains import TOPIC_ID, chain
+from tests.engine.test_interceptor_chain import CHANGE, DROP, FAIL, LEAVE, REKEY, interceptor
+from tests.engine.test_objections import PASS, REFUSE, validator
+from tests.records.encoding import CODECS, encode_batch
+
+kinds = st.sampled_from(["record", "batch", "both"])
+intercepting = st.sampled_from([LEAVE] * 6 + [CHANGE, REKEY, DROP, DROP, FAIL])
+judging = st.sampled_from([PASS] * 9 + [REFUSE])
+actions = st.tuples(intercepting, intercepting, judging).map(bytes)
+
+
+def decide(kinds, batch, dropped_before=frozenset()):
+    """Run two interceptors and a validator; leave the kind of the classes out of the verdict."""
+    first, second, last = kinds
+    policies = chain(
+        interceptors=[interceptor(0, first), interceptor(1, second)],
+        validators=[validator(2, last)],
+    )
+    verdict = intercept_and_judge(
+        policies, 3, TOPIC_ID, batch,
+        dropped_before=dropped_before, on_intercepted=lambda: None, max_bytes=2**20,
+    )  # fmt: skip
+    positions = [error.index for error in verdict.record_errors]
+    return verdict.outcome, verdict.code, verdict.policy[:2], positions, verdict.replacement
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.tuples(kinds, kinds, kinds),
+    st.lists(actions, min_size=1, max_size=8),
+    st.sampled_from(list(CODECS)),
+    st.data(),
+)
+def test_what_goes_on_is_the_same_to_the_last_byte(kinds, values, codec, data):
+    headers = (Header("h", b"1"),)
+    records = [Record(1000 + n, b"k", value, headers) for n, value in enumerate(values)]
+    encoded = encode_batch(records, codec=codec) + bytes(64)
+    batch = read_batch(
+        memoryview(encoded)[:-64],
+        api_version=9,
+        max_decompressed_bytes=2**20,
+        max_records=100,
+        readable_behind=64,
+    )
+    before = data.draw(st.frozensets(st.integers(0, len(values) - 1)))
+    decided = decide(kinds, batch, before)
+    assert decided == decide(["record"] * 3, batch, before)
+
+    outcome, _, _, positions, replacement = decided
+    kept = set(range(len(values))) - before
+    if outcome is Outcome.ACCEPTED and any(set(values[n][:2]) - {LEAVE} for n in kept):
+        assert replacement is not None
+    assert all(values[n][2] == REFUSE for n in positions)
+    assert not before & set(positions)

@@ -1,0 +1,216 @@
+"""Interceptors that work on columns: the same results as record by record."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.engine.columns import DecodedColumns
+from penstock.engine.interceptor_chain import intercept
+from penstock.engine.verdict import Outcome
+from penstock.policy import (
+    Header,
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+    Record,
+)
+from tests.engine.chains import chain, columns, each
+
+PLACES = 3
+LEAVE, CHANGE, UNDO, REKEY, DROP, FAIL, WRONG = range(7)
+"""What an interceptor does with a record; its value says it, a byte for each interceptor."""
+CHANGED = b"+"
+
+
+class Own:
+    """A result of a class of the policy's own."""
+
+    def __init__(self, key, value):
+        self.key, self.value = key, value
+
+
+def process(key, value, action, name):
+    if action == CHANGE:
+        return Own(key, value + CHANGED)
+    if action == UNDO:
+        return ProduceRequestInterceptorResult(key, value.removesuffix(CHANGED))
+    if action == REKEY:
+        return ProduceRequestInterceptorResult(name.encode(), value)
+    if action == DROP:
+        raise ProduceRequestInterceptorSkipRecordException
+    if action == FAIL:
+        raise KeyError(name)
+    if action == WRONG:
+        return ProduceRequestInterceptorResult(key, "text")
+    return ProduceRequestInterceptorResult(key, value)
+
+
+def interceptor(place, kind):
+    """Make a class: `record`, `batch` or `both`."""
+
+    class Interceptor(ProduceRequestInterceptor):
+        def interceptor_topic_pattern(self):
+            return "^orders$"
+
+        if kind != "batch":
+
+            def process_record(self, key, value, topic, partition, headers):
+                assert (topic, partition, headers) == ("orders", 3, (Header("h", b"1"),))
+                return process(key, value, value[place], f"I{place}")
+
+        if kind != "record":
+
+            def process_batch(self, topic, partition, batch):
+                assert (topic, partition) == ("orders", 3)
+                assert set(batch.headers) == {(Header("h", b"1"),)}
+                assert len(batch)
+                for index, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True)):
+                    if value[place] == LEAVE:
+                        continue
+                    try:
+                        yield index, process(key, value, value[place], f"I{place}")
+                    except (ProduceRequestInterceptorSkipRecordException, KeyError) as error:
+                        yield index, error
+
+    Interceptor.__name__ = f"I{place}{kind}"
+    return Interceptor
+
+
+def run(kinds, records, **options):
+    """Run a chain; return what it made of the records, the kinds left out of the names."""
+    made = chain(interceptors=[interceptor(place, kind) for place, kind in enumerate(kinds)])
+    headers = (Header("h", b"1"),)
+    given = columns(*records, headers=headers)
+    done = intercept(made.interceptors, "orders", 3, given, **options)
+    verdicts = [
+        (index, one.outcome, one.policy[:2], one.code, one.message) for index, one in done.verdicts
+    ]
+    return done, verdicts
+
+
+some_kinds = st.lists(st.sampled_from(["record", "batch", "both"]), min_size=1, max_size=PLACES)
+actions = st.sampled_from([LEAVE] * 4 + [CHANGE, UNDO, REKEY, DROP, DROP, FAIL, WRONG])
+values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes), max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(some_kinds, values)
+def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
+    one, verdicts = run(kinds, records)
+    other, expected = run(["record"] * len(kinds), records)
+
+    assert verdicts == expected
+    assert (list(one.keys), list(one.values)) == (list(other.keys), list(other.values))
+    # Record by record, what one changes in a record that another drops is no change.
+    assert one.changed == other.changed or (one.verdicts and one.changed)
+
+
+@settings(max_examples=200, deadline=None)
+@given(some_kinds, values)
+def test_the_first_failure_ends_it(kinds, records):
+    one, verdicts = run(kinds, records, until_failure=True)
+    other, expected = run(["record"] * len(kinds), records, until_failure=True)
+
+    assert verdicts == expected
+    if not verdicts or verdicts[-1][1] is not Outcome.FAILED:
+        assert (list(one.keys), list(one.values)) == (list(other.keys), list(other.values))
+
+
+def test_what_is_behind_the_first_failure_is_not_given_to_the_next():
+    seen = []
+
+    class Second(interceptor(1, "both")):
+        def process_batch(self, topic, partition, batch):
+            seen.append(batch.values)
+            return super().process_batch(topic, partition, batch)
+
+    made = chain(interceptors=[interceptor(0, "record"), Second])
+    records = [bytes([CHANGE, LEAVE]), bytes([DROP, LEAVE]), bytes([FAIL, LEAVE]), bytes(2)]
+    given = columns(*records, headers=(Header("h", b"1"),))
+    done = intercept(made.interceptors, "orders", 3, given, until_failure=True)
+    assert [(n, one.outcome) for n, one in done.verdicts] == [
+        (1, Outcome.DROPPED), (2, Outcome.FAILED)
+    ]  # fmt: skip
+    assert seen == [(records[0] + CHANGED,)]
+
+
+@given(some_kinds)
+def test_what_is_changed_and_changed_back_is_unchanged(kinds):
+    done, _ = run([*kinds, "batch"][:2], [bytes([CHANGE, UNDO, LEAVE]), bytes(3)])
+    assert not done.changed
+
+
+def test_nothing_is_said_of_what_stays():
+    done, verdicts = run(["batch"], [bytes(3), bytes(3)])
+    assert (done.changed, verdicts) == (False, [])
+    done, _ = run(["batch"], [bytes(3), bytes([CHANGE, 0, 0])])
+    assert done.changed
+    assert list(done.values) == [bytes(3), bytes([CHANGE, 0, 0]) + CHANGED]
+
+
+def intercepting(answer):
+    class Answers(ProduceRequestInterceptor):
+        def interceptor_topic_pattern(self):
+            return ""
+
+        def process_batch(self, topic, partition, batch):
+            return answer(batch)
+
+    return chain(interceptors=[Answers])
+
+
+def test_the_skip_exception_may_be_a_class():
+    class Test(ProduceRequestInterceptorSkipRecordException):
+        """For the reader."""
+
+    policies = intercepting(lambda batch: [(0, Test), (2, Test())])
+    found = each(policies, columns(b"a", b"b", b"c"))
+    assert [one[:3] for one in found] == [(0, "dropped", "Answers"), (2, "dropped", "Answers")]
+
+
+RESULT = ProduceRequestInterceptorResult(None, b"new")
+ANSWERS = {
+    "none": lambda batch: None,
+    "out of range": lambda batch: [(len(batch), RESULT)],
+    "twice": lambda batch: [(0, RESULT), (0, RESULT)],
+    "results alone": lambda batch: [RESULT] * len(batch),
+    "raised skip": lambda batch: skip(),
+    "exception": lambda batch: 1 / 0,
+    "no result": lambda batch: [(n, None) for n in range(len(batch))],
+    "values": lambda batch: [(n, b"new") for n in range(len(batch))],
+    "no bytes": lambda batch: [
+        (n, ProduceRequestInterceptorResult("k", b"")) for n in range(len(batch))
+    ],
+}
+
+
+def skip():
+    raise ProduceRequestInterceptorSkipRecordException
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_is_no_answer_lets_nothing_pass(answer):
+    policies = intercepting(ANSWERS[answer])
+    records = columns(b"secret", b"secret")
+    found = each(policies, records)
+    assert [one[:4] for one in found] == [
+        (0, "failed", "Answers", -1),
+        (1, "failed", "Answers", -1),
+    ]
+    done = intercept(policies.interceptors, "orders", 3, records, until_failure=True)
+    assert [(n, one.outcome) for n, one in done.verdicts] == [(0, Outcome.FAILED)]
+    assert "secret" not in repr(done.verdicts)
+
+
+def test_one_bad_record_does_not_fail_the_others_where_each_counts():
+    def answer(batch):
+        for index, value in enumerate(batch.values):
+            yield index, ProduceRequestInterceptorResult(b"k", 1 // (value != b"bad") * value)
+
+    values = [b"a", b"b", b"bad", b"c", b"d"]
+    records = DecodedColumns([Record(0, None, value) for value in values])
+    done = intercept(intercepting(answer).interceptors, "orders", 3, records)
+    assert list(done.values) == [b"a", b"b", None, b"c", b"d"]
+    assert list(done.keys) == [b"k", b"k", None, b"k", b"k"]
+    assert [(n, one.outcome) for n, one in done.verdicts] == [(2, Outcome.FAILED)]
+    assert done.changed

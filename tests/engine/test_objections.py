@@ -1,0 +1,286 @@
+"""Chains in which some policies judge columns: the same verdicts as record by record."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
+from penstock.policy import (
+    BrokerRecordValidator,
+    InvalidRecordException,
+    RecordIntrospectionHints,
+    RecordValidationPolicy,
+)
+from tests.engine.chains import TOPIC_ID, chain, columns, each
+
+PLACES = 4
+"""How many policies a generated chain may have; a record's value says what each does with it."""
+PASS, REFUSE, REFUSE_MUTELY, FAIL = range(4)
+
+
+def decide(action: int, name: str) -> None:
+    if action == REFUSE:
+        raise InvalidRecordException(f"{name} says no")
+    if action == REFUSE_MUTELY:
+        raise InvalidRecordException
+    if action == FAIL:
+        raise KeyError(name)
+
+
+def decide_all(values, place, name):
+    for index, value in enumerate(values):
+        try:
+            decide(value[place], name)
+        except InvalidRecordException as error:
+            yield index, error.message
+
+
+def validator(place: int, kind: str) -> type:
+    """Make a class of KIP-729: `record`, `batch` or `both`."""
+
+    class Validator(BrokerRecordValidator):
+        if kind != "batch":
+
+            def validate_record(self, topic_partition, key, value, headers):
+                assert topic_partition == ("orders", 3)
+                decide(value[place], self.name)
+
+        if kind != "record":
+
+            def validate_batch(self, topic_partition, batch):
+                assert topic_partition == ("orders", 3)
+                return list(reversed(list(decide_all(batch.values, place, self.name))))
+
+    Validator.__name__ = Validator.name = f"V{place}{kind}"
+    return Validator
+
+
+def validation(place: int, kind: str) -> type:
+    """Make a class of KIP-940 that reads one byte of the value: `record`, `batch` or `both`."""
+
+    class Validation(RecordValidationPolicy):
+        def get_hints(self):
+            return RecordIntrospectionHints(False, 0, place + 1)
+
+        if kind != "batch":
+
+            def validate(self, topic, record):
+                assert topic.validation_policy == "setting"
+                assert topic.topic_id_partition == (TOPIC_ID, "orders", 3)
+                assert (len(record.value), record.key, record.headers) == (place + 1, None, ())
+                decide(record.value[place], self.name)
+
+        if kind != "record":
+
+            def validate_batch(self, topic, batch):
+                assert topic.validation_policy == "setting"
+                assert topic.topic_id_partition == (TOPIC_ID, "orders", 3)
+                assert set(batch.keys) == {None}
+                assert set(batch.headers) == {()}
+                assert {len(value) for value in batch.values} == {place + 1}
+                yield from decide_all(batch.values, place, self.name)
+
+    Validation.__name__ = Validation.name = f"P{place}{kind}"
+    return Validation
+
+
+def policies_of(kinds: list[str], last: str | None, *, plain: bool = False):
+    """Make a chain; `plain` for the same one with policies that judge record by record alone."""
+    if plain:
+        kinds, last = ["record"] * len(kinds), last and "record"
+    return chain(
+        validators=[validator(place, kind) for place, kind in enumerate(kinds)],
+        validation=validation(len(kinds), last) if last else None,
+        setting="setting",
+    )
+
+
+def nameless(found):
+    """Return what was found without the kind that stands in the names of the classes."""
+    kinds = ("record", "batch", "both")
+
+    def without(text):
+        for kind in kinds:
+            text = text.replace(kind, "") if text else text
+        return text
+
+    return [(*one[:2], without(one[2]), one[3], without(one[4])) for one in found]
+
+
+kinds = st.sampled_from(["record", "batch", "both"])
+actions = st.sampled_from([PASS] * 6 + [REFUSE, REFUSE_MUTELY, FAIL])
+values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes), max_size=9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values, st.data())
+def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last, records, data):
+    mixed = policies_of(several, last)
+    expected = nameless(each(policies_of(several, last, plain=True), columns(*records)))
+
+    assert nameless(each(mixed, columns(*records))) == expected
+    middle = data.draw(st.integers(0, len(records)))
+    head, tail = each(mixed, columns(*records[:middle])), each(mixed, columns(*records[middle:]))
+    assert nameless(head + [(middle + one[0], *one[1:]) for one in tail]) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values)
+def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):
+    one = policies_of(several, last).judge(3, TOPIC_ID, columns(*records))
+    other = policies_of(several, last, plain=True).judge(3, TOPIC_ID, columns(*records))
+
+    assert (one.outcome, one.code, one.cause) == (other.outcome, other.code, other.cause)
+    found, expected = (
+        nameless((e.index, "", e.policy, 0, e.message) for e in verdict.record_errors)
+        for verdict in (one, other)
+    )
+    assert found == expected
+
+
+def test_the_first_failure_of_a_batch_is_the_one_that_counts():
+    """Whatever stage finds it: the records behind it are asked about no further."""
+    asked = []
+
+    class Second(validator(1, "both")):
+        def validate_batch(self, topic_partition, batch):
+            asked.append(batch.values)
+            return super().validate_batch(topic_partition, batch)
+
+    late, early = bytes([FAIL, PASS]), bytes([PASS, FAIL])
+    passing, refused = bytes([PASS, PASS]), bytes([REFUSE, PASS])
+    policies = chain(validators=[validator(0, "record"), Second])
+    verdict = policies.judge(3, TOPIC_ID, columns(refused, passing, late, early))
+    assert (verdict.policy, asked) == ("V0record", [(passing,)])
+    verdict = policies.judge(3, TOPIC_ID, columns(early, late))
+    assert verdict.policy == "Second"
+
+
+def test_a_policy_sees_what_is_left_and_never_nothing():
+    seen = []
+
+    class Watching(BrokerRecordValidator):
+        def validate_batch(self, topic_partition, batch):
+            seen.append((len(batch), batch.values))
+            return ()
+
+    policies = chain(validators=[validator(0, "both"), Watching])
+    good, bad = bytes([PASS]), bytes([REFUSE])
+    assert [one[0] for one in each(policies, columns(bad, good, bad, good))] == [0, 2]
+    assert seen == [(2, (good, good))]
+    assert len(each(policies, columns(bad, bad))) == 2
+    assert each(policies, columns()) == []
+    assert policies.judge(3, TOPIC_ID, columns()) is ACCEPTED
+    assert len(seen) == 1
+
+
+def test_one_bad_record_does_not_fail_the_others_where_each_counts():
+    calls = []
+
+    class Fails(BrokerRecordValidator):
+        def validate_batch(self, topic_partition, batch):
+            calls.append(len(batch))
+            for index, value in enumerate(batch.values):
+                yield index, f"refused {value.decode()}"
+                if value == b"bad":
+                    raise ValueError(value)
+
+    policies = chain(validators=[Fails])
+    found = each(policies, columns(*[b"a"] * 20, b"bad", *[b"b"] * 20))
+    assert [one[1] for one in found] == ["refused"] * 20 + ["failed"] + ["refused"] * 20
+    assert found[20][4] == "The policy Fails failed: ValueError"
+    assert len(calls) < 20
+    calls.clear()
+    verdict = policies.judge(3, TOPIC_ID, columns(*[b"a"] * 20, b"bad"))
+    assert (verdict.outcome, calls) == (Outcome.FAILED, [21])
+
+
+ANSWERS = {
+    "none": lambda batch: None,
+    "out of range": lambda batch: [(len(batch), "x")],
+    "negative": lambda batch: [(-1, "x")],
+    "no text": lambda batch: [(0, b"x")],
+    "no pair": lambda batch: [0],
+    "coroutine": lambda batch: wrong(),
+    "exception": lambda batch: 1 / 0,
+    "refusal of nothing": lambda batch: decide(REFUSE, "x"),
+    "exit": lambda batch: sys.exit(0),
+    "memory": lambda batch: bytearray(2**62),
+    "generator": lambda batch: ((1 / 0, "x") for _ in batch.values),
+}
+
+
+class wrong:  # noqa: N801
+    """Neither a coroutine nor an iterable: what a coroutine looks like to the engine."""
+
+    def __await__(self):
+        yield
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_is_no_answer_lets_nothing_pass(answer):
+    class Wrong(BrokerRecordValidator):
+        def validate_batch(self, topic_partition, batch):
+            return ANSWERS[answer](batch)
+
+    policies = chain(validators=[Wrong])
+    verdict = policies.judge(3, TOPIC_ID, columns(b"secret", b"secret"))
+    assert (verdict.outcome, verdict.code, verdict.policy) == (Outcome.FAILED, -1, "Wrong")
+    memory = answer == "memory"
+    assert verdict.cause is (FailureCause.OUT_OF_MEMORY if memory else FailureCause.RAISED)
+    assert "secret" not in verdict.detail + verdict.message
+    assert [one[:2] for one in each(policies, columns(b"v", b"w"))] == [
+        (0, "failed"),
+        (1, "failed"),
+    ]
+
+
+def test_the_log_says_what_was_wrong_with_an_answer():
+    class Forgetful(RecordValidationPolicy):
+        def validate_batch(self, topic, batch):
+            [(0, "x")]  # noqa: B018 - not returned
+
+    verdict = chain(validation=Forgetful, setting="x").judge(3, TOPIC_ID, columns(b"v"))
+    assert verdict.message == "The policy Forgetful failed: AnswerError"
+    assert verdict.detail.startswith("validate_batch() returned NoneType; it returns an iterable")
+
+
+def test_a_position_twice_has_its_first_message():
+    class Twice(BrokerRecordValidator):
+        def validate_batch(self, topic_partition, batch):
+            return [(1, "first"), (0, None), (1, "second")]
+
+    verdict = chain(validators=[Twice]).judge(3, TOPIC_ID, columns(b"a", b"b"))
+    assert [(one.index, one.message) for one in verdict.record_errors] == [(0, None), (1, "first")]
+
+
+def test_a_part_of_a_chain_judges_as_it_does_in_the_whole():
+    """As `penstock explain` asks: one policy after the other, about one record."""
+    whole = policies_of(["batch", "record"], "batch")
+    for position, name in enumerate(["V0batch", "V1record", "P2batch"]):
+        last = name if name.startswith("P") else None
+        plan = replace(
+            whole.plan, validators=(name,) if last is None else (), validation_policy=last
+        )
+        part = whole.subset(plan)
+        actions = [PASS] * PLACES
+        assert each(part, columns(bytes(actions))) == []
+        actions[position] = REFUSE
+        assert [one[1:3] for one in each(part, columns(bytes(actions)))] == [("refused", name)]
+        assert part.judges_columns == (name != "V1record")
+
+
+def test_the_log_says_that_pyarrow_is_missing(monkeypatch):
+    class Arrow(BrokerRecordValidator):
+        def validate_batch(self, topic_partition, batch):
+            return [(0, str(batch.values_arrow.null_count))]
+
+    policies = chain(validators=[Arrow])
+    assert policies.judge(3, TOPIC_ID, columns(b"v")).record_errors[0].message == "0"
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    verdict = policies.judge(3, TOPIC_ID, columns(b"v"))
+    assert verdict.message == "The policy Arrow failed: ArrowMissingError"
+    assert "need pyarrow, which is not installed here" in verdict.detail

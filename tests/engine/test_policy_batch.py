@@ -1,0 +1,118 @@
+"""The batch that policies are given: what is in it, and that it stays so."""
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.engine.columns import Columns, DecodedColumns
+from penstock.engine.policy_batch import ArrowMissingError, PolicyBatch, binary_array
+from penstock.policy import Header, Record, RecordIntrospectionHints
+
+RECORDS = [
+    Record(5, b"key", b"value", (Header("h", b"1"), Header("h", None))),
+    Record(-1, None, None),
+    Record(7, b"", b""),
+]
+
+
+class Counted:
+    """A column that counts how often it is read."""
+
+    def __init__(self, items):
+        self.items, self.times = items, 0
+
+    def __iter__(self):
+        self.times += 1
+        return iter(self.items)
+
+
+def test_columns_are_what_the_records_are():
+    batch = PolicyBatch(DecodedColumns(RECORDS))
+    assert len(batch) == 3
+    assert batch.keys == (b"key", None, b"")
+    assert batch.values == (b"value", None, b"")
+    assert batch.headers == (RECORDS[0].headers, (), ())
+    assert batch.timestamps == (5, -1, 7)
+    assert (batch.keys_arrow.type, batch.values_arrow.type) == (pa.binary(), pa.binary())
+    assert batch.keys_arrow.to_pylist() == [b"key", None, b""]
+    assert batch.values_arrow.to_pylist() == [b"value", None, b""]
+    batch.values_arrow.validate(full=True)
+
+
+def test_a_column_is_made_once_and_only_if_it_is_looked_at():
+    made = [Counted([1, 2]), Counted([b"a", b"b"]), Counted([b"c", b"d"]), Counted([(), ()])]
+    batch = PolicyBatch(Columns(2, *made))
+    assert [one.times for one in made] == [0, 0, 0, 0]
+    assert batch.values is batch.values
+    assert batch.values_arrow is batch.values_arrow
+    assert [one.times for one in made] == [0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 2**31 - 1, 2**63 - 1])
+def test_hints_bound_what_is_there(count):
+    hints = RecordIntrospectionHints(False, count, count)
+    batch = PolicyBatch(DecodedColumns(RECORDS), hints)
+    expected = [record.value[:count] if record.value is not None and count else None
+                for record in RECORDS]  # fmt: skip
+    assert list(batch.values) == expected
+    assert batch.values_arrow.to_pylist() == expected
+    assert list(batch.keys) == batch.keys_arrow.to_pylist()
+    assert batch.headers == ((), (), ())
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_an_arrow_array_is_not_copied_and_hints_bound_it_too(kind):
+    class Column(list):
+        arrow = pa.array([b"abc", None, b"defg", b""], kind)[1:]
+
+    values = Column(Column.arrow.to_pylist())
+    records = Columns(3, [0, 0, 0], [None] * 3, values, [()] * 3)
+    array = PolicyBatch(records).values_arrow
+    assert array.to_pylist() == [None, b"defg", b""]
+    assert array.type == kind
+    assert array.buffers()[2].address == Column.arrow.buffers()[2].address
+    assert array.offset == 1
+    hinted = PolicyBatch(records, RecordIntrospectionHints(True, 0, 2))
+    assert hinted.values_arrow.to_pylist() == [None, b"de", b""]
+    assert hinted.keys_arrow.to_pylist() == [None] * 3
+
+
+def test_nothing_can_be_altered():
+    batch = PolicyBatch(DecodedColumns(RECORDS))
+    for name in ("keys", "values", "headers", "timestamps", "values_arrow", "other"):
+        with pytest.raises(AttributeError):
+            setattr(batch, name, ())
+    assert batch.values
+    with pytest.raises(AttributeError):
+        del batch.values
+    with pytest.raises(TypeError):
+        batch.values[0] = b"other"
+    with pytest.raises(AttributeError):
+        batch.headers[0][0].value = b"other"
+    for array in (batch.values_arrow, batch.keys_arrow):
+        for buffer in filter(None, array.buffers()):
+            with pytest.raises(ValueError, match="read-only"):
+                np.frombuffer(buffer, np.uint8)[:1] = 0
+
+
+def test_arrays_of_nothing_and_of_much():
+    one = PolicyBatch(DecodedColumns([Record(0, None, None)]))
+    assert one.values_arrow.to_pylist() == [None]
+    assert binary_array(pa, [b"abc", None, b"d"], 4).type == pa.binary()
+    large = binary_array(pa, [b"abc", None, b"d"], 3)
+    assert large.type == pa.large_binary()
+    assert large.to_pylist() == [b"abc", None, b"d"]
+
+
+def test_without_pyarrow_the_error_says_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    batch = PolicyBatch(DecodedColumns(RECORDS))
+    assert batch.values[0] == b"value"
+    with pytest.raises(ArrowMissingError, match="need pyarrow, which is not installed"):
+        _ = batch.values_arrow
+
+
+def test_it_does_not_print_what_it_holds():
+    assert repr(PolicyBatch(DecodedColumns(RECORDS))) == "PolicyBatch(3 records)"
