@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
 
-from penstock.gateway.host import Host
+from penstock.gateway.gateway_context import GatewayContext
 from penstock.gateway.routes import route
 from penstock.gateway.session import Session
 from penstock.gateway.tls import peer_principal
@@ -65,7 +65,7 @@ TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
-class Server(Host, Protocol):
+class ServerContext(GatewayContext, Protocol):
     """What the shell of a connection needs of the gateway, besides what its requests need."""
 
     @property
@@ -73,8 +73,8 @@ class Server(Host, Protocol):
         """The event loop."""
 
     @property
-    def clients(self) -> set[Client]:
-        """The clients that are connected."""
+    def connections(self) -> set[ClientConnection]:
+        """The open connections of clients."""
 
     @property
     def budget(self) -> Budget:
@@ -90,19 +90,19 @@ class Server(Host, Protocol):
         """Connect to a broker, or to any for the bootstrap address; None when none answers."""
 
 
-class Upstream(asyncio.Protocol):
+class BrokerConnection(asyncio.Protocol):
     """The broker's side."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientConnection) -> None:
         self._client = client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The broker accepted."""
-        self._client.broker_there(cast("asyncio.Transport", transport))
+        self._client.broker_connected(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
         """The broker sent something."""
-        self._client.from_broker(data)
+        self._client.broker_data_received(data)
 
     def pause_writing(self) -> None:
         """The broker takes no more for now."""
@@ -115,13 +115,15 @@ class Upstream(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         """The broker is gone."""
-        self._client.broker_gone()
+        self._client.broker_disconnected()
 
 
-class Client(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """The client's side, and the owner of both."""
 
-    def __init__(self, gateway: Server, node: int | None, on_closed: Callable[[], None]) -> None:
+    def __init__(
+        self, gateway: ServerContext, node: int | None, on_closed: Callable[[], None]
+    ) -> None:
         """Make one for an accepted connection.
 
         Args:
@@ -147,14 +149,14 @@ class Client(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         self._open_connections += 1
-        self._gateway.clients.add(self)
+        self._gateway.connections.add(self)
         self.pause("connecting")
         self._connecting = self._gateway.loop.create_task(self._connect())
 
     @property
-    def has_begun(self) -> bool:
+    def is_established(self) -> bool:
         """Whether it has sent a whole request, and authenticated where it has to."""
-        return self._session is not None and self._session.has_begun
+        return self._session is not None and self._session.is_established
 
     @property
     def missing_bytes(self) -> int:
@@ -166,7 +168,7 @@ class Client(asyncio.Protocol):
         self._phase = phase
 
     async def _connect(self) -> None:
-        transport = await self._gateway.connect_upstream(self._node, Upstream(self))
+        transport = await self._gateway.connect_upstream(self._node, BrokerConnection(self))
         if transport is None:
             self.close()
             return
@@ -229,7 +231,7 @@ class Client(asyncio.Protocol):
             held += self._upstream.get_write_buffer_size()
         self._gateway.budget.holds(self, held)
 
-    def from_broker(self, data: bytes) -> None:
+    def broker_data_received(self, data: bytes) -> None:
         """The broker sent something."""
         self.last_active = self._gateway.loop.time()
         if self._session is None or self._phase is Phase.CLOSED:
@@ -289,11 +291,11 @@ class Client(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Nothing more comes from the client, but it may still read answers."""
-        self._client_gone()
-        self._await_half_closed()
+        self._client_disconnected()
+        self._start_half_closed_timer()
         return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
 
-    def _await_half_closed(self) -> None:
+    def _start_half_closed_timer(self) -> None:
         later = self._gateway.loop.call_later
         self._half_closed = later(HALF_CLOSED_S, self._close_half_closed)
 
@@ -304,7 +306,7 @@ class Client(asyncio.Protocol):
         if self._session.serves_client_only:
             self.close()
         else:
-            self._await_half_closed()
+            self._start_half_closed_timer()
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client is gone."""
@@ -312,14 +314,14 @@ class Client(asyncio.Protocol):
             self._gateway.budget.left(self)
         self._on_closed()
         self.resume_writing()
-        self._client_gone()
+        self._client_disconnected()
         if self._session is not None and self._session.serves_client_only:
             self.close()
         if self._upstream is None or self._upstream.is_closing():
-            self._gateway.clients.discard(self)
-        self._connection_ended()
+            self._gateway.connections.discard(self)
+        self._side_closed()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Count what is held; find out whether a client is gone that is not read.
 
         Who is not read cannot be heard to go.
@@ -331,34 +333,34 @@ class Client(asyncio.Protocol):
         if state == _TCP_CLOSE:
             self.abort()
         elif state == _TCP_CLOSE_WAIT:
-            self._session.withdraw_waiting()
+            self._session.cancel_waiting()
             is_tls = self._transport.get_extra_info("sslcontext") is not None
             on_its_way = readable_bytes(self._transport) + is_tls * _TLS_BYTES
             if self._session.missing_bytes > on_its_way:
-                self._client_gone()  # the rest of its request will never come
+                self._client_disconnected()  # the rest of its request will never come
             self.account()
 
-    def _client_gone(self) -> None:
+    def _client_disconnected(self) -> None:
         if self._phase is Phase.CLOSED:
             return
         if self._session is None:
             self.close()
         else:
-            self._session.client_gone()
+            self._session.client_disconnected()
 
-    def broker_there(self, transport: asyncio.Transport) -> None:
+    def broker_connected(self, transport: asyncio.Transport) -> None:
         """The connection to the broker is open."""
         self._open_connections += 1
         self._upstream = transport
         self._upstream.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
-    def broker_gone(self) -> None:
+    def broker_disconnected(self) -> None:
         """The broker closed the connection: so do we, after sending what it had answered."""
         self.close()
-        self._gateway.clients.discard(self)
-        self._connection_ended()
+        self._gateway.connections.discard(self)
+        self._side_closed()
 
-    def _connection_ended(self) -> None:
+    def _side_closed(self) -> None:
         """Let go of the session when both are closed: the garbage collector may be long."""
         self._open_connections -= 1
         if not self._open_connections:
@@ -388,7 +390,7 @@ class Client(asyncio.Protocol):
         if self._upstream is not None:
             self._upstream.close()
         else:
-            self._gateway.clients.discard(self)
+            self._gateway.connections.discard(self)
 
     def abort(self) -> None:
         """Close both connections at once."""
@@ -399,7 +401,7 @@ class Client(asyncio.Protocol):
         self._transport.abort()
         if self._upstream is not None:
             self._upstream.abort()
-        self._gateway.clients.discard(self)
+        self._gateway.connections.discard(self)
 
 
 def tcp_state(transport: asyncio.Transport) -> int:

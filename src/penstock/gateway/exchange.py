@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.gateway.authentication import Authentication
-    from penstock.gateway.host import Host
+    from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.topic_names import TopicNames
 
@@ -27,28 +27,28 @@ class State(Enum):
 
     RECEIVING = auto()
     """Its head has come; what becomes of it shows when more has come, or all."""
-    UNDECIDED = auto()
+    PROCESSING = auto()
     """It is held until policies, or questions to the broker, are answered."""
     READY = auto()
     """It goes on when those before it have gone on."""
     SENT = auto()
     """It, or what is left of it, goes to the broker."""
-    LOCAL = auto()
+    LOCAL_RESPONSE = auto()
     """Nothing of it goes to the broker: it is answered here, when its turn comes."""
-    ANSWERED = auto()
+    COMPLETED = auto()
     """The client has its response, or waits for none."""
-    ABANDONED = auto()
+    CANCELLED = auto()
     """The connection is closed."""
 
 
 TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    State.RECEIVING: frozenset({State.UNDECIDED, State.READY, State.ABANDONED}),
-    State.UNDECIDED: frozenset({State.READY, State.ABANDONED}),
-    State.READY: frozenset({State.SENT, State.LOCAL, State.ANSWERED, State.ABANDONED}),
-    State.SENT: frozenset({State.ANSWERED, State.ABANDONED}),
-    State.LOCAL: frozenset({State.ANSWERED, State.ABANDONED}),
-    State.ANSWERED: frozenset(),
-    State.ABANDONED: frozenset({State.ABANDONED}),
+    State.RECEIVING: frozenset({State.PROCESSING, State.READY, State.CANCELLED}),
+    State.PROCESSING: frozenset({State.READY, State.CANCELLED}),
+    State.READY: frozenset({State.SENT, State.LOCAL_RESPONSE, State.COMPLETED, State.CANCELLED}),
+    State.SENT: frozenset({State.COMPLETED, State.CANCELLED}),
+    State.LOCAL_RESPONSE: frozenset({State.COMPLETED, State.CANCELLED}),
+    State.COMPLETED: frozenset(),
+    State.CANCELLED: frozenset({State.CANCELLED}),
 }
 
 
@@ -72,7 +72,7 @@ class Exchange:
     """Whether it is processed only when all before it have gone on, and nothing after it."""
     is_judged: ClassVar[bool] = False
     """Whether it is processed beside others, and decided in their order; see `Held.decide`."""
-    matters_to_others: ClassVar[bool] = False
+    is_needed_after_disconnect: ClassVar[bool] = False
     """Whether its response is of use when the client is gone."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int, state: State) -> None:
@@ -85,7 +85,7 @@ class Exchange:
         self.response: Buffers | None = None
         self.size = 0
 
-    def become(self, state: State) -> None:
+    def transition_to(self, state: State) -> None:
         """Take the next state."""
         assert state in TRANSITIONS[self.state], f"{self.state.name} to {state.name}"
         self.state = state
@@ -113,10 +113,10 @@ class Exchange:
         """Return the response when nothing went to the broker. Called once, when it is due."""
         raise NotImplementedError
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Stop whatever is done for it: the connection is closed."""
-        if self.state is not State.ANSWERED:
-            self.become(State.ABANDONED)
+        if self.state is not State.COMPLETED:
+            self.transition_to(State.CANCELLED)
 
 
 class Streamed(Exchange):
@@ -151,7 +151,7 @@ class Held(Exchange):
 
     __slots__ = ()
 
-    matters_to_others = True
+    is_needed_after_disconnect = True
 
     def __init__(self, arrived: Exchange, size: int) -> None:
         """Take the place of what has arrived.
@@ -160,15 +160,15 @@ class Held(Exchange):
             arrived: What is known from the request's head.
             size: See `Exchange`.
         """
-        super().__init__(arrived.api_key, arrived.version, arrived.correlation_id, State.UNDECIDED)
+        super().__init__(arrived.api_key, arrived.version, arrived.correlation_id, State.PROCESSING)
         self.transform = arrived.transform
         self.size = size
 
-    def begin(self, connection: Connection) -> None:
-        """Begin to decide; `Connection.advance` is called when there is news."""
+    def start(self, connection: ConnectionContext) -> None:
+        """Begin to decide; `ConnectionContext.advance` is called when there is news."""
         raise NotImplementedError
 
-    def proceed(self) -> None:
+    def run_handler(self) -> None:
         """Go on: all requests before this one have gone to the broker (if `is_exclusive`)."""
         raise NotImplementedError
 
@@ -184,11 +184,11 @@ class Held(Exchange):
         raise NotImplementedError
 
 
-class Connection(Protocol):
+class ConnectionContext(Protocol):
     """What a held request needs of the connection on which it came."""
 
     @property
-    def host(self) -> Host:
+    def gateway(self) -> GatewayContext:
         """The gateway."""
 
     @property
@@ -204,10 +204,12 @@ class Connection(Protocol):
         """The names and ids of topics that the broker told over this connection."""
 
     @property
-    def may_describe_producers(self) -> bool:
+    def may_support_describe_producers(self) -> bool:
         """Whether the broker may serve DescribeProducers: it has not said that it does not."""
 
-    def ask(self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]) -> None:
+    def send_request(
+        self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]
+    ) -> None:
         """Send the broker a request of the gateway's own.
 
         Args:
@@ -215,7 +217,7 @@ class Connection(Protocol):
             on_response: Called with the response's frame.
         """
 
-    def find_whether_producers_are_described(self, on_known: Callable[[bool], None]) -> None:
+    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
         """Find out whether the broker serves DescribeProducers (KIP-664)."""
 
     def advance(self) -> None:

@@ -20,9 +20,9 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
-from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, KeptTopicConfigs, TopicConfigs
+from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
+from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
@@ -35,7 +35,7 @@ from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Prod
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import renew, server_context
-from penstock.topic_configs.kept import settings_topic
+from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -50,8 +50,8 @@ SETTINGS_TIMEOUT_S: Final = 30.0
 PRODUCERS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
-_LOOK_EVERY_S: Final = 5.0
-_LOOK_AT_CLIENTS_EVERY_S: Final = 1.0
+_CHECK_IDLE_EVERY_S: Final = 5.0
+_CHECK_CONNECTIONS_EVERY_S: Final = 1.0
 FIRST_REQUEST_S: Final = 30.0
 """A client has so long to send its first request, and to authenticate where it has to."""
 _BACKLOG: Final = 1024
@@ -74,7 +74,7 @@ class Gateway:
             ConfigurationError: Keys do not fit together, or a file they name is not usable.
         """
         self.configuration = configuration
-        self.clients: set[Client] = set()
+        self.connections: set[ClientConnection] = set()
         self.request_max_bytes = configuration.socket_request_max_bytes
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
         self.sasl_max_bytes = configuration.sasl_server_max_receive_size
@@ -186,7 +186,7 @@ class Gateway:
         self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
         try:
-            self._put_in_force(await self._loaded(self.configuration, plan))
+            self._activate(await self._load(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             await self._restore_producers(found.cluster_id)
             if allows_topic_settings(self.configuration):
@@ -197,7 +197,7 @@ class Gateway:
             raise
         self._started = True
         self.run(self._close_idle())
-        self.run(self._look_at_clients())
+        self.run(self._check_connections())
         return address
 
     @property
@@ -229,14 +229,14 @@ class Gateway:
         async with self._reloading:
             if self._server_tls is not None:  # or nothing is changed
                 server_context(self.configuration.properties, self.configuration.path)
-            loaded = await self._loaded(configuration, Plan(configuration.policies))
+            loaded = await self._load(configuration, Plan(configuration.policies))
             try:
-                if not self.topic_configs.are_kept and allows_topic_settings(configuration):
+                if not self.topic_configs.are_stored and allows_topic_settings(configuration):
                     await self._open_settings(configuration)
             except BaseException:
                 await loaded.close()
                 raise
-            self._put_in_force(loaded)
+            self._activate(loaded)
             if self._server_tls is not None:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
 
@@ -244,9 +244,9 @@ class Gateway:
         """Return the keys of another configuration whose change `reload` does not heed."""
         return self.configuration.changed_until_restart(configuration)
 
-    async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
+    async def _load(self, configuration: Configuration, plan: Plan) -> _Loaded:
         """Start workers for a plan, where anything in it has to be judged."""
-        settings = self.topic_configs.are_kept or allows_topic_settings(configuration)
+        settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
         topics = TopicPolicies(configuration, tries_classes=settings)
         pool = None
         if plan.is_empty and not settings:
@@ -276,7 +276,7 @@ class Gateway:
         )
         return _Loaded(policies, pool)
 
-    def _put_in_force(self, loaded: _Loaded) -> None:
+    def _activate(self, loaded: _Loaded) -> None:
         """Judge by what was loaded, from now on, and let what was in force end its work."""
         before = [one for one in (self._pool, self._topic_policies) if one is not None]
         self._policies, self._pool = loaded.policies, loaded.pool
@@ -298,8 +298,8 @@ class Gateway:
             ConfigurationError: The topic that keeps them cannot be used.
             brokers.UnreachableError: The cluster does not answer.
         """
-        settings_log = settings_topic(of, self.configuration.upstream_properties)
-        settings = KeptTopicConfigs(settings_log, gateway_name(of), self._settings_changed)
+        settings_log = topic_configs_topic(of, self.configuration.upstream_properties)
+        settings = StoredTopicConfigs(settings_log, gateway_name(of), self._settings_changed)
         try:
             await settings.start(SETTINGS_TIMEOUT_S)
             await settings.sweep(self.cluster.ids, starting=True)
@@ -312,7 +312,7 @@ class Gateway:
         self.topic_configs = settings
         self.run(self._sweep(settings))
 
-    async def _sweep(self, settings: KeptTopicConfigs) -> None:
+    async def _sweep(self, settings: StoredTopicConfigs) -> None:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
@@ -324,10 +324,10 @@ class Gateway:
 
     def _settings_changed(self, topic: str) -> None:
         """Have instances closed that the topic's settings no longer name."""
-        if not self.topic_configs.are_kept:
+        if not self.topic_configs.are_stored:
             return  # they are still read for the first time
         plan = self._policies.plan
-        every = self.topic_configs.kept.index.all_of(topic) or [NO_SETTINGS]
+        every = self.topic_configs.store.index.all_of(topic) or [NO_SETTINGS]
         judged = filter(None, (plan.for_topic(topic, own) for own in every))
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
 
@@ -394,7 +394,7 @@ class Gateway:
             Listener(
                 listening,
                 self._connection_limits,
-                lambda on_closed: Client(self, node, on_closed),
+                lambda on_closed: ClientConnection(self, node, on_closed),
                 self._server_tls,
             )
         )
@@ -475,13 +475,13 @@ class Gateway:
         self._ended = True
         for listener in self._listeners:
             await listener.close()
-        for client in list(self.clients):
+        for client in list(self.connections):
             client.end()
         limit = self.configuration.policy_timeout_ms / 1000 + _ENDING_EXTRA_S
         deadline = self.loop.time() + limit
-        while self.clients and self.loop.time() < deadline:  # noqa: ASYNC110 - at the end only
+        while self.connections and self.loop.time() < deadline:  # noqa: ASYNC110 - at the end only
             await asyncio.sleep(0.02)
-        for client in list(self.clients):
+        for client in list(self.connections):
             client.abort()
         for pool in (*self._draining, self._pool, self._topic_policies):
             if pool is not None:
@@ -501,21 +501,21 @@ class Gateway:
     async def _close_idle(self) -> None:
         most = self.configuration.connections_max_idle_ms / 1000
         while True:
-            await asyncio.sleep(min(most / 4, _LOOK_EVERY_S))
+            await asyncio.sleep(min(most / 4, _CHECK_IDLE_EVERY_S))
             self._expire_producers()
             self.budget.tick()
             now = self.loop.time()
-            for client in list(self.clients):
+            for client in list(self.connections):
                 if now - client.last_active > most or (
-                    now - client.since > FIRST_REQUEST_S and not client.has_begun
+                    now - client.since > FIRST_REQUEST_S and not client.is_established
                 ):
                     client.close()
 
-    async def _look_at_clients(self) -> None:
+    async def _check_connections(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_AT_CLIENTS_EVERY_S)
-            for client in list(self.clients):
-                client.look()
+            await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S)
+            for client in list(self.connections):
+                client.check()
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
         """Run a coroutine for as long as the gateway lives."""

@@ -3,9 +3,9 @@
 Theory of operation. Requests are cut into frames. `routes` says which are streamed on as they
 come, and which are held until it is decided what becomes of them; what came after a held one
 waits behind it, so that requests reach the broker in the client's order. Released requests stand
-in `_replies` in that order; those that the broker was sent stand in `_expected` too, along with
+in `_unanswered` in that order; those that the broker was sent stand in `_expected` too, along with
 questions of the gateway's own. A broker answers in order, so its next response belongs to the
-first of `_expected`, and that one is always the first of `_replies` by then, unless it is a
+first of `_expected`, and that one is always the first of `_unanswered` by then, unless it is a
 question.
 
 Rules for the next editor: nothing here blocks; nothing is sent to the broker in the middle
@@ -31,21 +31,21 @@ from penstock.wire.primitives import INT16, INT32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.gateway.host import Host
+    from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
-    from penstock.gateway.routes import Open, Route
+    from penstock.gateway.routes import OpenExchange, Route
 
 RESPONSE_MAX_BYTES: Final = 2**31 - 1
 PENDING_MAX: Final = 64
 """So many requests of one client are looked at ahead of the one that goes to the broker next:
 more would only wait in line, before those of other clients."""
-REPLIES_MAX: Final = 256
+UNANSWERED_MAX: Final = 256
 """A client is not read while it has so many requests without a response."""
-_REPLY_BYTES: Final = 500
+_UNANSWERED_BYTES: Final = 500
 """What one of them takes, about, besides what it holds."""
 _OWN_CORRELATION_ID: Final = 0x50454E53
 _numbers = itertools.count(1)
-_FLOWING: Final = frozenset({State.SENT, State.ANSWERED})
+_FLOWING: Final = frozenset({State.SENT, State.COMPLETED})
 """A broker may answer before it has read all of a request."""
 _BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
 
@@ -69,12 +69,12 @@ class Transport(Protocol):
         """Send several buffers, in order."""
 
 
-class Question:
+class OwnRequest:
     """A request of the gateway's own."""
 
     __slots__ = ("correlation_id", "on_response")
 
-    matters_to_others = True
+    is_needed_after_disconnect = True
 
     def __init__(self, on_response: Callable[[bytes], None]) -> None:
         self.correlation_id = _OWN_CORRELATION_ID
@@ -82,11 +82,11 @@ class Question:
 
 
 class Session:
-    """The state of one connection; for the requests on it, an `exchange.Connection`."""
+    """The state of one connection; for the requests on it, an `exchange.ConnectionContext`."""
 
     def __init__(
         self,
-        host: Host,
+        gateway: GatewayContext,
         route: Callable[[int], Route],
         *,
         client: Transport,
@@ -99,7 +99,7 @@ class Session:
         """Begin.
 
         Args:
-            host: The gateway.
+            gateway: The gateway.
             route: Returns what is done with the requests of an API.
             client: Where responses go.
             upstream: Where requests go.
@@ -109,7 +109,7 @@ class Session:
             on_progress: Called when what waited for a verdict has moved on.
             certificate_principal: Who the client is by its certificate.
         """
-        self.host = host
+        self.gateway = gateway
         self._route = route
         self._client = client
         self._upstream = upstream
@@ -118,14 +118,14 @@ class Session:
         self.topics = TopicNames()
         self.number = next(_numbers)
         self.authentication = Authentication(
-            is_required=host.requires_sasl,
+            is_required=gateway.requires_sasl,
             certificate_principal=certificate_principal,
-            clock=host.clock,
+            clock=gateway.clock,
         )
         self._request_max_bytes = request_max_bytes
         self._requests = FrameReader(
             head_bytes=REQUEST_HEAD_BYTES,
-            max_bytes=host.sasl_max_bytes if host.requires_sasl else request_max_bytes,
+            max_bytes=gateway.sasl_max_bytes if gateway.requires_sasl else request_max_bytes,
             on_head=self._request_head,
             on_frame=self._request_frame,
             on_piece=self._request_piece,
@@ -140,17 +140,17 @@ class Session:
         self._phase = Phase.OPEN
         self._arriving: Streamed | None = None
         self._read_acks: Callable[[bytes], int | None] | None = None
-        self._open: Open | None = None
+        self._open: OpenExchange | None = None
         self._pending: deque[Exchange] = deque()
-        self._replies: deque[Exchange] = deque()
-        self._expected: deque[Exchange | Question] = deque()
-        self._unbegun: deque[Held] = deque()
+        self._unanswered: deque[Exchange] = deque()
+        self._expected: deque[Exchange | OwnRequest] = deque()
+        self._not_started: deque[Held] = deque()
         self._undecided: deque[Held] = deque()
-        self._describes_producers: bool | None = None
+        self._supports_describe_producers: bool | None = None
         self._waiting_bytes = 0
-        self._unanswered_bytes = 0
+        self._unanswered_size = 0
         self._unconfirmed = False
-        self._has_asked = False
+        self._has_received_request = False
 
     # What the connection's owner calls
 
@@ -172,9 +172,9 @@ class Session:
         """
         self._responses.feed(data)
 
-    def client_gone(self) -> None:
+    def client_disconnected(self) -> None:
         """Note that nothing more comes from the client; what it sent is stored, if judged."""
-        self.withdraw_waiting()
+        self.cancel_waiting()
         self._requests.stop()
         arriving, self._arriving = self._arriving, None
         if arriving is not None:
@@ -185,7 +185,7 @@ class Session:
                 self._pending.pop()
         self.end()
 
-    def withdraw_waiting(self) -> None:
+    def cancel_waiting(self) -> None:
         """Judge no more for a client that is gone than what is begun: it takes no responses.
 
         What it expects no response to is judged: nobody would send that again.
@@ -204,15 +204,15 @@ class Session:
     def closed(self) -> None:
         """Note that nothing more can be sent to either side."""
         self._phase = Phase.CLOSED
-        self._abandon_pending()
+        self._cancel_pending()
         self._requests.stop()
         self._responses.stop()
         # Large, and in circles of references that are found late.
         self._arriving = None
-        for one in self._replies:
+        for one in self._unanswered:
             one.transform = None
         self._expected.clear()
-        self._replies.clear()
+        self._unanswered.clear()
 
     @property
     def missing_bytes(self) -> int:
@@ -225,13 +225,13 @@ class Session:
         return (
             not self._pending
             and not self._unconfirmed
-            and not any(one.matters_to_others for one in self._expected)
+            and not any(one.is_needed_after_disconnect for one in self._expected)
         )
 
     @property
-    def has_begun(self) -> bool:
+    def is_established(self) -> bool:
         """Whether a whole request has come, and the client has authenticated if it has to."""
-        return self._has_asked and self.authentication.is_done
+        return self._has_received_request and self.authentication.is_done
 
     @property
     def is_suspended(self) -> bool:
@@ -246,7 +246,7 @@ class Session:
         """
         return (
             self._waiting_bytes
-            + self._unanswered_bytes
+            + self._unanswered_size
             + self._requests.held_bytes
             + self._responses.held_bytes
         )
@@ -264,15 +264,15 @@ class Session:
         row = self._route(api_key)
         arriving = Streamed(api_key, version, INT32.unpack_from(head, 8)[0])
         first, last = row.versions
-        opens: Open | None
+        opens: OpenExchange | None
         if not first <= version <= last:
-            if row.unknown_version is None or version < first:
+            if row.unsupported_version is None or version < first:
                 raise WireError(f"API key {api_key} version {version}")
-            opens = row.unknown_version
+            opens = row.unsupported_version
         else:
             if not row.before_login:
                 self.authentication.check(api_key)
-            opens = row.hold(self.host, version)
+            opens = row.hold(self.gateway, version)
             arriving.transform = row.respond(self, version)
         self._arriving, self._open, self._read_acks = arriving, opens, row.read_acks
         if opens is None and row.read_acks is None:
@@ -280,7 +280,7 @@ class Session:
         return opens is not None
 
     def _request_frame(self, frame: bytes) -> None:
-        self._has_asked = True
+        self._has_received_request = True
         arriving, self._arriving = self._arriving, None
         assert arriving is not None
         assert self._open is not None
@@ -296,7 +296,7 @@ class Session:
     def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
         exchange = self._arriving
         assert exchange is not None
-        self._has_asked = self._has_asked or last
+        self._has_received_request = self._has_received_request or last
         if last:
             self._arriving = None
         if exchange.state in _FLOWING:
@@ -324,7 +324,7 @@ class Session:
 
     def _enqueue(self, exchange: Exchange) -> None:
         """Send a request on at once, or behind those that wait."""
-        exchange.become(State.READY)
+        exchange.transition_to(State.READY)
         if self._pending:
             self._pending.append(exchange)
             self._suspend_if_many()
@@ -333,7 +333,7 @@ class Session:
 
     def _enqueue_held(self, exchange: Held) -> None:
         behind_exclusive = bool(self._pending) and (
-            bool(self._unbegun) or any(one.is_exclusive for one in self._pending)
+            bool(self._not_started) or any(one.is_exclusive for one in self._pending)
         )
         self._pending.append(exchange)
         if exchange.is_judged:
@@ -341,9 +341,9 @@ class Session:
         self._suspend_if_many()
         if behind_exclusive and exchange.is_judged:
             # What stands before it may be about what judges it.
-            self._unbegun.append(exchange)
+            self._not_started.append(exchange)
         else:
-            exchange.begin(self)
+            exchange.start(self)
 
     def advance(self) -> None:
         """Send on what has been decided, in order."""
@@ -354,24 +354,24 @@ class Session:
                 break
         first = self._pending[0] if self._pending else None
         if isinstance(first, Held) and first.is_exclusive:
-            first.proceed()
-        elif self._unbegun and self._phase is not Phase.CLOSED:
-            self._begin_next()
-        self._go_on()
+            first.run_handler()
+        elif self._not_started and self._phase is not Phase.CLOSED:
+            self._start_next()
+        self._resume_if_possible()
         self._on_progress()
         if self._phase is Phase.ENDING:
             self._end_when_idle()
 
     def _suspend_if_many(self) -> None:
-        if len(self._pending) >= PENDING_MAX or len(self._replies) >= REPLIES_MAX:
+        if len(self._pending) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
             self._requests.suspend()
 
-    def _go_on(self) -> None:
+    def _resume_if_possible(self) -> None:
         """Look at requests again that were put aside, if nothing is against it any more."""
         if (
             self._requests.is_suspended
             and len(self._pending) <= PENDING_MAX // 2
-            and len(self._replies) <= REPLIES_MAX // 2
+            and len(self._unanswered) <= UNANSWERED_MAX // 2
             and not self.authentication.awaits_response
         ):
             self._requests.resume()
@@ -387,13 +387,13 @@ class Session:
         self._undecided.popleft()
         return True
 
-    def _begin_next(self) -> None:
+    def _start_next(self) -> None:
         """Begin the requests that stood behind an exclusive one, up to the next such."""
         for exchange in list(self._pending):
             if exchange.is_exclusive:
                 return
-            if self._unbegun and exchange is self._unbegun[0]:
-                self._unbegun.popleft().begin(self)
+            if self._not_started and exchange is self._not_started[0]:
+                self._not_started.popleft().start(self)
 
     def _release(self, exchange: Exchange) -> None:
         self._waiting_bytes -= exchange.waiting_bytes
@@ -402,36 +402,36 @@ class Session:
             self._upstream.writelines(outgoing)
         if not exchange.expects_response:
             if outgoing is None:
-                exchange.become(State.ANSWERED)
+                exchange.transition_to(State.COMPLETED)
             else:
-                exchange.become(State.SENT)
+                exchange.transition_to(State.SENT)
                 self._unconfirmed = True
             if exchange.closes_connection:
-                self._break_off()
+                self._disconnect_after_error()
             return
-        self._replies.append(exchange)
-        self._unanswered_bytes += _REPLY_BYTES + exchange.size
+        self._unanswered.append(exchange)
+        self._unanswered_size += _UNANSWERED_BYTES + exchange.size
         self._suspend_if_many()
         if outgoing is None:
-            exchange.become(State.LOCAL)
+            exchange.transition_to(State.LOCAL_RESPONSE)
             self._flush()
         else:
-            exchange.become(State.SENT)
+            exchange.transition_to(State.SENT)
             self._expected.append(exchange)
 
-    def _break_off(self) -> None:
+    def _disconnect_after_error(self) -> None:
         """End as a broker does after an error that acks=0 leaves it no way to tell."""
         self._requests.stop()
-        self._abandon_pending()
+        self._cancel_pending()
         self._unconfirmed = True
         self.end()
 
-    def _abandon_pending(self) -> None:
+    def _cancel_pending(self) -> None:
         in_use = self._policies_in_use()
         for exchange in self._pending:
-            exchange.abandon()
+            exchange.cancel()
         self._pending.clear()
-        self._unbegun.clear()
+        self._not_started.clear()
         self._undecided.clear()
         for policies in in_use:
             policies.cancel(self.number)
@@ -450,11 +450,11 @@ class Session:
         expected = self._expected[0]
         if INT32.unpack_from(head, 4)[0] != expected.correlation_id:
             raise WireError("a response to another request than the next one")
-        return isinstance(expected, Question) or expected.transform is not None
+        return isinstance(expected, OwnRequest) or expected.transform is not None
 
     def _response_frame(self, frame: bytes) -> None:
         expected = self._expected.popleft()
-        if isinstance(expected, Question):
+        if isinstance(expected, OwnRequest):
             expected.on_response(frame)
         else:
             transform, expected.transform = expected.transform, None
@@ -463,7 +463,7 @@ class Session:
             if self.authentication.is_done:
                 self._requests.max_bytes = self._request_max_bytes
             self._flush()
-            self._go_on()
+            self._resume_if_possible()
         if self._phase is Phase.ENDING:
             self._end_when_idle()
 
@@ -471,9 +471,9 @@ class Session:
         self._client.write(piece)
         if last:
             self._expected.popleft()
-            self._answered(self._replies.popleft())
+            self._complete(self._unanswered.popleft())
             self._flush()
-            self._go_on()
+            self._resume_if_possible()
             if self._phase is Phase.ENDING:
                 self._end_when_idle()
 
@@ -483,49 +483,51 @@ class Session:
         What the broker was not asked is answered only now: success may be told only when all
         that came before is answered.
         """
-        while self._replies:
-            first = self._replies[0]
+        while self._unanswered:
+            first = self._unanswered[0]
             response = first.response
-            if first.state is State.LOCAL:
+            if first.state is State.LOCAL_RESPONSE:
                 response = first.local_response()
             if response is None:
                 break
-            self._answered(self._replies.popleft())
+            self._complete(self._unanswered.popleft())
             self._client.writelines(response)
 
-    def _answered(self, exchange: Exchange) -> None:
-        exchange.become(State.ANSWERED)
-        self._unanswered_bytes -= _REPLY_BYTES + exchange.size
+    def _complete(self, exchange: Exchange) -> None:
+        exchange.transition_to(State.COMPLETED)
+        self._unanswered_size -= _UNANSWERED_BYTES + exchange.size
 
     # Questions of the gateway's own
 
-    def ask(self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]) -> None:
+    def send_request(
+        self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]
+    ) -> None:
         """Send the broker a request of the gateway's own, over the client's connection.
 
         Args:
             request: Makes the frame from a correlation id.
             on_response: Called with the response's frame.
         """
-        self._expected.append(Question(on_response))
+        self._expected.append(OwnRequest(on_response))
         self._upstream.write(request(_OWN_CORRELATION_ID))
 
     @property
-    def may_describe_producers(self) -> bool:
+    def may_support_describe_producers(self) -> bool:
         """Whether the broker may serve DescribeProducers: it has not said that it does not."""
-        return self._describes_producers is not False
+        return self._supports_describe_producers is not False
 
-    def find_whether_producers_are_described(self, on_known: Callable[[bool], None]) -> None:
+    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
         """Find out whether the broker serves DescribeProducers (KIP-664)."""
-        known = self._describes_producers
+        known = self._supports_describe_producers
         if known is not None:
             on_known(known)
             return
 
         def answered(frame: bytes) -> None:
-            known = self._describes_producers = producers.is_served(frame)
+            known = self._supports_describe_producers = producers.is_served(frame)
             on_known(known)
 
-        self.ask(producers.served_request, answered)
+        self.send_request(producers.served_request, answered)
 
     # The end
 
@@ -536,13 +538,13 @@ class Session:
     def _end_when_idle(self) -> None:
         if self._phase is Phase.CLOSED or self._arriving is not None:
             return
-        if self._pending or self._expected or self._replies:
+        if self._pending or self._expected or self._unanswered:
             return
         if self._unconfirmed:
             # What was sent with acks=0 is confirmed by nothing, and closing may reset the
             # connection before the broker has read it: ask something, and wait for that.
             self._unconfirmed = False
-            self._expected.append(Question(lambda _: None))
+            self._expected.append(OwnRequest(lambda _: None))
             self._upstream.write(_BARRIER)
             return
         self._finish()

@@ -22,8 +22,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
 
 from penstock.wire.errors import NONE, WireError
+from penstock.wire.own_requests import read_response, write_request
 from penstock.wire.primitives import read_length, read_long_length, skip_tags
-from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

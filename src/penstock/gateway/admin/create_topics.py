@@ -28,12 +28,12 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import UnknownError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
-    Judgement,
+    PolicyChecks,
     Refusal,
-    cannot_be_asked,
-    complaint_about,
+    cannot_be_judged,
+    config_error,
 )
-from penstock.topic_configs import settings as topic_settings
+from penstock.topic_configs import definitions
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -50,23 +50,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
-_RESULTS_TELL_CONFIGS_FROM = 5
-_RESULTS_TELL_IDS_FROM = 7
+_CONFIGS_FROM = 5
+_TOPIC_IDS_FROM = 7
 _CLUSTER_METADATA = "__cluster_metadata"
 _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
 """What a controller finds fault with only after the configs."""
-_UNDECIDED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
+_OUTCOME_UNKNOWN = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
 """After these a topic may yet be created. They are not the retriable ones: most of those say that
 the request was not carried out, and UNKNOWN_SERVER_ERROR, which is none of them, leaves it open."""
 
 
-class _Asked(NamedTuple):
+class _RequestedTopic(NamedTuple):
     """One topic of the request: as the client wrote it, as the cluster gets it, our own keys."""
 
     given: Any
@@ -82,23 +82,24 @@ async def create_topics(context: RequestContext) -> bytes:
     """Answer one request."""
     request = context.request
     asked = [
-        _read(topic, own_keys=context.host.topic_configs.are_kept) for topic in request.body.topics
+        _read(topic, own_keys=context.gateway.topic_configs.are_stored)
+        for topic in request.body.topics
     ]
-    policies = context.host.policies.topics
+    policies = context.gateway.policies.topics
     judged = policies.create_topic is not None or policies.alter_config is not None
-    open_creations = any(context.host.topic_configs.names(topic.given.name) for topic in asked)
+    open_creations = any(context.gateway.topic_configs.names(topic.given.name) for topic in asked)
     if not (judged or open_creations or any(topic.own for topic in asked)):
         return await context.forward()
-    return await _Creating(context, asked).answer()
+    return await _CreateTopics(context, asked).respond()
 
 
-class _Creating:
+class _CreateTopics:
     """The conversation about one request."""
 
-    def __init__(self, context: RequestContext, asked: list[_Asked]) -> None:
-        self._talk = context
+    def __init__(self, context: RequestContext, asked: list[_RequestedTopic]) -> None:
+        self._context = context
         self._request = context.request
-        self._asked = asked
+        self._topics = asked
         names = Counter(topic.given.name for topic in asked)
         # A controller creates none of these (ControllerApis.java, createTopics).
         self._repeated = {name for name, count in names.items() if count > 1}
@@ -106,56 +107,54 @@ class _Creating:
         self._results: dict[str, Any] = {}
         self._creations: dict[str, UUID] = {}
 
-    async def answer(self) -> bytes:
+    async def respond(self) -> bytes:
         body = self._request.body
-        told = await self._ask_cluster(
-            [topic.stripped for topic in self._asked], validate_only=True
-        )
+        told = await self._send([topic.stripped for topic in self._topics], validate_only=True)
         # In the order, and as often, as the cluster names them.
         self._names = [result.name for result in told.topics]
         self._results = {result.name: result for result in told.topics}
         await self._judge()
         accepted = [
-            topic for topic in self._asked if self._results[topic.given.name].error_code == NONE
+            topic for topic in self._topics if self._results[topic.given.name].error_code == NONE
         ]
         if not accepted or body.validate_only:
             for topic in accepted:
-                self._talk.host.cluster.disallow(topic.given.name)
-            return self._answer(told.throttle_time)
+                self._context.gateway.cluster.disallow(topic.given.name)
+            return self._response(told.throttle_time)
         ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
-        if len(accepted) == len(self._asked) and not ours:
+        if len(accepted) == len(self._topics) and not ours:
             return await self._forward()
         try:
             created = await self._create(accepted)
         finally:
             for creation in self._creations.values():
-                self._talk.host.topic_configs.kept.leave(creation)
-        return self._answer(created.throttle_time if created else told.throttle_time)
+                self._context.gateway.topic_configs.store.leave(creation)
+        return self._response(created.throttle_time if created else told.throttle_time)
 
-    def _has_open_creation(self, topic: _Asked) -> bool:
-        return bool(self._talk.host.topic_configs.open_creations(topic.given.name))
+    def _has_open_creation(self, topic: _RequestedTopic) -> bool:
+        return bool(self._context.gateway.topic_configs.open_creations(topic.given.name))
 
     async def _forward(self) -> bytes:
         """Send the request as it came."""
-        frame = await self._talk.forward()
-        for result in self._request.read_answer(frame).topics:
+        frame = await self._context.forward()
+        for result in self._request.read_response(frame).topics:
             if result.error_code != NONE:
-                self._talk.host.cluster.disallow(result.name)
+                self._context.gateway.cluster.disallow(result.name)
         return frame
 
     # What the cluster says
 
-    async def _ask_cluster(self, topics: list[Any], *, validate_only: bool) -> Any:
+    async def _send(self, topics: list[Any], *, validate_only: bool) -> Any:
         request = v7.CreateTopicsRequest(
             topics=tuple(topics), timeout=self._request.body.timeout, validate_only=validate_only
         )
-        return await self._talk.ask_as_client(request, CreateTopicsResponse)
+        return await self._context.send_as_client(request, CreateTopicsResponse)
 
     # What we say
 
     async def _judge(self) -> None:
-        judgement = Judgement(self._talk)
-        for topic in self._asked:
+        checks = PolicyChecks(self._context)
+        for topic in self._topics:
             name = topic.given.name
             result = self._results.get(name)
             if result is None:
@@ -167,20 +166,20 @@ class _Creating:
                 code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
             ):
                 continue
-            refusal = await self._refusal(judgement, topic, result, sound=not code)
+            refusal = await self._refusal(checks, topic, result, sound=not code)
             if refusal is not None:
                 self._results[name] = _result(name, refusal)
 
     async def _refusal(
-        self, judgement: Judgement, topic: _Asked, result: Any, *, sound: bool
+        self, checks: PolicyChecks, topic: _RequestedTopic, result: Any, *, sound: bool
     ) -> Refusal | None:
         for key, value in topic.own.items():
-            complaint = await complaint_about(self._talk.host, key, value or "")
-            if complaint:
-                return Refusal(INVALID_CONFIG, complaint)
+            reason = await config_error(self._context.gateway, key, value or "")
+            if reason:
+                return Refusal(INVALID_CONFIG, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
-            refusal = await judgement.alteration(altered)
+            refusal = await checks.alteration(altered)
             if refusal is not None:
                 return refusal
         if not sound:
@@ -188,10 +187,10 @@ class _Creating:
         try:
             creation = await self._creation(topic, result)
         except UnknownError as error:
-            return cannot_be_asked(error)
-        return await judgement.creation(creation)
+            return cannot_be_judged(error)
+        return await checks.creation(creation)
 
-    async def _creation(self, topic: _Asked, result: Any) -> TopicCreation:
+    async def _creation(self, topic: _RequestedTopic, result: Any) -> TopicCreation:
         given = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
         if given.assignments:
@@ -199,7 +198,7 @@ class _Creating:
             return TopicCreation(given.name, None, None, assignments, configs)
         # The cluster tells the counts to those who may describe the topic's configs.
         partitions, replicas = given.num_partitions, given.replication_factor
-        counts = await self._talk.host.cluster.counts(
+        counts = await self._context.gateway.cluster.counts(
             result.num_partitions if partitions < 0 else partitions,
             result.replication_factor if replicas < 0 else replicas,
         )
@@ -207,7 +206,7 @@ class _Creating:
 
     # What is done
 
-    async def _create(self, accepted: list[_Asked]) -> Any:
+    async def _create(self, accepted: list[_RequestedTopic]) -> Any:
         """Have the topics created; take note of the results."""
         ready = []
         for topic in accepted:
@@ -219,7 +218,7 @@ class _Creating:
                 ready.append(topic)
         if not ready:
             return None
-        created = await self._ask_cluster([topic.stripped for topic in ready], validate_only=False)
+        created = await self._send([topic.stripped for topic in ready], validate_only=False)
         results = {result.name: result for result in created.topics}
         for topic in ready:
             name = topic.given.name
@@ -227,64 +226,64 @@ class _Creating:
                 name, Refusal(UNKNOWN_SERVER_ERROR, None)
             )
         # What follows is finished also if the connection is lost meanwhile.
-        await self._talk.finish(self._settle(ready))
+        await self._context.finish(self._settle(ready))
         return created
 
-    async def _keep(self, topic: _Asked) -> None:
+    async def _keep(self, topic: _RequestedTopic) -> None:
         """Keep the topic's own keys before it is there."""
-        settings = self._talk.host.topic_configs
-        own = {key: topic_settings.normal(key, value or "") for key, value in topic.own.items()}
+        settings = self._context.gateway.topic_configs
+        own = {key: definitions.normalize(key, value or "") for key, value in topic.own.items()}
         creation = await settings.prepare(topic.given.name, own)
         if creation is not None:
             self._creations[topic.given.name] = creation
 
-    async def _settle(self, topics: list[_Asked]) -> None:
+    async def _settle(self, topics: list[_RequestedTopic]) -> None:
         """Put the keys of what was created under its id, delete those of what was not."""
-        settings = self._talk.host.topic_configs
+        settings = self._context.gateway.topic_configs
         for topic in topics:
             name = topic.given.name
             result = self._results[name]
             if result.error_code != NONE:
-                self._talk.host.cluster.disallow(name)
+                self._context.gateway.cluster.disallow(name)
             creation = self._creations.pop(name, None)
             if creation is None:
                 continue
             try:
                 if result.error_code == NONE:
-                    await settings.kept.finish(creation, result.topic_id)
-                elif result.error_code in _UNDECIDED:
-                    settings.kept.leave(creation)
+                    await settings.store.finish(creation, result.topic_id)
+                elif result.error_code in _OUTCOME_UNKNOWN:
+                    settings.store.leave(creation)
                 else:
-                    await settings.kept.withdraw(creation)
+                    await settings.store.withdraw(creation)
             except CompactedTopicError as error:
-                settings.kept.leave(creation)  # they hold all the same
+                settings.store.leave(creation)  # they hold all the same
                 log.error("settings are still those of a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:
-        self._talk.host.cluster.disallow(name)
+        self._context.gateway.cluster.disallow(name)
         refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
         self._results[name] = _result(name, refusal)
 
     # The answer
 
-    def _answer(self, throttle_time: Any) -> bytes:
+    def _response(self, throttle_time: Any) -> bytes:
         """Write the results in the client's version."""
-        own = {topic.given.name: topic.own for topic in self._asked}
+        own = {topic.given.name: topic.own for topic in self._topics}
         results = tuple(
             self._for_client(self._results[name], own.get(name, {})) for name in self._names
         )
-        return self._request.answer(
-            self._request.answer_type(throttle_time=throttle_time, topics=results)
+        return self._request.response(
+            self._request.response_type(throttle_time=throttle_time, topics=results)
         )
 
     def _for_client(self, result: Any, own: Mapping[str, str | None]) -> Any:
-        types, version = self._request.answer_types, self._request.version
+        types, version = self._request.response_types, self._request.version
         fields = {
             "name": result.name,
             "error_code": result.error_code,
             "error_message": result.error_message,
         }
-        if version >= _RESULTS_TELL_CONFIGS_FROM:
+        if version >= _CONFIGS_FROM:
             configs = [
                 types.CreatableTopicConfigs(
                     name=config.name,
@@ -304,32 +303,30 @@ class _Creating:
                 "replication_factor": result.replication_factor,
                 "configs": tuple(configs) if result.configs is not None else None,
             }
-        if version >= _RESULTS_TELL_IDS_FROM:
+        if version >= _TOPIC_IDS_FROM:
             fields["topic_id"] = result.topic_id
         return types.CreatableTopicResult(**fields)
 
     def _own_configs(self, topic: str, own: Mapping[str, str | None]) -> list[Any]:
-        defaults = self._talk.host.policies.plan.settings(topic)
-        kind = self._request.answer_types.CreatableTopicConfigs
+        defaults = self._context.gateway.policies.plan.settings(topic)
+        kind = self._request.response_types.CreatableTopicConfigs
         return [
             kind(
                 name=name,
-                value=topic_settings.normal(name, own[name] or "")
+                value=definitions.normalize(name, own[name] or "")
                 if name in own
                 else defaults.get(name, key.default),
                 read_only=False,
-                config_source=i8(
-                    topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
-                ),
+                config_source=i8(definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT),
                 is_sensitive=False,
             )
-            for name, key in topic_settings.own_keys().items()
+            for name, key in definitions.config_keys().items()
         ]
 
 
-def _read(topic: Any, *, own_keys: bool) -> _Asked:
+def _read(topic: Any, *, own_keys: bool) -> _RequestedTopic:
     """Take our own keys out of a topic, but for those that the cluster will object to."""
-    own = topic_settings.own({config.name: config.value for config in topic.configs})
+    own = definitions.select({config.name: config.value for config in topic.configs})
     if not own_keys:
         own = {}
     kept = tuple(
@@ -350,7 +347,7 @@ def _read(topic: Any, *, own_keys: bool) -> _Asked:
         ),
         configs=kept,
     )
-    return _Asked(topic, stripped, own)
+    return _RequestedTopic(topic, stripped, own)
 
 
 def _result(name: str, refusal: Refusal) -> Any:

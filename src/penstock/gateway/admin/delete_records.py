@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64
 
-from penstock.wire.admin import NO_TIME
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 
 async def delete_records(context: RequestContext) -> bytes:
     """Answer one request."""
-    settings, body = context.host.topic_configs, context.request.body
+    settings, body = context.gateway.topic_configs, context.request.body
     refused = [one for one in body.topics if one.name == settings.topic]
     if not refused:
         return await context.forward()
-    types = context.request.answer_types
+    types = context.request.response_types
     results = [
         types.DeleteRecordsTopicResult(
             name=topic.name,
@@ -46,6 +46,6 @@ async def delete_records(context: RequestContext) -> bytes:
         answer = await context.forward_changed(replace(body, topics=kept))
         throttle_time = answer.throttle_time
         results = [*answer.topics, *results]
-    return context.request.answer(
-        context.request.answer_type(throttle_time=throttle_time, topics=tuple(results))
+    return context.request.response(
+        context.request.response_type(throttle_time=throttle_time, topics=tuple(results))
     )

@@ -15,14 +15,14 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS
-from penstock.wire.admin import NO_TIME
+from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
@@ -32,12 +32,12 @@ _MESSAGES_FROM: Final = 5
 
 async def delete_topics(context: RequestContext) -> bytes:
     """Answer one request."""
-    settings, body = context.host.topic_configs, context.request.body
-    if not settings.are_kept:
+    settings, body = context.gateway.topic_configs, context.request.body
+    if not settings.are_stored:
         frame = await context.forward()
-        for one in context.request.read_answer(frame).responses:
+        for one in context.request.read_response(frame).responses:
             if one.error_code == NONE and one.name is not None:
-                context.host.topic_deleted(one.name)
+                context.gateway.topic_deleted(one.name)
         return frame
     if context.request.version >= _IDS_FROM:
         named = {topic.name for topic in body.topics if topic.name is not None}
@@ -61,7 +61,7 @@ async def delete_topics(context: RequestContext) -> bytes:
     ids = await context.topic_ids(kept_for)
     if not refused:
         frame = await context.forward()
-        answer = context.request.read_answer(frame)
+        answer = context.request.read_response(frame)
     elif kept:
         answer = await context.forward_changed(left)
     else:
@@ -71,15 +71,15 @@ async def delete_topics(context: RequestContext) -> bytes:
     if not refused:
         return frame
     results = [*(answer.responses if answer else ()), *(_refusal(context, one) for one in refused)]
-    return context.request.answer(
+    return context.request.response(
         replace(answer, responses=tuple(results))
         if answer
-        else context.request.answer_type(throttle_time=NO_TIME, responses=tuple(results))
+        else context.request.response_type(throttle_time=NO_TIME, responses=tuple(results))
     )
 
 
 async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
-    name = context.host.topic_configs.topic
+    name = context.gateway.topic_configs.topic
     if name is None or all(topic.topic_id is None for topic in body.topics):
         return None
     return (await context.topic_ids({name})).get(name)
@@ -89,7 +89,7 @@ async def _forget(
     context: RequestContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
 ) -> None:
     """Delete the settings of topics that are gone, and have their policies close."""
-    settings = context.host.topic_configs
+    settings = context.gateway.topic_configs
     gone: list[UUID] = []
     ended: list[UUID] = []
     for one in deleted:
@@ -98,21 +98,21 @@ async def _forget(
             gone.append(topic_id)
         if one.name is not None:
             ended += over.get(one.name, ())
-            context.host.topic_deleted(one.name)
+            context.gateway.topic_deleted(one.name)
     try:
-        await settings.kept.forget(gone, over=ended)
+        await settings.store.forget(gone, over=ended)
     except CompactedTopicError as error:
         # They stand under an id that no topic will have again; `sweep` deletes them.
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 
 
 def _refusal(context: RequestContext, asked: Any) -> Any:
-    types, version = context.request.answer_types, context.request.version
+    types, version = context.request.response_types, context.request.version
     fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
     if version >= _IDS_FROM:
         fields |= {"name": asked.name, "topic_id": asked.topic_id}
     else:
         fields["name"] = asked
     if version >= _MESSAGES_FROM:
-        fields["error_message"] = KEEPS_SETTINGS
+        fields["error_message"] = STORES_TOPIC_CONFIGS
     return types.DeletableTopicResult(**fields)

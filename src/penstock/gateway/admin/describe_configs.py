@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.static.primitive import i8
 
 from penstock.gateway.admin.alter_configs import TOPIC
-from penstock.topic_configs import settings as topic_settings
-from penstock.topic_configs.index import UnreadableSettingsError
+from penstock.topic_configs import definitions
+from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 _TYPES_FROM: Final = 3
 
@@ -35,10 +35,10 @@ async def describe_configs(context: RequestContext) -> bytes:
         if resource.resource_type == TOPIC:
             asked[resource.resource_name].append(_own(resource))
     frame = await context.forward()
-    settings = context.host.topic_configs
+    settings = context.gateway.topic_configs
     if not any(map(any, asked.values())):
         return frame
-    body = context.request.read_answer(frame)
+    body = context.request.read_response(frame)
     topics = {
         one.resource_name
         for one in body.results
@@ -55,34 +55,34 @@ async def describe_configs(context: RequestContext) -> bytes:
         if own_keys and result.error_code == NONE:
             try:
                 own = settings.of(topic, ids[topic]) if topic in ids else {}
-            except UnreadableSettingsError:
+            except UnreadableTopicConfigsError:
                 own = {}
             added = [_config(context, topic, name, own) for name in own_keys]
             result = replace(  # noqa: PLW2901 - the same result
                 result, configs=(*result.configs, *added)
             )
         results.append(result)
-    return context.request.answer(replace(body, results=tuple(results)))
+    return context.request.response(replace(body, results=tuple(results)))
 
 
 def _own(resource: Any) -> list[str]:
     """Return our own keys that are asked for."""
     keys = resource.configuration_keys
-    return [name for name in topic_settings.own_keys() if not keys or name in keys]
+    return [name for name in definitions.config_keys() if not keys or name in keys]
 
 
 def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, str]) -> Any:
     """Describe one key."""
-    types, body = context.request.answer_types, context.request.body
-    key = topic_settings.own_keys()[name]
-    default = context.host.policies.plan.settings(topic).get(name, key.default)
-    source = topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
+    types, body = context.request.response_types, context.request.body
+    key = definitions.config_keys()[name]
+    default = context.gateway.policies.plan.settings(topic).get(name, key.default)
+    source = definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT
     synonyms = []
     if body.include_synonyms:
         if name in own:
-            synonyms.append((own[name], topic_settings.SET_ON_TOPIC))
+            synonyms.append((own[name], definitions.SET_ON_TOPIC))
         if default is not None:
-            synonyms.append((default, topic_settings.DEFAULT))
+            synonyms.append((default, definitions.DEFAULT))
     fields: dict[str, Any] = {
         "name": name,
         "value": own.get(name, default),

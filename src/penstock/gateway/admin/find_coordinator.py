@@ -16,12 +16,12 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
 from penstock.cluster.metadata import UnknownError
-from penstock.gateway.admin.policy_checks import Judgement
-from penstock.wire.admin import NO_TIME
+from penstock.gateway.admin.policy_checks import PolicyChecks
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
 
 if TYPE_CHECKING:
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
@@ -36,13 +36,13 @@ async def find_coordinator(context: RequestContext) -> bytes:
     if topic is None:
         return await context.forward()
     try:
-        missing = await context.host.cluster.missing_internal_topic(topic)
+        missing = await context.gateway.cluster.missing_internal_topic(topic)
     except UnknownError as error:
         log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
         return _refused(context, f"The policy cannot be asked about {topic}")
     if missing is None:
         return await context.forward()
-    refusal = await Judgement(context).internal_topic(missing)
+    refusal = await PolicyChecks(context).internal_topic(missing)
     if refusal is None:
         return await context.forward()
     return _refused(context, refusal.message)
@@ -62,10 +62,10 @@ def _refused(context: RequestContext, why: str | None) -> bytes:
     if version >= _KEYS_FROM:
         fields = {
             "coordinators": tuple(
-                request.answer_types.Coordinator(key=key, **fields)
+                request.response_types.Coordinator(key=key, **fields)
                 for key in request.body.coordinator_keys
             )
         }
     if version >= 1:
         fields["throttle_time"] = NO_TIME
-    return request.answer(request.answer_type(**fields))
+    return request.response(request.response_type(**fields))

@@ -25,21 +25,21 @@ from kio.static.primitive import i16, i32, i32Timedelta
 
 from penstock.cluster.metadata import INTERNAL_TOPICS, UnknownError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import Judgement, Refusal
+from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
 from penstock.wire.addresses import replace_addresses
-from penstock.wire.admin import as_version
+from penstock.wire.client_requests import as_version
 from penstock.wire.errors import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.requests import read_response, write_request
+from penstock.wire.own_requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 _CHOICE_FROM: Final = 4
 """The first version in which a client says whether topics may be created."""
@@ -58,34 +58,36 @@ async def metadata(context: RequestContext) -> bytes:
         for topic in told.topics
         if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
     ]
-    if not unknown or not await context.host.cluster.creates_topics():
+    if not unknown or not await context.gateway.cluster.creates_topics():
         return frame
     refusals = {name: await _refusal(context, name) for name in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
     if allowed:  # the cluster creates them in its own way
-        await context.ask_as_client(_question(allowed, creating=True), MetadataResponse)
+        await context.send_as_client(_question(allowed, creating=True), MetadataResponse)
     topics = tuple(
         replace(topic, error_code=ErrorCode(_code(context, refusals[topic.name])))
         if topic.name in refusals
         else topic
         for topic in told.topics
     )
-    return context.request.answer(replace(told, topics=topics))
+    return context.request.response(replace(told, topics=topics))
 
 
 async def _without_creation(context: RequestContext) -> tuple[bytes, Any]:
     """Ask what the client asks, so that nothing is created; give the response and its body."""
     request = context.request
     if request.version >= _CHOICE_FROM:
-        asked = request.changed(replace(request.body, allow_auto_topic_creation=False))
+        asked = request.with_body(replace(request.body, allow_auto_topic_creation=False))
         frame = await context.forward(asked)
-        return frame, request.read_answer(frame)
+        return frame, request.read_response(frame)
     question = _question([topic.name for topic in request.body.topics], creating=False)
-    frame = await context.ask(partial(write_request, request=question, client_id=request.client_id))
-    learn = context.host.addresses.learn_for_clients
+    frame = await context.send(
+        partial(write_request, request=question, client_id=request.client_id)
+    )
+    learn = context.gateway.addresses.learn_for_clients
     replaced = b"".join(replace_addresses(frame, request.api_key, 12, learn))
-    told = as_version(read_response(replaced, MetadataResponse), request.answer_type)
-    return request.answer(told), told
+    told = as_version(read_response(replaced, MetadataResponse), request.response_type)
+    return request.response(told), told
 
 
 def _question(names: Sequence[str], *, creating: bool) -> MetadataRequest:
@@ -97,15 +99,15 @@ def _question(names: Sequence[str], *, creating: bool) -> MetadataRequest:
 
 
 async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
-    judgement = Judgement(context)
+    checks = PolicyChecks(context)
     try:
         if topic in INTERNAL_TOPICS:
-            missing = await context.host.cluster.missing_internal_topic(topic)
-            return None if missing is None else await judgement.internal_topic(missing)
+            missing = await context.gateway.cluster.missing_internal_topic(topic)
+            return None if missing is None else await checks.internal_topic(missing)
         created = await _as_created(context, topic)
     except UnknownError as error:
         return Refusal(UNKNOWN_SERVER_ERROR, str(error))
-    return created if isinstance(created, Refusal) else await judgement.creation(created)
+    return created if isinstance(created, Refusal) else await checks.creation(created)
 
 
 async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Refusal:
@@ -123,11 +125,11 @@ async def _as_created(context: RequestContext, topic: str) -> TopicCreation | Re
         timeout=_TIMEOUT,
         validate_only=True,
     )
-    (result,) = (await context.ask_as_client(request, CreateTopicsResponse)).topics
+    (result,) = (await context.send_as_client(request, CreateTopicsResponse)).topics
     if result.error_code != NONE:
         return Refusal(int(result.error_code), result.error_message)
     # They are told to those who may describe the topic's configs.
-    counts = await context.host.cluster.counts(result.num_partitions, result.replication_factor)
+    counts = await context.gateway.cluster.counts(result.num_partitions, result.replication_factor)
     return TopicCreation(topic, *counts, None, {})
 
 
@@ -136,4 +138,4 @@ def _code(context: RequestContext, refusal: Refusal | None) -> int:
         return UNKNOWN_TOPIC_OR_PARTITION
     if refusal.code == TOPIC_AUTHORIZATION_FAILED:
         return refusal.code
-    return context.host.policies.refused_automatic_creation_code
+    return context.gateway.policies.refused_automatic_creation_code

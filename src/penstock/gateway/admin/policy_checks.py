@@ -9,17 +9,17 @@ from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.refusal_log import Refused
-from penstock.topic_configs import settings as topic_settings
+from penstock.topic_configs import definitions
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
     from penstock.cluster.metadata import MissingTopic
-    from penstock.gateway.admin.context import RequestContext
     from penstock.gateway.admin.topic_policies import TopicPolicies
-    from penstock.gateway.host import Host
+    from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.request_context import RequestContext
 
 
-KEEPS_SETTINGS: Final = "This topic keeps the settings of topics"
+STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
 """Why the topic of settings is not changed through the gateway."""
 
 
@@ -30,23 +30,23 @@ class Refusal(NamedTuple):
     message: str | None
 
 
-def cannot_be_asked(error: UnknownError) -> Refusal:
+def cannot_be_judged(error: UnknownError) -> Refusal:
     """Refuse what a policy cannot judge, because the cluster does not tell what it needs."""
     return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
 
 
-class Judgement:
+class PolicyChecks:
     """Asks the policies on behalf of one request, and has refusals logged."""
 
     def __init__(self, context: RequestContext) -> None:
-        self._host = context.host
+        self._gateway = context.gateway
         self._principal = context.principal
         self._client_id = context.request.client_id
 
     @property
     def _policies(self) -> TopicPolicies:
         """Those in force now: they may be others than a question ago."""
-        return self._host.policies.topics
+        return self._gateway.policies.topics
 
     async def creation(self, asked: TopicCreation) -> Refusal | None:
         """Have a topic judged; it is counted as there from then on, if it is allowed."""
@@ -54,7 +54,7 @@ class Judgement:
             return None
         if not self._policies.needs_context:
             return self._refusal(asked.topic, await self._policies.creation(asked, AdminContext()))
-        async with self._host.cluster.deciding:
+        async with self._gateway.cluster.deciding:
             return await self._counted(asked)
 
     async def internal_topic(self, missing: MissingTopic) -> Refusal | None:
@@ -70,7 +70,7 @@ class Judgement:
         refusal = self._refusal(asked.topic, await self._policies.creation(asked, asking))
         if refusal is None:
             assignments = asked.replicas_assignments or {}
-            self._host.cluster.allow(
+            self._gateway.cluster.allow(
                 asked.topic,
                 len(assignments) if asked.num_partitions is None else asked.num_partitions,
                 min(map(len, assignments.values()), default=0)
@@ -93,37 +93,37 @@ class Judgement:
         if not self._policies.needs_context:
             return AdminContext()
         try:
-            topics = await self._host.cluster.topics()
+            topics = await self._gateway.cluster.topics()
         except UnknownError as error:
-            return cannot_be_asked(error)
+            return cannot_be_judged(error)
         return AdminContext(self._principal, self._client_id, topics)
 
     def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
         if verdict.outcome is Outcome.ACCEPTED:
             return None
-        self._host.refused(Refused(what, None, self._client_id, verdict))
+        self._gateway.refused(Refused(what, None, self._client_id, verdict))
         return Refusal(verdict.code, verdict.message)
 
 
-async def complaint_about(host: Host, key: str, value: str) -> str | None:
+async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
     """Say what is wrong with a value for one of our own keys; None if nothing is."""
-    complaint = topic_settings.complaint(key, value)
-    if complaint is not None:
-        return complaint
+    reason = definitions.value_error(key, value)
+    if reason is not None:
+        return reason
     why = None
     if key == RECORDS_POLICY:
-        why = await _about_class(host, value.strip())
+        why = await _about_class(gateway, value.strip())
     if why is None:
-        missing = host.policies.plan.missing_reader(key)
+        missing = gateway.policies.plan.missing_reader(key)
         why = missing and f"the gateway has no {missing} to read it"
-    return why and topic_settings.invalid(key, value, why)
+    return why and definitions.invalid_value(key, value, why)
 
 
-async def _about_class(host: Host, name: str) -> str | None:
-    if not host.policies.plan.allows_class(name):
+async def _about_class(gateway: GatewayContext, name: str) -> str | None:
+    if not gateway.policies.plan.allows_class(name):
         return (
             f"Class {name} may not be named: it is neither in the gateway's configuration file "
             "nor allowed by its records.policy.class.names.allowed"
         )
-    why = await host.policies.topics.cannot_use(name)
+    why = await gateway.policies.topics.cannot_use(name)
     return why and f"Class {name} cannot be used: {why}"

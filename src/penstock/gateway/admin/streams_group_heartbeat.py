@@ -16,14 +16,14 @@ from kio.static.primitive import i32
 
 from penstock.cluster.metadata import UnknownError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import Judgement, Refusal, cannot_be_asked
-from penstock.wire.admin import NO_TIME
+from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal, cannot_be_judged
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 
 async def streams_group_heartbeat(context: RequestContext) -> bytes:
@@ -52,19 +52,19 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
             ),
         )
     largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
-    judgement = Judgement(context)
+    checks = PolicyChecks(context)
     for name, topic in internal.items():
         if name in found:
             continue
         try:
             replicas = int(topic.replication_factor)
             if replicas <= 0:
-                replicas = await context.host.cluster.default("default.replication.factor")
+                replicas = await context.gateway.cluster.default("default.replication.factor")
         except UnknownError as error:
-            return _refused(context, cannot_be_asked(error))
+            return _refused(context, cannot_be_judged(error))
         configs = {config.key: config.value for config in topic.topic_configs}
         asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
-        refusal = await judgement.creation(asked)
+        refusal = await checks.creation(asked)
         if refusal is not None:
             return _refused(context, refusal)
     return await context.forward()
@@ -77,8 +77,8 @@ def _internal(topology: Any) -> Iterator[Any]:
 
 
 def _refused(context: RequestContext, refusal: Refusal) -> bytes:
-    return context.request.answer(
-        context.request.answer_type(
+    return context.request.response(
+        context.request.response_type(
             throttle_time=NO_TIME,
             error_code=ErrorCode(refusal.code),
             error_message=refusal.message,

@@ -27,7 +27,7 @@ from penstock.wire.errors import (
     RETRIABLE,
     UNKNOWN_PRODUCER_ID,
 )
-from penstock.wire.produce import Answer
+from penstock.wire.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.wire.produce import ProduceRequest, ProduceResponse
     from penstock.wire.producers import LastSequence
 
-    Place = tuple[int, int]
+    Position = tuple[int, int]
     """Positions of a topic in a request, and of a partition in the topic."""
     Buffer = bytes | memoryview
 
@@ -77,15 +77,15 @@ class _Intercepted:
         self,
         topic: str,
         request: ProduceRequest,
-        place: Place,
+        position: Position,
         by: BatchProducer | None,
         judging: Judging,
         arrival: Arrival | None,
         topic_id: UUID | None,
         principal: str = "",
     ) -> None:
-        of = request.topics[place[0]]
-        partition = of.partitions[place[1]]
+        of = request.topics[position[0]]
+        partition = of.partitions[position[1]]
         self.topic = topic
         self.key = of.key
         self.number = partition.number
@@ -125,35 +125,35 @@ class InterceptedBatches:
         self._producers = producers
         self._idempotence = idempotence
         self.principal = ""
-        self._arrived: dict[Place, tuple[Arrival | None, BatchProducer | None]] = {}
-        self._batches: dict[Place, _Intercepted] = {}
-        self._due: dict[Place, None] = {}
+        self._arrived: dict[Position, tuple[Arrival | None, BatchProducer | None]] = {}
+        self._batches: dict[Position, _Intercepted] = {}
+        self._due: dict[Position, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     # Before it is judged
 
-    def arrive(self, place: Place, request: ProduceRequest) -> None:
+    def arrive(self, position: Position, request: ProduceRequest) -> None:
         """Take note that a batch has come which may be intercepted: others may overtake it."""
-        topic = request.topics[place[0]]
-        partition = topic.partitions[place[1]]
+        topic = request.topics[position[0]]
+        partition = topic.partitions[position[1]]
         by = read_producer(request.records(partition))
         identity = topic.name if topic.name is not None else topic.topic_id
         arrival = None
         if by is not None and self._translates(by) and identity is not None:
             arrival = Arrival(identity, partition.number, by.producer_id, self.principal)
             self._producers.arrived(arrival, by.epoch, by.base_sequence)
-        self._arrived[place] = arrival, by
+        self._arrived[position] = arrival, by
 
     def _translates(self, by: BatchProducer) -> bool:
         if by.producer_id < 0:
             return False
         return self._idempotence is not Idempotence.STRIP or by.transactional
 
-    def unknown_producers(self, place: Place, topic: str) -> bool:
+    def unknown_producers(self, position: Position, topic: str) -> bool:
         """Whether another gateway may know more of a batch's producer than is known here."""
-        arrival, by = self._arrived.get(place, (None, None))
+        arrival, by = self._arrived.get(position, (None, None))
         if arrival is None or by is None:
             return False
         key = ProducerKey(topic, arrival.partition, by.producer_id, self.principal)
@@ -162,7 +162,7 @@ class InterceptedBatches:
 
     def expect(
         self,
-        place: Place,
+        position: Position,
         topic: str,
         topic_id: UUID | None,
         request: ProduceRequest,
@@ -174,21 +174,21 @@ class InterceptedBatches:
         One without a producer is taken note of only where something becomes of it.
 
         Args:
-            place: Where it stands in the request.
+            position: Where it stands in the request.
             topic: The topic's name.
             topic_id: The topic's id, where it is known.
             request: The request.
             has_policies: Whether the topic has any: then it may not go without a verdict.
         """
-        if place not in self._arrived:  # it was not known to be intercepted
-            self.arrive(place, request)
-        arrival, by = self._arrived[place]
+        if position not in self._arrived:  # it was not known to be intercepted
+            self.arrive(position, request)
+        arrival, by = self._arrived[position]
         if by is None or by.producer_id < 0:
             return None
-        one = self._batches[place] = _Intercepted(
+        one = self._batches[position] = _Intercepted(
             topic,
             request,
-            place,
+            position,
             by,
             Judging.AWAITED if has_policies else Judging.NONE,
             arrival,
@@ -203,18 +203,18 @@ class InterceptedBatches:
         return known
 
     def judged(
-        self, place: Place, topic: str, request: ProduceRequest, verdict: Verdict
+        self, position: Position, topic: str, request: ProduceRequest, verdict: Verdict
     ) -> Verdict:
         """Take a verdict; return the one that counts."""
-        one = self._batches.get(place)
+        one = self._batches.get(position)
         if one is None:
             if verdict.replacement is None:
                 return verdict
-            _, by = self._arrived.get(place, (None, None))
+            _, by = self._arrived.get(position, (None, None))
             one = _Intercepted(
-                topic, request, place, by, Judging.JUDGED, None, None, self.principal
+                topic, request, position, by, Judging.JUDGED, None, None, self.principal
             )
-            self._batches[place] = one
+            self._batches[position] = one
         one.judging = Judging.JUDGED
         one.replacement = verdict.replacement
         if self._idempotence is Idempotence.REFUSE and one.is_translated and one.dropped:
@@ -226,48 +226,52 @@ class InterceptedBatches:
             )
         return verdict
 
-    def grown(self) -> dict[Place, tuple[str, int]]:
+    def grown(self) -> dict[Position, tuple[str, int]]:
         """Return the topic and the new size in bytes of each batch that became larger."""
         return {
-            place: (one.topic, len(one.replacement.data))
-            for place, one in self._batches.items()
+            position: (one.topic, len(one.replacement.data))
+            for position, one in self._batches.items()
             if one.replacement is not None and len(one.replacement.data) > len(one.data)
         }
 
     # When it is decided
 
-    def to_ask(self, answers: Mapping[Place, Answer]) -> dict[str, dict[int, int]]:
+    def unknown_last_sequences(
+        self, responses: Mapping[Position, PartitionResponse]
+    ) -> dict[str, dict[int, int]]:
         """Return of which producers the broker has to say how far they have come.
 
         Returns:
             The producer id by topic and partition.
         """
         asked: dict[str, dict[int, int]] = {}
-        for place, one in self._batches.items():
-            if place in answers or not one.is_translated:
+        for position, one in self._batches.items():
+            if position in responses or not one.is_translated:
                 continue
             if one.judging is Judging.NONE and not is_intact(one.data):
                 continue
-            if self._producers.has_to_ask(one.producer, one.epoch, one.numbers, one.dropped):
+            if self._producers.needs_last_sequence(
+                one.producer, one.epoch, one.numbers, one.dropped
+            ):
                 asked.setdefault(one.topic, {})[one.number] = one.producer.producer_id
         return asked
 
-    def told(
+    def on_last_sequences(
         self,
         asked: Mapping[str, Mapping[int, int]],
         found: Mapping[tuple[str, int], LastSequence],
-        answers: dict[Place, Answer],
+        responses: dict[Position, PartitionResponse],
     ) -> None:
-        """Take the broker's answer to what `to_ask` gave.
+        """Take the broker's answer to what `unknown_last_sequences` gave.
 
         Args:
-            asked: What `to_ask` gave.
+            asked: What `unknown_last_sequences` gave.
             found: By topic and partition; empty where the broker cannot be asked.
-            answers: Those for the client; where the broker cannot say it now, one is added.
+            responses: Those for the client; where the broker cannot say it now, one is added.
         """
-        for place, one in self._batches.items():
+        for position, one in self._batches.items():
             if (
-                place in answers
+                position in responses
                 or one.arrival is None
                 or one.number not in asked.get(one.topic, ())
             ):
@@ -275,14 +279,14 @@ class InterceptedBatches:
             last = found.get((one.topic, one.number))
             if last is None or (last.code and last.code not in RETRIABLE):
                 # It is too old, or the client may not read the topic.
-                one.unknown = not self._producers.cannot_ask(
+                one.unknown = not self._producers.without_last_sequence(
                     one.producer, one.arrival, one.epoch, one.numbers, one.dropped
                 )
             elif last.code:
-                answers[place] = Answer(last.code)
+                responses[position] = PartitionResponse(last.code)
             else:
                 sequence = last.sequence if last.epoch == one.epoch else -1
-                self._producers.has_stored(
+                self._producers.on_last_sequence(
                     one.producer,
                     one.arrival,
                     one.epoch,
@@ -293,7 +297,7 @@ class InterceptedBatches:
 
     def decide(
         self,
-        answers: dict[Place, Answer],
+        responses: dict[Position, PartitionResponse],
         *,
         connection: int,
         whole_request: bool,
@@ -302,7 +306,7 @@ class InterceptedBatches:
         """Decide what becomes of every batch.
 
         Args:
-            answers: Those that the client has an answer for already; what cannot go now is added.
+            responses: Those that the client has an answer for already; what cannot go now is added.
             connection: The one it goes to the broker on.
             whole_request: Whether none goes if one cannot.
             done: Called for each batch of which a decision had to be kept first.
@@ -312,24 +316,24 @@ class InterceptedBatches:
         """
         self.depart()
         waiting = 0
-        for place, one in self._batches.items():
+        for position, one in self._batches.items():
             if not one.is_translated:
                 continue
-            if place in answers:
-                self._answered_here(one, answers[place].code)
+            if position in responses:
+                self._record_local_response(one, responses[position].code)
             elif one.judging is Judging.NONE and not is_intact(one.data):
                 continue  # nobody looked at it: the broker refuses it as it is
             else:
-                waiting += self._decide(place, one, answers, connection, done)
+                waiting += self._decide(position, one, responses, connection, done)
         if whole_request:
-            self._hold_back_all(answers)
+            self._hold_back_all(responses)
         return waiting
 
     def _decide(
         self,
-        place: Place,
+        position: Position,
         one: _Intercepted,
-        answers: dict[Place, Answer],
+        responses: dict[Position, PartitionResponse],
         connection: int,
         done: Callable[[], None],
     ) -> int:
@@ -337,14 +341,14 @@ class InterceptedBatches:
         assert one.arrival is not None
         if one.unknown:
             self._producers.forget(one.producer)
-            answers[place] = _answer(UNKNOWN_PRODUCER_ID)
+            responses[position] = _error_response(UNKNOWN_PRODUCER_ID)
             return 0
         if one.judging is Judging.AWAITED:
             known = self._producers.find(one.producer, one.epoch, one.numbers)
             if known is None or (known.data is None and not known.is_done):
                 # What was known when it came is not any more: it is judged when it comes again.
                 self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
-                answers[place] = _answer(REQUEST_TIMED_OUT)
+                responses[position] = _error_response(REQUEST_TIMED_OUT)
                 return 0
         own: Buffer = one.data if one.replacement is None else one.replacement.data
         kept: list[str | None] = []
@@ -353,7 +357,7 @@ class InterceptedBatches:
         def written(failure: str | None) -> None:
             kept.append(failure)
             if waits:
-                self._written(place, one, answers, failure)
+                self._written(position, one, responses, failure)
                 done()
 
         decided = self._producers.decide(
@@ -368,24 +372,28 @@ class InterceptedBatches:
             done=written,
         )
         if isinstance(decided, int):
-            answers[place] = _answer(decided)
+            responses[position] = _error_response(decided)
             return 0
         one.batch = decided.batch
         one.outgoing = own if decided.is_new else decided.batch.data
         if kept:
-            self._written(place, one, answers, kept[0])
+            self._written(position, one, responses, kept[0])
             return 0
         waits.append(None)
         return 1
 
     def _written(
-        self, place: Place, one: _Intercepted, answers: dict[Place, Answer], failure: str | None
+        self,
+        position: Position,
+        one: _Intercepted,
+        responses: dict[Position, PartitionResponse],
+        failure: str | None,
     ) -> None:
         if failure is not None and one.batch is not None:
             self._producers.not_kept(one.producer, one.batch)
-            answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_KEPT)
+            responses[position] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_KEPT)
 
-    def _answered_here(self, one: _Intercepted, code: int) -> None:
+    def _record_local_response(self, one: _Intercepted, code: int) -> None:
         """Take note that a batch goes nowhere, and what its client is told.
 
         Of one that was damaged on its way nothing is believed, its numbers neither.
@@ -396,30 +404,30 @@ class InterceptedBatches:
         tell = self._producers.defer if code in RETRIABLE else self._producers.refuse
         tell(one.producer, one.arrival, one.epoch, one.numbers)
 
-    def _hold_back_all(self, answers: dict[Place, Answer]) -> None:
+    def _hold_back_all(self, responses: dict[Position, PartitionResponse]) -> None:
         """Let no batch go where one of the request cannot."""
-        if not answers:
+        if not responses:
             return
-        for place, one in self._batches.items():
-            if place not in answers and not self.is_stored(place):
-                answers[place] = _answer(REQUEST_TIMED_OUT)
-                self._take_back(one)
+        for position, one in self._batches.items():
+            if position not in responses and not self.is_stored(position):
+                responses[position] = _error_response(REQUEST_TIMED_OUT)
+                self._withdraw(one)
 
-    def is_stored(self, place: Place) -> bool:
+    def is_stored(self, position: Position) -> bool:
         """Whether a batch comes again that the client was, or should have been, told success of."""
-        one = self._batches.get(place)
+        one = self._batches.get(position)
         if one is None or one.arrival is None:
             return False
         known = one.batch or self._producers.find(one.producer, one.epoch, one.numbers)
         return known is not None and known.state in {State.STORED, State.ACKNOWLEDGED}
 
-    def _take_back(self, one: _Intercepted) -> None:
+    def _withdraw(self, one: _Intercepted) -> None:
         if one.arrival is not None and one.batch is not None and one.batch.state is State.DECIDED:
             self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
 
-    def answered_early(
+    def on_early_responses(
         self,
-        answers: Mapping[Place, Answer],
+        responses: Mapping[Position, PartitionResponse],
         request: ProduceRequest,
         intercepted: Callable[[str | UUID], str | None],
     ) -> None:
@@ -428,19 +436,19 @@ class InterceptedBatches:
         What stands behind one that comes again must not go before it.
 
         Args:
-            answers: Those that the client has an answer for.
+            responses: Those that the client has an answer for.
             request: The request.
             intercepted: Gives a topic's name, by name or id, where it has interceptors.
         """
-        for place, (arrival, by) in self._arrived.items():
-            if place in self._batches or place not in answers or arrival is None:
+        for position, (arrival, by) in self._arrived.items():
+            if position in self._batches or position not in responses or arrival is None:
                 continue
             topic = intercepted(arrival.topic)
             if topic is not None:
                 one = _Intercepted(
-                    topic, request, place, by, Judging.NONE, arrival, None, self.principal
+                    topic, request, position, by, Judging.NONE, arrival, None, self.principal
                 )
-                self._answered_here(one, answers[place].code)
+                self._record_local_response(one, responses[position].code)
 
     def depart(self) -> None:
         """Let the batches that follow these no longer wait for them."""
@@ -450,61 +458,63 @@ class InterceptedBatches:
             self._producers.departed(arrival, by.epoch, by.base_sequence)
         self._arrived = {}
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Take note that the request goes nowhere: its client sends it again."""
         self.depart()
         for one in self._batches.values():
-            self._take_back(one)
+            self._withdraw(one)
 
     # When it goes
 
     def send(
-        self, answers: dict[Place, Answer], *, acks: int, whole_request: bool
-    ) -> dict[Place, Sequence[Buffer]]:
+        self, responses: dict[Position, PartitionResponse], *, acks: int, whole_request: bool
+    ) -> dict[Position, Sequence[Buffer]]:
         """Let go what may go now.
 
         Args:
-            answers: Those the client has an answer for already; what is kept back is added.
+            responses: Those the client has an answer for already; what is kept back is added.
             acks: Of the request.
             whole_request: Whether none goes if one cannot.
 
         Returns:
-            The records to send in place of the client's.
+            The records to send in position of the client's.
         """
-        if whole_request and answers:
-            self._hold_back_all(answers)
+        if whole_request and responses:
+            self._hold_back_all(responses)
         if whole_request and any(
             self._producers.obstacle(one.producer, one.epoch, one.batch)
-            for place, one in self._batches.items()
-            if place not in answers and one.batch is not None and not one.batch.is_done
+            for position, one in self._batches.items()
+            if position not in responses and one.batch is not None and not one.batch.is_done
         ):
-            answers.setdefault(next(iter(self._batches)), _answer(REQUEST_TIMED_OUT))
-            self._hold_back_all(answers)
-        replaced: dict[Place, Sequence[Buffer]] = {}
-        for place, one in self._batches.items():
-            if place in answers:
-                self._take_back(one)
+            responses.setdefault(next(iter(self._batches)), _error_response(REQUEST_TIMED_OUT))
+            self._hold_back_all(responses)
+        replaced: dict[Position, Sequence[Buffer]] = {}
+        for position, one in self._batches.items():
+            if position in responses:
+                self._withdraw(one)
                 continue
-            made = self._send(place, one)
-            if isinstance(made, Answer):
-                answers[place] = made
+            made = self._send(position, one)
+            if isinstance(made, PartitionResponse):
+                responses[position] = made
                 continue
             if made is not None:
-                replaced[place] = made
+                replaced[position] = made
             if acks == 0 and one.batch is not None and not one.batch.is_done:
-                self._producers.answered(one.producer, one.epoch, one.batch, NONE, Stored())
+                self._producers.on_response(one.producer, one.epoch, one.batch, NONE, Stored())
         return replaced
 
-    def _send(self, place: Place, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
+    def _send(
+        self, position: Position, one: _Intercepted
+    ) -> PartitionResponse | Sequence[Buffer] | None:
         """Let one batch go; None where it goes as it came, or is answered when that is due."""
         if one.batch is None:
             return self._plain(one) if not one.is_translated else None
         if one.batch.is_done:
-            self._due[place] = None
+            self._due[position] = None
             return None
         code = self._producers.send(one.producer, one.epoch, one.batch)
         if code:
-            return _answer(code)
+            return _error_response(code)
         data = one.outgoing
         assert data is not None
         if one.batch.broker_first != one.batch.first:
@@ -512,28 +522,30 @@ class InterceptedBatches:
             return with_sequence(data, producer_id, one.epoch, one.batch.broker_first)
         return None if data is one.data else [data]
 
-    def _plain(self, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
+    def _plain(self, one: _Intercepted) -> PartitionResponse | Sequence[Buffer] | None:
         """Without sequence numbers: what is left is sent."""
         if one.judging is Judging.NONE:
             return None  # nobody looked at it: the broker takes or refuses it as it is
         data = one.data if one.replacement is None else one.replacement.data
         if not data:
-            return Answer(NONE)
+            return PartitionResponse(NONE)
         if one.by is not None and one.by.producer_id >= 0:
             return with_sequence(data, -1, -1, -1)
         return None if one.replacement is None else [data]
 
     @property
-    def due(self) -> Collection[Place]:
+    def due(self) -> Collection[Position]:
         """The batches that do not go to the broker, and are answered when that is due."""
         return self._due
 
-    def dropped_whole(self, answers: Mapping[Place, Answer]) -> list[tuple[str, int]]:
+    def dropped_whole(
+        self, responses: Mapping[Position, PartitionResponse]
+    ) -> list[tuple[str, int]]:
         """Return topic and partition of those of which no record is left."""
         return [
             (one.topic, one.number)
-            for place, one in self._batches.items()
-            if place in self._due or (place in answers and not answers[place].code)
+            for position, one in self._batches.items()
+            if position in self._due or (position in responses and not responses[position].code)
         ]
 
     @property
@@ -543,32 +555,36 @@ class InterceptedBatches:
 
     # When it is answered
 
-    def acknowledge(self, answers: dict[Place, Answer]) -> None:
-        """Answer the batches that did not go to the broker, now that all before are answered."""
-        for place in self._due:
-            one = self._batches[place]
+    def acknowledge(self, responses: dict[Position, PartitionResponse]) -> None:
+        """Respond to the batches that were not sent; all batches before have a response."""
+        for position in self._due:
+            one = self._batches[position]
             batch = one.batch
-            if batch is None or place in answers:
+            if batch is None or position in responses:
                 continue
             code = self._producers.acknowledge(one.producer, one.epoch, batch)
-            answers[place] = Answer(NONE, None, (), *batch.stored) if not code else _answer(code)
+            responses[position] = (
+                PartitionResponse(NONE, None, (), *batch.stored)
+                if not code
+                else _error_response(code)
+            )
 
     @property
-    def heed_response(self) -> bool:
+    def needs_response(self) -> bool:
         """Whether the broker's response has to be read: for numbers, or for positions."""
         return any(one.batch is not None or one.dropped for one in self._batches.values())
 
-    def answered(self, response: ProduceResponse) -> None:
+    def on_response(self, response: ProduceResponse) -> None:
         """Learn from the broker's response, and correct what it tells the client."""
         for one in self._batches.values():
-            told = response.told(one.key, one.number)
+            told = response.partition_response(one.key, one.number)
             if told is None:
                 continue
             dropped = one.dropped
             if one.batch is not None:
                 dropped = one.batch.dropped
                 stored = Stored(told.base_offset, told.log_append_time, told.log_start_offset)
-                code = self._producers.answered(
+                code = self._producers.on_response(
                     one.producer, one.epoch, one.batch, told.code, stored
                 )
                 if code != told.code:
@@ -580,7 +596,7 @@ class InterceptedBatches:
                 response.move_record_errors(one.key, one.number, positions)
 
 
-def _answer(code: int) -> Answer:
+def _error_response(code: int) -> PartitionResponse:
     if code == UNKNOWN_PRODUCER_ID:
-        return Answer(code, _TEXTS[code], log_start_offset=0)
-    return Answer(code, _TEXTS.get(code))
+        return PartitionResponse(code, _TEXTS[code], log_start_offset=0)
+    return PartitionResponse(code, _TEXTS.get(code))

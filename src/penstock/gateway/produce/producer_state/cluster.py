@@ -75,13 +75,13 @@ class ClusterStore:
         self._take = take
         await self._follower.start(timeout_s)
 
-    async def read_on(self) -> None:
+    async def read_to_end(self) -> None:
         """Wait until everything has been read that is in the topic now.
 
         Raises:
             CompactedTopicError: It cannot be read now.
         """
-        await self._follower.read_on(READ_TIMEOUT_S)
+        await self._follower.read_to_end(READ_TIMEOUT_S)
 
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
         """Write a record; `done` is called with None when all replicas have it, or with why not."""

@@ -2,7 +2,7 @@
 
 A record is written before the batch goes to the broker, and into the system's memory, not to
 the disk itself: it survives the end of the process in any way, but not a power failure; what is
-lost then is told to the clients (see `Producer.answered`).
+lost then is told to the clients (see `Producer.on_response`).
 """
 
 from __future__ import annotations

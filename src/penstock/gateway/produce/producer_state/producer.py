@@ -450,7 +450,7 @@ class Producer:
         self._settle_before(batch)
         return NONE
 
-    def answered(self, batch: Batch, code: int, stored: Stored) -> int:
+    def on_response(self, batch: Batch, code: int, stored: Stored) -> int:
         """Take the broker's answer to a batch; return the error code for the client.
 
         It is the broker's, or UNKNOWN_PRODUCER_ID where the broker's only shows that what is
@@ -489,7 +489,7 @@ class Producer:
         else:
             self.history = History.COMPLETE
 
-    def has_stored(
+    def on_last_sequence(
         self,
         numbers: Range,
         last_sequence: int | None,

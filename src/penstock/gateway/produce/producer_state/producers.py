@@ -172,7 +172,7 @@ class Producers:
             return None
         return producer.batches.find(numbers)
 
-    def has_to_ask(
+    def needs_last_sequence(
         self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
     ) -> bool:
         """Whether the broker has to say how far a producer has come, before `decide`.
@@ -197,7 +197,7 @@ class Producers:
             return True
         return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
 
-    def has_stored(
+    def on_last_sequence(
         self,
         key: ProducerKey,
         arrival: Arrival,
@@ -220,7 +220,7 @@ class Producers:
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
         if producer.epoch == epoch:
-            producer.has_stored(
+            producer.on_last_sequence(
                 numbers,
                 last_sequence,
                 loses=bool(dropped),
@@ -230,7 +230,7 @@ class Producers:
                 overtakes=_overtakes(producer, numbers, waiting),
             )
 
-    def cannot_ask(
+    def without_last_sequence(
         self,
         key: ProducerKey,
         arrival: Arrival,
@@ -238,7 +238,7 @@ class Producers:
         numbers: Range,
         dropped: Sequence[int] = (),
     ) -> bool:
-        """Learn that the broker does not say how far a producer has come; see `has_to_ask`.
+        """Continue without the last sequence number of the broker; see `needs_last_sequence`.
 
         Returns:
             Whether it can be decided all the same. Not where a batch is dropped as a whole of
@@ -378,14 +378,14 @@ class Producers:
         is_old = producer is not None and producer.epoch > epoch
         return INVALID_PRODUCER_EPOCH if is_old else REQUEST_TIMED_OUT
 
-    def answered(
+    def on_response(
         self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
     ) -> int:
         """Take the broker's answer to a batch that was sent; return the code for the client."""
         producer = self._of(key, epoch)
         if producer is None:
             return code
-        told = producer.answered(batch, code, stored)
+        told = producer.on_response(batch, code, stored)
         if told == NONE and producer is self._producers.get(key):
             self._before.pop(key, None)
         if UNKNOWN_PRODUCER_ID in {told, code}:

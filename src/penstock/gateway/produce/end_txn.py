@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from penstock.wire import transactions
-from penstock.wire.admin import NO_TIME
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.transactions import Transaction
 
 if TYPE_CHECKING:
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 
 async def end_txn(context: RequestContext) -> bytes:
     """Answer one request."""
-    body, empty = context.request.body, context.host.transactions
+    body, empty = context.request.body, context.gateway.transactions
     transaction = Transaction(body.transactional_id, body.producer_id, body.producer_epoch)
     partitions = empty.partitions(transaction) if body.committed else {}
     if partitions:
         add = partial(transactions.add_partitions, to=transaction, partitions=partitions)
-        refusal = transactions.added(await context.ask(add))
+        refusal = transactions.added(await context.send(add))
         if refusal:
-            return context.request.answer(
-                context.request.answer_type(throttle_time=NO_TIME, error_code=ErrorCode(refusal))
+            return context.request.response(
+                context.request.response_type(throttle_time=NO_TIME, error_code=ErrorCode(refusal))
             )
         empty.added(transaction)
     return await context.forward()

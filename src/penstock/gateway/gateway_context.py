@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.gateway.refusal_log import Refused
 
 
-class Host(Protocol):
+class GatewayContext(Protocol):
     """The gateway, as one of its connections sees it."""
 
     @property

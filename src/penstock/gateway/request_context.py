@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 
-from penstock.wire import admin, topics
+from penstock.wire import client_requests, topics
 from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED
-from penstock.wire.requests import read_response, write_request
+from penstock.wire.own_requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
     from uuid import UUID
 
-    from penstock.gateway.exchange import Connection
-    from penstock.gateway.host import Host
+    from penstock.gateway.exchange import ConnectionContext
+    from penstock.gateway.gateway_context import GatewayContext
 
     T = TypeVar("T")
 
@@ -46,27 +46,27 @@ class RequestContext:
 
     Attributes:
         request: What the client asked.
-        host: The gateway.
+        gateway: The gateway.
         connection: The client's connection to its broker.
     """
 
     def __init__(
         self,
-        request: admin.Request,
-        connection: Connection,
+        request: client_requests.ClientRequest,
+        connection: ConnectionContext,
         transform: Callable[[bytes], Sequence[bytes | memoryview]] | None,
     ) -> None:
         self.request = request
         self.connection = connection
         self._transform = transform
-        self.host: Host = connection.host
+        self.gateway: GatewayContext = connection.gateway
 
     @property
     def principal(self) -> str | None:
         """Who the client authenticated as, where that is known."""
         return self.connection.authentication.principal
 
-    async def ask(self, make: Callable[[int], bytes]) -> bytes:
+    async def send(self, make: Callable[[int], bytes]) -> bytes:
         """Send a request of our own; give the response's frame.
 
         Args:
@@ -78,7 +78,7 @@ class RequestContext:
             if not future.done():
                 future.set_result(frame)
 
-        self.connection.ask(make, answered)
+        self.connection.send_request(make, answered)
         return await future
 
     async def forward(self, frame: bytes | None = None) -> bytes:
@@ -88,22 +88,24 @@ class RequestContext:
             frame: The request's frame; the original unless given.
         """
         sent = self.request.frame if frame is None else frame
-        answer = await self.ask(lambda number: admin.with_correlation_id(sent, number))
-        answer = admin.answering(answer, self.request.correlation_id)
+        answer = await self.send(
+            lambda number: client_requests.request_with_correlation_id(sent, number)
+        )
+        answer = client_requests.response_with_correlation_id(answer, self.request.correlation_id)
         return answer if self._transform is None else b"".join(self._transform(answer))
 
-    async def ask_as_client(self, request: Any, answer: type[T]) -> T:
+    async def send_as_client(self, request: Any, answer: type[T]) -> T:
         """Send one of the library's requests under the client's name; give the response's body."""
         write = partial(write_request, request=request, client_id=self.request.client_id)
-        return read_response(await self.ask(write), answer)
+        return read_response(await self.send(write), answer)
 
     async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
         """Ask the cluster about topics, creating none."""
         names = sorted(names)
         if not names:
             return []
-        write = partial(topics.request, names=names, client_id=self.request.client_id)
-        return topics.response(await self.ask(write))
+        write = partial(topics.metadata_request, names=names, client_id=self.request.client_id)
+        return topics.metadata_response(await self.send(write))
 
     async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
         """Ask for the ids of topics that the controller knows: the broker may be a bit behind."""
@@ -130,14 +132,14 @@ class RequestContext:
             elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:
                 denied.append(topic.name)
         if denied:
-            told = await asyncio.to_thread(self.host.cluster.ids, denied)
+            told = await asyncio.to_thread(self.gateway.cluster.ids, denied)
             ids |= {name: topic_id for name, topic_id in told.items() if topic_id is not None}
         return ids
 
     async def finish(self, coroutine: Coroutine[object, object, None]) -> None:
         """Do something to its end, also if the client's connection or the broker's is lost."""
-        await asyncio.shield(self.host.run(coroutine))
+        await asyncio.shield(self.gateway.run(coroutine))
 
     async def forward_changed(self, body: Any) -> Any:
         """Send the client's request with another body; give the body of the response."""
-        return self.request.read_answer(await self.forward(self.request.changed(body)))
+        return self.request.read_response(await self.forward(self.request.with_body(body)))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.gateway.admin.context import RequestContext
 from penstock.gateway.exchange import Held, State
-from penstock.wire import admin
+from penstock.gateway.request_context import RequestContext
+from penstock.wire import client_requests
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from penstock.gateway.admin.context import Handler
-    from penstock.gateway.exchange import Connection, Exchange
+    from penstock.gateway.exchange import ConnectionContext, Exchange
+    from penstock.gateway.request_context import Handler
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ _SIZE_IN_MEMORY: Final = 8
 """So many times its bytes a request takes about, when it is read."""
 
 
-class AdminExchange(Held):
+class HandlerExchange(Held):
     """One such request from its arrival to its response."""
 
     __slots__ = ("_connection", "_frame", "_handler", "_response", "_task")
@@ -42,20 +42,20 @@ class AdminExchange(Held):
         self._task: asyncio.Task[object] | None = None
         self._response = b""
 
-    def begin(self, connection: Connection) -> None:
-        """Start the handler as soon as the requests before it have gone on; see `proceed`."""
+    def start(self, connection: ConnectionContext) -> None:
+        """Start the handler as soon as the requests before it have gone on; see `run_handler`."""
         self._connection = connection
         connection.advance()
 
-    def proceed(self) -> None:
+    def run_handler(self) -> None:
         """Start the handler: everything the client sent before has gone to the broker."""
         if self._task is None:
-            self._task = self._connection.host.run(self._respond())
+            self._task = self._connection.gateway.run(self._respond())
 
     async def _respond(self) -> None:
         connection = self._connection
         try:
-            request = admin.read_request(self._frame)
+            request = client_requests.read_request(self._frame)
             context = RequestContext(request, connection, self.transform)
             self._response = await self._handler(context)
         except WireError as error:
@@ -65,8 +65,8 @@ class AdminExchange(Held):
             log.exception("closing a connection after an error of the gateway")
             connection.fail()
         else:
-            if self.state is State.UNDECIDED:
-                self.become(State.READY)
+            if self.state is State.PROCESSING:
+                self.transition_to(State.READY)
             connection.advance()
 
     def outgoing(self) -> None:
@@ -76,8 +76,8 @@ class AdminExchange(Held):
         """Return what the handler returned."""
         return [self._response]
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """End the handler without a response."""
-        super().abandon()
+        super().cancel()
         if self._task is not None:
             self._task.cancel()
