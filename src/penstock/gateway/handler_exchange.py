@@ -1,7 +1,7 @@
-"""A request of topics or configs that is held and answered by a handler.
+"""An exchange whose response comes from a handler, as for the admin APIs.
 
-What the client sends next waits, as behind any request that is held; the handler starts when
-everything before the request has gone to the broker.
+The handler starts when all requests before it have been sent to the broker. The client's next
+requests wait until it has finished.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _SIZE_IN_MEMORY: Final = 8
-"""So many times its bytes a request takes about, when it is read."""
+"""The estimated memory of a parsed request, as a multiple of its size."""
 
 
 class HandlerExchange(Held):
-    """One such request from its arrival to its response."""
+    """A request that a handler responds to."""
 
     __slots__ = ("_connection", "_frame", "_handler", "_response", "_task")
 
     is_exclusive = True
 
-    def __init__(self, frame: bytes, arrived: Exchange, handler: Handler) -> None:
-        super().__init__(arrived, _SIZE_IN_MEMORY * len(frame))
+    def __init__(self, frame: bytes, received: Exchange, handler: Handler) -> None:
+        super().__init__(received, _SIZE_IN_MEMORY * len(frame))
         self._frame = frame
         self._handler = handler
         self._task: asyncio.Task[object] | None = None
         self._response = b""
 
     def start(self, connection: ConnectionContext) -> None:
-        """Start the handler as soon as the requests before it have gone on; see `run_handler`."""
+        """Wait for `run_handler`."""
         self._connection = connection
         connection.advance()
 
     def run_handler(self) -> None:
-        """Start the handler: everything the client sent before has gone to the broker."""
+        """Start the handler: all requests before this one have been sent to the broker."""
         if self._task is None:
             self._task = self._connection.gateway.run(self._respond())
 
@@ -70,14 +70,14 @@ class HandlerExchange(Held):
             connection.advance()
 
     def outgoing(self) -> None:
-        """Return None: what the broker had to be asked, the handler has asked."""
+        """Return None: the handler has sent what was necessary."""
 
     def local_response(self) -> Sequence[bytes]:
-        """Return what the handler returned."""
+        """Return the handler's response."""
         return [self._response]
 
     def cancel(self) -> None:
-        """End the handler without a response."""
+        """Cancel the handler."""
         super().cancel()
         if self._task is not None:
             self._task.cancel()

@@ -1,7 +1,7 @@
-"""What the handler of a request of topics or configs has to work with.
+"""The interface of handlers.
 
-Handlers are coroutines: they ask the broker over the client's own connection, the policies and
-the settings, one after the other, and return the response.
+A handler is a coroutine for the requests of one API. It may send requests to the broker over the
+client's connection, and use policies and topic configs; it returns the response.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_TIMES_BEHIND, _BEHIND_S = 40, 0.05
+_LAG_RETRIES, _LAG_RETRY_S = 40, 0.05
 
 log = structlog.get_logger()
 
 
 class Handler(Protocol):
-    """Answers the requests of one API."""
+    """Handles the requests of one API."""
 
     def __call__(self, context: RequestContext) -> Coroutine[object, object, bytes]:
-        """Return the response's frame.
+        """Return the frame of the response.
 
         Raises:
-            WireError: The request or the broker's answer cannot be read.
+            WireError: The request or a response of the broker cannot be read.
         """
 
 
 class RequestContext:
-    """What a handler has to work with.
+    """A request, and what its handler may use.
 
     Attributes:
-        request: What the client asked.
+        request: The client's request.
         gateway: The gateway.
         connection: The client's connection to its broker.
     """
@@ -63,44 +63,60 @@ class RequestContext:
 
     @property
     def principal(self) -> str | None:
-        """Who the client authenticated as, where that is known."""
+        """The principal of the client; None if it is not known."""
         return self.connection.authentication.principal
 
     async def send(self, make: Callable[[int], bytes]) -> bytes:
-        """Send a request of our own; give the response's frame.
+        """Send a request of the gateway's own over the client's connection.
 
         Args:
-            make: Makes the request's frame from a correlation id.
+            make: Returns the frame of the request for a correlation id.
+
+        Returns:
+            The frame of the response.
         """
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-        def answered(frame: bytes) -> None:
+        def on_response(frame: bytes) -> None:
             if not future.done():
                 future.set_result(frame)
 
-        self.connection.send_request(make, answered)
+        self.connection.send_request(make, on_response)
         return await future
 
     async def forward(self, frame: bytes | None = None) -> bytes:
-        """Send the client's request, or another in its place; give the response for the client.
+        """Forward the client's request.
 
         Args:
-            frame: The request's frame; the original unless given.
+            frame: The frame to send instead of the original one.
+
+        Returns:
+            The frame of the response for the client.
         """
         sent = self.request.frame if frame is None else frame
-        answer = await self.send(
+        response = await self.send(
             lambda number: client_requests.request_with_correlation_id(sent, number)
         )
-        answer = client_requests.response_with_correlation_id(answer, self.request.correlation_id)
-        return answer if self._transform is None else b"".join(self._transform(answer))
+        response = client_requests.response_with_correlation_id(
+            response, self.request.correlation_id
+        )
+        return response if self._transform is None else b"".join(self._transform(response))
 
-    async def send_as_client(self, request: Any, answer: type[T]) -> T:
-        """Send one of the library's requests under the client's name; give the response's body."""
+    async def send_as_client(self, request: Any, response: type[T]) -> T:
+        """Send a request of the gateway's own with the client's client id.
+
+        Args:
+            request: The request entity of the protocol library.
+            response: The type of the response entity.
+
+        Returns:
+            The response entity.
+        """
         write = partial(write_request, request=request, client_id=self.request.client_id)
-        return read_response(await self.send(write), answer)
+        return read_response(await self.send(write), response)
 
     async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
-        """Ask the cluster about topics, creating none."""
+        """Return the metadata of topics. No topic is created."""
         names = sorted(names)
         if not names:
             return []
@@ -108,21 +124,21 @@ class RequestContext:
         return topics.metadata_response(await self.send(write))
 
     async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
-        """Ask for the ids of topics that the controller knows: the broker may be a bit behind."""
+        """Return the ids of topics that exist at the controller; the broker may lag behind it."""
         names = set(names)
         ids: dict[str, UUID] = {}
-        for _ in range(_TIMES_BEHIND):
+        for _ in range(_LAG_RETRIES):
             ids |= await self.topic_ids(names - ids.keys())
             if ids.keys() == names:
                 break
-            await asyncio.sleep(_BEHIND_S)
+            await asyncio.sleep(_LAG_RETRY_S)
         return ids
 
     async def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
-        """Ask the cluster for topics' ids; those that it does not tell are missing.
+        """Return the ids of topics, without those that are unknown.
 
-        Whoever may alter or describe a topic's configs need not be allowed to describe the
-        topic: then the gateway's own principal asks.
+        A client that may alter or describe the configs of a topic is not always authorized to
+        describe the topic. In that case the gateway's own principal requests the id.
         """
         ids: dict[str, UUID] = {}
         denied = []
@@ -132,14 +148,14 @@ class RequestContext:
             elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:
                 denied.append(topic.name)
         if denied:
-            told = await asyncio.to_thread(self.gateway.cluster.ids, denied)
-            ids |= {name: topic_id for name, topic_id in told.items() if topic_id is not None}
+            found = await asyncio.to_thread(self.gateway.cluster.ids, denied)
+            ids |= {name: topic_id for name, topic_id in found.items() if topic_id is not None}
         return ids
 
     async def finish(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Do something to its end, also if the client's connection or the broker's is lost."""
+        """Run a coroutine to its end, even if the connection is lost in the meantime."""
         await asyncio.shield(self.gateway.run(coroutine))
 
     async def forward_changed(self, body: Any) -> Any:
-        """Send the client's request with another body; give the body of the response."""
+        """Forward the client's request with another body; return the body of the response."""
         return self.request.read_response(await self.forward(self.request.with_body(body)))

@@ -51,13 +51,13 @@ class LastSequence(NamedTuple):
     sequence: int = -1
 
 
-def served_request(correlation_id: int) -> bytes:
+def api_versions_request(correlation_id: int) -> bytes:
     """Write the question which APIs a broker serves, length included."""
     return write_request(correlation_id, ApiVersionsRequest())
 
 
-def is_served(frame: bytes) -> bool:
-    """Whether a broker that answered `served_request` serves DescribeProducers.
+def is_supported(frame: bytes) -> bool:
+    """Whether a broker that answered `api_versions_request` serves DescribeProducers.
 
     Raises:
         WireError: The answer cannot be read.

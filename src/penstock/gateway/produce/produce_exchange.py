@@ -100,8 +100,10 @@ class ProduceExchange(Held):
 
     is_judged = True
 
-    def __init__(self, request: ProduceRequest, gateway: GatewayContext, arrived: Exchange) -> None:
-        super().__init__(arrived, len(request.frame) + ENTRY_BYTES * request.entries)
+    def __init__(
+        self, request: ProduceRequest, gateway: GatewayContext, received: Exchange
+    ) -> None:
+        super().__init__(received, len(request.frame) + ENTRY_BYTES * request.entries)
         self.request = request
         self.expects_response = request.acks != 0
         self.responses: dict[Position, PartitionResponse] = {}
@@ -109,7 +111,7 @@ class ProduceExchange(Held):
         self._unwritten = 0
         self._gateway = gateway
         self._policies = gateway.policies
-        self._readdress = arrived.transform
+        self._readdress = received.transform
         self._undecided = 0
         self._reading: asyncio.Task[object] | None = None
         self._unread: frozenset[UUID] = frozenset()
