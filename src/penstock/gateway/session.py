@@ -4,8 +4,8 @@ Requests are split into frames. The routing table (`routes`) says which are stre
 held until it is decided what is sent to the broker. Requests that follow a held one wait in
 `_pending`, so that the broker receives requests in the client's order. Released requests are in
 `_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
-are also in `_expected`, together with requests of the gateway's own. A broker responds in order: its
-next response belongs to the first exchange in `_expected`. That one is also the first in
+are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
+its next response belongs to the first exchange in `_expected`. That one is also the first in
 `_unanswered` then, unless it is a request of the gateway's own.
 
 Rules for changes: nothing here blocks; nothing is sent to the broker in the middle of a streamed

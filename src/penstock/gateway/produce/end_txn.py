@@ -1,8 +1,8 @@
-"""EndTxn (API key 26), version 5: commits of transactions of which every record was dropped.
+"""EndTxn (API key 26), version 5: commits transactions whose records were all dropped.
 
-Behaviour: the partitions are added to the transaction first, by a request over the client's
-connection; if that is refused, so is the commit, with the same error. All other requests and
-versions pass as the bytes they came in.
+Behaviour: the partitions are first added to the transaction, by AddPartitionsToTxn over the
+client's connection. If that fails, the response to EndTxn has the same error code. All other
+requests and versions are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 
 async def end_txn(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     body, empty = context.request.body, context.gateway.transactions
     transaction = Transaction(body.transactional_id, body.producer_id, body.producer_epoch)
     partitions = empty.partitions(transaction) if body.committed else {}
     if partitions:
         add = partial(transactions.add_partitions, to=transaction, partitions=partitions)
-        refusal = transactions.added(await context.send(add))
-        if refusal:
+        error_code = transactions.added(await context.send(add))
+        if error_code:
             return context.request.response(
-                context.request.response_type(throttle_time=NO_TIME, error_code=ErrorCode(refusal))
+                context.request.response_type(
+                    throttle_time=NO_TIME, error_code=ErrorCode(error_code)
+                )
             )
         empty.added(transaction)
     return await context.forward()

@@ -1,9 +1,9 @@
 """The batches of a Produce request out of which interceptors (KIP-905) may drop records.
 
-In the order of events: `arrive` when the request has come, `expect` when its topics are known,
-`judged` with a verdict, `decide` when all requests before it are decided, `send` when it is next
-in turn for the broker, `answered` with the broker's response, `acknowledge` when the client's
-answer is due.
+The methods are called in this order: `arrive` when the request has been received, `expect` when
+its topics are known, `judged` with each verdict, `decide` when all requests before it are decided,
+`send` when all requests before it have been sent, `on_response` with the broker's response,
+`acknowledge` when all requests before it have responses.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.wire.producers import LastSequence
 
     Position = tuple[int, int]
-    """Positions of a topic in a request, and of a partition in the topic."""
+    """The indexes of a topic in a request, and of a partition in the topic."""
     Buffer = bytes | memoryview
 
 _TEXTS: Final = {
@@ -56,18 +56,18 @@ _NOT_KEPT: Final = "The producer's sequence numbers could not be kept"
 
 
 class Judging(Enum):
-    """What the topic's policies have to say of a batch."""
+    """Whether a batch is judged."""
 
     NONE = "none"
-    """There are no policies; numbers may have to be changed."""
+    """The topic has no policies; sequence numbers may have to be changed."""
     AWAITED = "awaited"
-    """The batch may not go without a verdict, or without what was made of it before."""
+    """The batch needs a verdict, or the result of its first attempt, before it is sent."""
     JUDGED = "judged"
     """There is a verdict."""
 
 
 class _Intercepted:
-    """One partition's batch: what came, and what was decided."""
+    """The batch of one partition: as received, and what was decided about it."""
 
     __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "key", "number",
                  "numbers", "outgoing", "producer", "replacement", "topic",
@@ -116,7 +116,7 @@ class InterceptedBatches:
     """The intercepted batches of one request.
 
     Attributes:
-        principal: Who the client is, where that is known: nobody else speaks for its producers.
+        principal: The principal of the client; others cannot affect the state of its producers.
     """
 
     __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "principal")
@@ -135,7 +135,7 @@ class InterceptedBatches:
     # Before it is judged
 
     def arrive(self, position: Position, request: ProduceRequest) -> None:
-        """Take note that a batch has come which may be intercepted: others may overtake it."""
+        """Register a received batch that may be intercepted, since others may overtake it."""
         topic = request.topics[position[0]]
         partition = topic.partitions[position[1]]
         by = read_producer(request.records(partition))
@@ -152,7 +152,7 @@ class InterceptedBatches:
         return self._idempotence is not Idempotence.STRIP or by.transactional
 
     def unknown_producers(self, position: Position, topic: str) -> bool:
-        """Whether another gateway may know more of a batch's producer than is known here."""
+        """Whether another gateway may have newer state of the batch's producer."""
         arrival, by = self._arrived.get(position, (None, None))
         if arrival is None or by is None:
             return False
@@ -169,18 +169,16 @@ class InterceptedBatches:
         *,
         has_policies: bool,
     ) -> Batch | None:
-        """Take note of a batch; return what became of it when it came before.
-
-        One without a producer is taken note of only where something becomes of it.
+        """Add a batch with a producer id; return the batch of its first attempt if it is a retry.
 
         Args:
-            position: Where it stands in the request.
-            topic: The topic's name.
-            topic_id: The topic's id, where it is known.
+            position: The position of the batch in the request.
+            topic: The name of the topic.
+            topic_id: The id of the topic; None if it is not known.
             request: The request.
-            has_policies: Whether the topic has any: then it may not go without a verdict.
+            has_policies: Whether the topic has policies, so that the batch needs a verdict.
         """
-        if position not in self._arrived:  # it was not known to be intercepted
+        if position not in self._arrived:  # it was not known that the topic is intercepted
             self.arrive(position, request)
         arrival, by = self._arrived[position]
         if by is None or by.producer_id < 0:
@@ -199,13 +197,13 @@ class InterceptedBatches:
             return None
         known = self._producers.find(one.producer, one.epoch, one.numbers)
         if known is not None and not is_intact(one.data):
-            return None  # it only looks like one that came before: it is judged
+            return None  # damaged: its sequence numbers may be wrong, so it is judged
         return known
 
     def judged(
         self, position: Position, topic: str, request: ProduceRequest, verdict: Verdict
     ) -> Verdict:
-        """Take a verdict; return the one that counts."""
+        """Record a verdict; return the effective one."""
         one = self._batches.get(position)
         if one is None:
             if verdict.replacement is None:
@@ -227,7 +225,7 @@ class InterceptedBatches:
         return verdict
 
     def grown(self) -> dict[Position, tuple[str, int]]:
-        """Return the topic and the new size in bytes of each batch that became larger."""
+        """Return the topic and the size in bytes of each batch that was enlarged."""
         return {
             position: (one.topic, len(one.replacement.data))
             for position, one in self._batches.items()
@@ -239,12 +237,12 @@ class InterceptedBatches:
     def unknown_last_sequences(
         self, responses: Mapping[Position, PartitionResponse]
     ) -> dict[str, dict[int, int]]:
-        """Return of which producers the broker has to say how far they have come.
+        """Return the producers whose last sequence number has to be requested from the broker.
 
         Returns:
             The producer id by topic and partition.
         """
-        asked: dict[str, dict[int, int]] = {}
+        unknown: dict[str, dict[int, int]] = {}
         for position, one in self._batches.items():
             if position in responses or not one.is_translated:
                 continue
@@ -253,32 +251,32 @@ class InterceptedBatches:
             if self._producers.needs_last_sequence(
                 one.producer, one.epoch, one.numbers, one.dropped
             ):
-                asked.setdefault(one.topic, {})[one.number] = one.producer.producer_id
-        return asked
+                unknown.setdefault(one.topic, {})[one.number] = one.producer.producer_id
+        return unknown
 
     def on_last_sequences(
         self,
-        asked: Mapping[str, Mapping[int, int]],
+        unknown: Mapping[str, Mapping[int, int]],
         found: Mapping[tuple[str, int], LastSequence],
         responses: dict[Position, PartitionResponse],
     ) -> None:
-        """Take the broker's answer to what `unknown_last_sequences` gave.
+        """Apply the last sequence numbers that the broker returned.
 
         Args:
-            asked: What `unknown_last_sequences` gave.
-            found: By topic and partition; empty where the broker cannot be asked.
-            responses: Those for the client; where the broker cannot say it now, one is added.
+            unknown: The result of `unknown_last_sequences`.
+            found: By topic and partition; empty if the broker does not support the request.
+            responses: The partitions' responses; retriable errors of the broker are added.
         """
         for position, one in self._batches.items():
             if (
                 position in responses
                 or one.arrival is None
-                or one.number not in asked.get(one.topic, ())
+                or one.number not in unknown.get(one.topic, ())
             ):
                 continue
             last = found.get((one.topic, one.number))
             if last is None or (last.code and last.code not in RETRIABLE):
-                # It is too old, or the client may not read the topic.
+                # The broker is too old, or the client is not authorized to read the topic.
                 one.unknown = not self._producers.without_last_sequence(
                     one.producer, one.arrival, one.epoch, one.numbers, one.dropped
                 )
@@ -303,16 +301,16 @@ class InterceptedBatches:
         whole_request: bool,
         done: Callable[[], None],
     ) -> int:
-        """Decide what becomes of every batch.
+        """Decide for every batch what is sent to the broker.
 
         Args:
-            responses: Those that the client has an answer for already; what cannot go now is added.
-            connection: The one it goes to the broker on.
-            whole_request: Whether none goes if one cannot.
-            done: Called for each batch of which a decision had to be kept first.
+            responses: The partitions' responses; those of batches that cannot be sent are added.
+            connection: The number of the connection.
+            whole_request: Whether no batch is sent if one cannot be.
+            done: Called when a decision has been written, once for each that has to be.
 
         Returns:
-            How often `done` will be called.
+            The number of calls of `done` to expect.
         """
         self.depart()
         waiting = 0
@@ -322,7 +320,7 @@ class InterceptedBatches:
             if position in responses:
                 self._record_local_response(one, responses[position].code)
             elif one.judging is Judging.NONE and not is_intact(one.data):
-                continue  # nobody looked at it: the broker refuses it as it is
+                continue  # damaged and not judged: the broker refuses it
             else:
                 waiting += self._decide(position, one, responses, connection, done)
         if whole_request:
@@ -337,7 +335,7 @@ class InterceptedBatches:
         connection: int,
         done: Callable[[], None],
     ) -> int:
-        """Decide about one batch; return 1 if it has to be kept first."""
+        """Decide about one batch; return 1 if the decision has to be written first."""
         assert one.arrival is not None
         if one.unknown:
             self._producers.forget(one.producer)
@@ -346,7 +344,7 @@ class InterceptedBatches:
         if one.judging is Judging.AWAITED:
             known = self._producers.find(one.producer, one.epoch, one.numbers)
             if known is None or (known.data is None and not known.is_done):
-                # What was known when it came is not any more: it is judged when it comes again.
+                # Its first attempt has been forgotten in the meantime: a retry will be judged.
                 self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
                 responses[position] = _error_response(REQUEST_TIMED_OUT)
                 return 0
@@ -394,18 +392,18 @@ class InterceptedBatches:
             responses[position] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_KEPT)
 
     def _record_local_response(self, one: _Intercepted, code: int) -> None:
-        """Take note that a batch goes nowhere, and what its client is told.
+        """Record that the gateway responds to a batch with an error, and does not send it.
 
-        Of one that was damaged on its way nothing is believed, its numbers neither.
+        The sequence numbers of a damaged batch may be wrong, and are not recorded.
         """
         assert one.arrival is not None
         if not is_intact(one.data):
             return
-        tell = self._producers.defer if code in RETRIABLE else self._producers.refuse
-        tell(one.producer, one.arrival, one.epoch, one.numbers)
+        record = self._producers.defer if code in RETRIABLE else self._producers.refuse
+        record(one.producer, one.arrival, one.epoch, one.numbers)
 
     def _hold_back_all(self, responses: dict[Position, PartitionResponse]) -> None:
-        """Let no batch go where one of the request cannot."""
+        """Send no batch of the request if one of them cannot be sent."""
         if not responses:
             return
         for position, one in self._batches.items():
@@ -414,7 +412,7 @@ class InterceptedBatches:
                 self._withdraw(one)
 
     def is_stored(self, position: Position) -> bool:
-        """Whether a batch comes again that the client was, or should have been, told success of."""
+        """Whether a batch is a retry of one that was stored or acknowledged."""
         one = self._batches.get(position)
         if one is None or one.arrival is None:
             return False
@@ -431,14 +429,14 @@ class InterceptedBatches:
         request: ProduceRequest,
         intercepted: Callable[[str | UUID], str | None],
     ) -> None:
-        """Take note of batches that were answered before it was known what is to become of them.
+        """Record the batches that got a response before they were added.
 
-        What stands behind one that comes again must not go before it.
+        The batches after one that is retried must not be sent before it.
 
         Args:
-            responses: Those that the client has an answer for.
+            responses: The partitions' responses.
             request: The request.
-            intercepted: Gives a topic's name, by name or id, where it has interceptors.
+            intercepted: Returns the name of a topic, given by name or id, if it has interceptors.
         """
         for position, (arrival, by) in self._arrived.items():
             if position in self._batches or position not in responses or arrival is None:
@@ -451,7 +449,7 @@ class InterceptedBatches:
                 self._record_local_response(one, responses[position].code)
 
     def depart(self) -> None:
-        """Let the batches that follow these no longer wait for them."""
+        """Unregister the batches: they are decided, so others no longer wait for them."""
         for arrival, by in self._arrived.values():
             if arrival is None or by is None:
                 continue
@@ -459,7 +457,7 @@ class InterceptedBatches:
         self._arrived = {}
 
     def cancel(self) -> None:
-        """Take note that the request goes nowhere: its client sends it again."""
+        """Record that the request is not sent: the client retries."""
         self.depart()
         for one in self._batches.values():
             self._withdraw(one)
@@ -469,15 +467,15 @@ class InterceptedBatches:
     def send(
         self, responses: dict[Position, PartitionResponse], *, acks: int, whole_request: bool
     ) -> dict[Position, Sequence[Buffer]]:
-        """Let go what may go now.
+        """Mark the batches as sent, except those that may not be sent now.
 
         Args:
-            responses: Those the client has an answer for already; what is kept back is added.
-            acks: Of the request.
-            whole_request: Whether none goes if one cannot.
+            responses: The partitions' responses; those of batches that are not sent are added.
+            acks: The `acks` of the request.
+            whole_request: Whether no batch is sent if one cannot be.
 
         Returns:
-            The records to send in position of the client's.
+            The batches to send in place of the client's.
         """
         if whole_request and responses:
             self._hold_back_all(responses)
@@ -506,7 +504,12 @@ class InterceptedBatches:
     def _send(
         self, position: Position, one: _Intercepted
     ) -> PartitionResponse | Sequence[Buffer] | None:
-        """Let one batch go; None where it goes as it came, or is answered when that is due."""
+        """Mark one batch as sent.
+
+        Returns:
+            An error response, or the bytes to send; None to send the original batch, or nothing
+            if the batch is in `due`.
+        """
         if one.batch is None:
             return self._plain(one) if not one.is_translated else None
         if one.batch.is_done:
@@ -523,9 +526,9 @@ class InterceptedBatches:
         return None if data is one.data else [data]
 
     def _plain(self, one: _Intercepted) -> PartitionResponse | Sequence[Buffer] | None:
-        """Without sequence numbers: what is left is sent."""
+        """Return what is sent for a batch whose sequence numbers are not changed."""
         if one.judging is Judging.NONE:
-            return None  # nobody looked at it: the broker takes or refuses it as it is
+            return None  # not judged: the broker stores or refuses the original
         data = one.data if one.replacement is None else one.replacement.data
         if not data:
             return PartitionResponse(NONE)
@@ -535,13 +538,13 @@ class InterceptedBatches:
 
     @property
     def due(self) -> Collection[Position]:
-        """The batches that do not go to the broker, and are answered when that is due."""
+        """The batches that are not sent to the broker, and get their response in `acknowledge`."""
         return self._due
 
     def dropped_whole(
         self, responses: Mapping[Position, PartitionResponse]
     ) -> list[tuple[str, int]]:
-        """Return topic and partition of those of which no record is left."""
+        """Return the topics and partitions of the batches whose records were all dropped."""
         return [
             (one.topic, one.number)
             for position, one in self._batches.items()
@@ -571,24 +574,26 @@ class InterceptedBatches:
 
     @property
     def needs_response(self) -> bool:
-        """Whether the broker's response has to be read: for numbers, or for positions."""
+        """Whether the broker's response is needed, for sequence numbers or record errors."""
         return any(one.batch is not None or one.dropped for one in self._batches.values())
 
     def on_response(self, response: ProduceResponse) -> None:
-        """Learn from the broker's response, and correct what it tells the client."""
+        """Update the producers' state from the broker's response, and correct the response."""
         for one in self._batches.values():
-            told = response.partition_response(one.key, one.number)
-            if told is None:
+            partition = response.partition_response(one.key, one.number)
+            if partition is None:
                 continue
             dropped = one.dropped
             if one.batch is not None:
                 dropped = one.batch.dropped
-                stored = Stored(told.base_offset, told.log_append_time, told.log_start_offset)
-                code = self._producers.on_response(
-                    one.producer, one.epoch, one.batch, told.code, stored
+                stored = Stored(
+                    partition.base_offset, partition.log_append_time, partition.log_start_offset
                 )
-                if code != told.code:
-                    start = max(0, told.log_start_offset)
+                code = self._producers.on_response(
+                    one.producer, one.epoch, one.batch, partition.code, stored
+                )
+                if code != partition.code:
+                    start = max(0, partition.log_start_offset)
                     response.replace_error(one.key, one.number, code, start)
             if dropped and one.by is not None:
                 left_out = set(dropped)
