@@ -1,13 +1,12 @@
 """AlterConfigs (API key 33), versions 0 to 2, and IncrementalAlterConfigs (44), versions 0 and 1.
 
-Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
-first asked whether it would alter each resource (validate-only, over the client's connection:
-its ACLs decide, and its errors come before a policy's). Penstock's own keys of topics are taken
-out before, but for those that any broker objects to, whatever the key. Then the
-`AlterConfigPolicy` (KIP-133) is asked about all keys that the request names; what the old API
-resets by leaving it out is not shown to it (KAFKA-14195). What remains is altered, and last our
-own keys are kept. A resource is altered as a whole or not at all. All other requests pass as
-the bytes they came in.
+Behaviour, if a policy is set or a topic level key is used: the request is first sent with
+`validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
+precede those of policies. Penstock's topic level keys are left out, except where any broker would
+report an error, whatever the key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
+request; it does not get the keys that AlterConfigs resets by omission (KAFKA-14195). The accepted
+resources are altered, and their topic level keys stored last. A resource is altered completely or
+not at all. All other requests are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -62,7 +61,14 @@ class _Change(NamedTuple):
 
 
 class _Resource(NamedTuple):
-    """One resource of the request: as the client wrote it, and what it says of our own keys."""
+    """A resource of the request.
+
+    Attributes:
+        given: The resource as in the request.
+        changes: All changes.
+        own: The changes to Penstock's topic level keys.
+        stripped: The configs for the cluster.
+    """
 
     given: Any
     changes: tuple[_Change, ...]
@@ -75,12 +81,12 @@ class _Resource(NamedTuple):
 
 
 async def alter_configs(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     return await _AlterConfigs(context).respond()
 
 
 class _AlterConfigs:
-    """The conversation about one request."""
+    """The handling of one request."""
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
@@ -107,7 +113,7 @@ class _AlterConfigs:
         stripped = tuple(
             config
             for config, change in zip(given.configs, changes, strict=True)
-            # Brokers object to these whatever the key, and name all of them.
+            # Errors for any key: the broker's message names all of them.
             if not ours
             or change.name not in own_keys
             or names[change.name] > 1
@@ -132,17 +138,17 @@ class _AlterConfigs:
             )
         )
         results = {(one.resource_type, one.resource_name): one for one in probe.responses}
-        sound = [
+        valid = [
             resource
             for resource in self._resources
             if resource.key in results and results[resource.key].error_code == NONE
         ]
-        ids = await self._topic_ids(sound)
-        for resource in sound:
+        ids = await self._topic_ids(valid)
+        for resource in valid:
             refusal = await self._refusal(resource, ids)
             if refusal is not None:
                 self._refusals[resource.key] = refusal
-        accepted = [one for one in sound if one.key not in self._refusals]
+        accepted = [one for one in valid if one.key not in self._refusals]
         throttle_time = probe.throttle_time
         if not self._request.body.validate_only:
             ours = any(one.own or self._resets_topic_configs(one) for one in accepted)
@@ -166,7 +172,7 @@ class _AlterConfigs:
         )
 
     def _resets_topic_configs(self, resource: _Resource) -> bool:
-        """Whether the old API resets keys that we keep, by leaving them out."""
+        """Whether AlterConfigs may reset stored topic level keys by leaving them out."""
         return bool(
             not self._incremental
             and resource.given.resource_type == TOPIC
@@ -176,10 +182,10 @@ class _AlterConfigs:
     def _is_settings_topic(self, resource: _Resource) -> bool:
         return resource.key == (TOPIC, self._settings.topic)
 
-    # What the cluster says
+    # Requests to the cluster
 
     def _probe(self, resource: _Resource) -> Any:
-        """Return what the cluster is asked about; if nothing is left, a deletion of nothing."""
+        """Return the resource to validate; if it has no config left, one DELETE without effect."""
         configs = resource.stripped
         if not configs and self._incremental and resource.own:
             kind = self._request.types.AlterableConfig
@@ -195,7 +201,7 @@ class _AlterConfigs:
         return await self._context.ids_of_existing(names)
 
     async def _alter(self, accepted: Sequence[_Resource]) -> Any:
-        """Have the cluster alter what is its business; None where nothing is."""
+        """Alter the cluster's configs; return None if there are none."""
         resources = tuple(
             replace(one.given, configs=one.stripped)
             for one in accepted
@@ -205,7 +211,7 @@ class _AlterConfigs:
             return None
         return await self._context.forward_changed(replace(self._request.body, resources=resources))
 
-    # What we say
+    # Policies
 
     async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> Refusal | None:
         if self._is_settings_topic(resource):
@@ -236,7 +242,7 @@ class _AlterConfigs:
         return None
 
     async def _configs(self, resource: _Resource) -> dict[str, str | None]:
-        """Return the values that the altered keys will have; None for those that are deleted."""
+        """Return the new values of the altered keys; None for deleted ones."""
         lists = [one.name for one in resource.changes if one.operation in _OPERATIONS]
         current = await self._current(resource, lists) if lists else {}
         return {
@@ -253,10 +259,10 @@ class _AlterConfigs:
                 ),
             )
         )
-        told = await self._context.send_as_client(request, DescribeConfigsResponse)
-        return {config.name: config.value for one in told.results for config in one.configs}
+        response = await self._context.send_as_client(request, DescribeConfigsResponse)
+        return {config.name: config.value for one in response.results for config in one.configs}
 
-    # What is kept
+    # Stored topic level keys
 
     async def _keep(
         self,
@@ -303,7 +309,7 @@ class _AlterConfigs:
                     over=self._over.get(topic, ()),
                 )
 
-    # The answer
+    # The response
 
     def _response(self, throttle_time: Any, results: dict[tuple[int, str], Any]) -> bytes:
         kind = self._request.response_types
@@ -311,8 +317,8 @@ class _AlterConfigs:
         for resource in self._resources:
             result = self._refusals.get(resource.key)
             if result is None and resource.key in results:
-                told = results[resource.key]
-                result = Refusal(int(told.error_code), told.error_message)
+                altered = results[resource.key]
+                result = Refusal(int(altered.error_code), altered.error_message)
             code, message = result or Refusal(UNKNOWN_SERVER_ERROR, None)
             responses.append(
                 kind.AlterConfigsResourceResponse(

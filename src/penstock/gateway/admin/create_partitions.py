@@ -1,10 +1,10 @@
-"""CreatePartitions (API key 37), versions 0 to 3: more partitions than a new topic might have.
+"""CreatePartitions (API key 37), versions 0 to 3: applies `CreateTopicPolicy` to the new count.
 
-Behaviour: the topic of settings keeps its one partition (44). Where a `CreateTopicPolicy` is set
-and asked about partitions, the cluster is first asked whether it would add them (validate-only,
-over the client's connection), then the policy is asked about the topic as if it were created
-now: with the new count, the replicas it has, and the configs that were set on it. A topic that
-is refused takes no other with it.
+Behaviour: the topic that stores topic configs keeps one partition (POLICY_VIOLATION). If a
+`CreateTopicPolicy` is set and applies to partitions, the request is first sent with
+`validate_only`, over the client's connection. Then the policy gets each valid topic as if it were
+created now: with the new partition count, and its present replication factor and configs. Each
+topic has its own result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 async def create_partitions(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     body, settings, policies = (
         context.request.body,
         context.gateway.topic_configs,
@@ -43,14 +43,14 @@ async def create_partitions(context: RequestContext) -> bytes:
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
     results = {one.name: one for one in probe.results}
-    sound = [topic for topic in body.topics
+    valid = [topic for topic in body.topics
              if topic.name in results and results[topic.name].error_code == NONE]  # fmt: skip
-    names = [topic.name for topic in sound]
+    names = [topic.name for topic in valid]
     replicas = {one.name: one.replication_factor for one in await context.find_topics(names)}
     configs = await _configs(context, names) if names else {}
     checks = PolicyChecks(context)
     accepted = []
-    for topic in sound:
+    for topic in valid:
         refusal: Refusal | None = None
         if topic.name == settings.topic:
             refusal = Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
@@ -96,14 +96,14 @@ async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, 
             for topic in topics
         )
     )
-    told = await context.send_as_client(request, DescribeConfigsResponse)
+    response = await context.send_as_client(request, DescribeConfigsResponse)
     found = {
         one.resource_name: {
             config.name: config.value
             for config in one.configs
             if config.config_source == definitions.SET_ON_TOPIC and config.value is not None
         }
-        for one in told.results
+        for one in response.results
     }
     settings = context.gateway.topic_configs
     if settings.are_stored:

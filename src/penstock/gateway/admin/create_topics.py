@@ -1,15 +1,15 @@
-"""CreateTopics (API key 19), versions 2 to 7.
+"""CreateTopics (API key 19), versions 2 to 7: applies policies, and stores topic level keys.
 
-Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
-first asked whether it would create the topics (validate-only, over the client's connection, so
-its ACLs decide and its errors come before a policy's, as in a KRaft controller). Of those that
-it would, the configs go to the `AlterConfigPolicy` (KIP-133), then the topic to the
-`CreateTopicPolicy` (KIP-108), with the counts that the cluster resolved. The survivors are
-created, without Penstock's own keys, which are kept for them before the cluster is asked. Each
-topic has its own result. All other requests pass as the bytes they came in.
+Behaviour, if a policy is set or a topic level key is used: the request is first sent with
+`validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
+precede those of policies, as in a KRaft controller. For each valid topic the `AlterConfigPolicy`
+(KIP-133) gets the configs, then the `CreateTopicPolicy` (KIP-108) the topic, with the partition
+count and replication factor that the cluster resolved. The accepted topics are created, without
+Penstock's topic level keys, which are stored before. Each topic has its own result. All other
+requests are forwarded unchanged.
 
-Not done here: a topic that the first question found fault with is not sent again. Controller
-mutation quotas are charged for both questions.
+A topic that is invalid in the first request is not sent again. Controller mutation quotas are
+charged for both requests.
 """
 
 from __future__ import annotations
@@ -60,14 +60,20 @@ _CLUSTER_METADATA = "__cluster_metadata"
 _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
-"""What a controller finds fault with only after the configs."""
+"""Errors that a controller checks only after the configs."""
 _OUTCOME_UNKNOWN = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
-"""After these a topic may yet be created. They are not the retriable ones: most of those say that
-the request was not carried out, and UNKNOWN_SERVER_ERROR, which is none of them, leaves it open."""
+"""Errors after which the topic may still be created. They are not the retriable errors: most of
+those mean that nothing was done, and UNKNOWN_SERVER_ERROR is not one of them."""
 
 
 class _RequestedTopic(NamedTuple):
-    """One topic of the request: as the client wrote it, as the cluster gets it, our own keys."""
+    """A topic of the request.
+
+    Attributes:
+        given: The topic as in the request.
+        stripped: The topic for the cluster, without Penstock's topic level keys.
+        own: These keys.
+    """
 
     given: Any
     stripped: Any
@@ -79,28 +85,28 @@ class _RequestedTopic(NamedTuple):
 
 
 async def create_topics(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     request = context.request
-    asked = [
+    requested = [
         _read(topic, own_keys=context.gateway.topic_configs.are_stored)
         for topic in request.body.topics
     ]
     policies = context.gateway.policies.topics
-    judged = policies.create_topic is not None or policies.alter_config is not None
-    open_creations = any(context.gateway.topic_configs.names(topic.given.name) for topic in asked)
-    if not (judged or open_creations or any(topic.own for topic in asked)):
+    has_policy = policies.create_topic is not None or policies.alter_config is not None
+    has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
+    if not (has_policy or has_configs or any(topic.own for topic in requested)):
         return await context.forward()
-    return await _CreateTopics(context, asked).respond()
+    return await _CreateTopics(context, requested).respond()
 
 
 class _CreateTopics:
-    """The conversation about one request."""
+    """The handling of one request."""
 
-    def __init__(self, context: RequestContext, asked: list[_RequestedTopic]) -> None:
+    def __init__(self, context: RequestContext, requested: list[_RequestedTopic]) -> None:
         self._context = context
         self._request = context.request
-        self._topics = asked
-        names = Counter(topic.given.name for topic in asked)
+        self._topics = requested
+        names = Counter(topic.given.name for topic in requested)
         # A controller creates none of these (ControllerApis.java, createTopics).
         self._repeated = {name for name, count in names.items() if count > 1}
         self._names: list[str] = []
@@ -109,10 +115,10 @@ class _CreateTopics:
 
     async def respond(self) -> bytes:
         body = self._request.body
-        told = await self._send([topic.stripped for topic in self._topics], validate_only=True)
-        # In the order, and as often, as the cluster names them.
-        self._names = [result.name for result in told.topics]
-        self._results = {result.name: result for result in told.topics}
+        validated = await self._send([topic.stripped for topic in self._topics], validate_only=True)
+        # The order and number of results are those of the cluster.
+        self._names = [result.name for result in validated.topics]
+        self._results = {result.name: result for result in validated.topics}
         await self._judge()
         accepted = [
             topic for topic in self._topics if self._results[topic.given.name].error_code == NONE
@@ -120,7 +126,7 @@ class _CreateTopics:
         if not accepted or body.validate_only:
             for topic in accepted:
                 self._context.gateway.cluster.disallow(topic.given.name)
-            return self._response(told.throttle_time)
+            return self._response(validated.throttle_time)
         ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
         if len(accepted) == len(self._topics) and not ours:
             return await self._forward()
@@ -129,20 +135,20 @@ class _CreateTopics:
         finally:
             for creation in self._creations.values():
                 self._context.gateway.topic_configs.store.leave(creation)
-        return self._response(created.throttle_time if created else told.throttle_time)
+        return self._response(created.throttle_time if created else validated.throttle_time)
 
     def _has_open_creation(self, topic: _RequestedTopic) -> bool:
         return bool(self._context.gateway.topic_configs.open_creations(topic.given.name))
 
     async def _forward(self) -> bytes:
-        """Send the request as it came."""
+        """Forward the original request."""
         frame = await self._context.forward()
         for result in self._request.read_response(frame).topics:
             if result.error_code != NONE:
                 self._context.gateway.cluster.disallow(result.name)
         return frame
 
-    # What the cluster says
+    # Requests to the cluster
 
     async def _send(self, topics: list[Any], *, validate_only: bool) -> Any:
         request = v7.CreateTopicsRequest(
@@ -150,7 +156,7 @@ class _CreateTopics:
         )
         return await self._context.send_as_client(request, CreateTopicsResponse)
 
-    # What we say
+    # Policies
 
     async def _judge(self) -> None:
         checks = PolicyChecks(self._context)
@@ -196,7 +202,7 @@ class _CreateTopics:
         if given.assignments:
             assignments = {one.partition_index: one.broker_ids for one in given.assignments}
             return TopicCreation(given.name, None, None, assignments, configs)
-        # The cluster tells the counts to those who may describe the topic's configs.
+        # The response has the counts only if the client may describe the configs of the topic.
         partitions, replicas = given.num_partitions, given.replication_factor
         counts = await self._context.gateway.cluster.counts(
             result.num_partitions if partitions < 0 else partitions,
@@ -204,10 +210,10 @@ class _CreateTopics:
         )
         return TopicCreation(given.name, *counts, None, configs)
 
-    # What is done
+    # Creation
 
     async def _create(self, accepted: list[_RequestedTopic]) -> Any:
-        """Have the topics created; take note of the results."""
+        """Create topics, and record their results."""
         ready = []
         for topic in accepted:
             try:
@@ -225,12 +231,12 @@ class _CreateTopics:
             self._results[name] = results.get(name) or _result(
                 name, Refusal(UNKNOWN_SERVER_ERROR, None)
             )
-        # What follows is finished also if the connection is lost meanwhile.
+        # This is completed even if the connection is lost in the meantime.
         await self._context.finish(self._settle(ready))
         return created
 
     async def _keep(self, topic: _RequestedTopic) -> None:
-        """Keep the topic's own keys before it is there."""
+        """Store the topic level keys before the topic is created."""
         settings = self._context.gateway.topic_configs
         own = {key: definitions.normalize(key, value or "") for key, value in topic.own.items()}
         creation = await settings.prepare(topic.given.name, own)
@@ -238,7 +244,7 @@ class _CreateTopics:
             self._creations[topic.given.name] = creation
 
     async def _settle(self, topics: list[_RequestedTopic]) -> None:
-        """Put the keys of what was created under its id, delete those of what was not."""
+        """Store the keys of created topics under the topic id, and delete those of others."""
         settings = self._context.gateway.topic_configs
         for topic in topics:
             name = topic.given.name
@@ -256,7 +262,7 @@ class _CreateTopics:
                 else:
                     await settings.store.withdraw(creation)
             except CompactedTopicError as error:
-                settings.store.leave(creation)  # they hold all the same
+                settings.store.leave(creation)  # they are effective all the same
                 log.error("settings are still those of a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:
@@ -264,7 +270,7 @@ class _CreateTopics:
         refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
         self._results[name] = _result(name, refusal)
 
-    # The answer
+    # The response
 
     def _response(self, throttle_time: Any) -> bytes:
         """Write the results in the client's version."""
@@ -325,14 +331,14 @@ class _CreateTopics:
 
 
 def _read(topic: Any, *, own_keys: bool) -> _RequestedTopic:
-    """Take our own keys out of a topic, but for those that the cluster will object to."""
+    """Separate Penstock's topic level keys from a topic, except those that are invalid anyway."""
     own = definitions.select({config.name: config.value for config in topic.configs})
     if not own_keys:
         own = {}
     kept = tuple(
         v7.CreatableTopicConfig(name=config.name, value=config.value)
         for config in topic.configs
-        # A null value is an error whatever the key: the cluster says so, naming all of them.
+        # A null value is an error for any key: the cluster's message names all of them.
         if config.name not in own or config.value is None
     )
     stripped = v7.CreatableTopic(

@@ -1,9 +1,8 @@
-"""DeleteTopics (API key 20), versions 1 to 6: what is kept for a topic goes with it.
+"""DeleteTopics (API key 20), versions 1 to 6: deletes the topic configs of deleted topics.
 
-Behaviour: the topic that keeps the settings is not deleted through the gateway (73, as for a
-cluster that deletes no topics). Of what the cluster has deleted, the settings are deleted
-before the client is answered. All requests go to the cluster as the bytes they came in, unless
-they name that one topic.
+Behaviour: the topic that stores the topic configs cannot be deleted through the gateway
+(TOPIC_DELETION_DISABLED). For the topics that the cluster has deleted, the topic configs are
+deleted before the response is sent. Requests are forwarded unchanged, unless they name that topic.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MESSAGES_FROM: Final = 5
 
 
 async def delete_topics(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     settings, body = context.gateway.topic_configs, context.request.body
     if not settings.are_stored:
         frame = await context.forward()
@@ -61,19 +60,22 @@ async def delete_topics(context: RequestContext) -> bytes:
     ids = await context.topic_ids(kept_for)
     if not refused:
         frame = await context.forward()
-        answer = context.request.read_response(frame)
+        response = context.request.read_response(frame)
     elif kept:
-        answer = await context.forward_changed(left)
+        response = await context.forward_changed(left)
     else:
-        answer = None
-    deleted = [one for one in answer.responses if one.error_code == NONE] if answer else []
+        response = None
+    deleted = [one for one in response.responses if one.error_code == NONE] if response else []
     await context.finish(_forget(context, deleted, ids, over))
     if not refused:
         return frame
-    results = [*(answer.responses if answer else ()), *(_refusal(context, one) for one in refused)]
+    results = [
+        *(response.responses if response else ()),
+        *(_refusal(context, one) for one in refused),
+    ]
     return context.request.response(
-        replace(answer, responses=tuple(results))
-        if answer
+        replace(response, responses=tuple(results))
+        if response
         else context.request.response_type(throttle_time=NO_TIME, responses=tuple(results))
     )
 
@@ -88,7 +90,7 @@ async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | No
 async def _forget(
     context: RequestContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
 ) -> None:
-    """Delete the settings of topics that are gone, and have their policies close."""
+    """Delete the configs of deleted topics, and close their policy instances."""
     settings = context.gateway.topic_configs
     gone: list[UUID] = []
     ended: list[UUID] = []
@@ -102,7 +104,7 @@ async def _forget(
     try:
         await settings.store.forget(gone, over=ended)
     except CompactedTopicError as error:
-        # They stand under an id that no topic will have again; `sweep` deletes them.
+        # They are stored under a topic id that is never reused; `sweep` will delete them.
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 
 

@@ -1,9 +1,9 @@
-"""DescribeConfigs (API key 32), versions 1 to 4: topic level keys beside those of the cluster.
+"""DescribeConfigs (API key 32), versions 1 to 4: adds Penstock's topic level keys.
 
-Behaviour: the broker is asked as the client asked; brokers leave out names that they do not
-know. To each topic that it described, the keys that were asked for (by name, or by asking for
-all) are added: set on the topic (source 1), or else with the file's
-default or none (source 5). Everything else passes as the bytes it came in.
+Behaviour: the request is forwarded unchanged; brokers ignore names of configs that they do not
+know. To each topic in the response the requested topic level keys are added, with their dynamic
+value (DYNAMIC_TOPIC_CONFIG), or else the default of the configuration file, if any
+(DEFAULT_CONFIG). All other requests are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _TYPES_FROM: Final = 3
 
 
 async def describe_configs(context: RequestContext) -> bytes:
-    """Answer one request."""
-    # A topic may be named twice, with other keys.
-    asked: dict[str, deque[list[str]]] = defaultdict(deque)
+    """Return the response to a request."""
+    # A topic may be named twice, with different keys.
+    requested: dict[str, deque[list[str]]] = defaultdict(deque)
     for resource in context.request.body.resources:
         if resource.resource_type == TOPIC:
-            asked[resource.resource_name].append(_own(resource))
+            requested[resource.resource_name].append(_own(resource))
     frame = await context.forward()
     settings = context.gateway.topic_configs
-    if not any(map(any, asked.values())):
+    if not any(map(any, requested.values())):
         return frame
     body = context.request.read_response(frame)
     topics = {
@@ -50,7 +50,7 @@ async def describe_configs(context: RequestContext) -> bytes:
     results = []
     for result in body.results:
         topic = result.resource_name
-        queue = asked[topic] if result.resource_type == TOPIC else None
+        queue = requested[topic] if result.resource_type == TOPIC else None
         own_keys = queue.popleft() if queue else []
         if own_keys and result.error_code == NONE:
             try:
@@ -66,7 +66,7 @@ async def describe_configs(context: RequestContext) -> bytes:
 
 
 def _own(resource: Any) -> list[str]:
-    """Return our own keys that are asked for."""
+    """Return the requested topic level keys of Penstock."""
     keys = resource.configuration_keys
     return [name for name in definitions.config_keys() if not keys or name in keys]
 

@@ -1,9 +1,9 @@
-"""FindCoordinator (API key 10), versions 0 to 6: creates Kafka's own topics when they are missing.
+"""FindCoordinator (API key 10), versions 0 to 6: applies `CreateTopicPolicy` to internal topics.
 
-Behaviour, where a `CreateTopicPolicy` is set: while the topic of the kind of coordinator that
-is looked for does not exist, the policy is asked as the brokers would create it, as a KRaft
-controller asks it. If it refuses, or cannot be asked, the client gets COORDINATOR_NOT_AVAILABLE
-(15), which it gets from a broker that cannot create the topic, and tries again.
+Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topic of a coordinator when
+it does not exist. Before that the policy gets the topic as brokers would create it, as in a KRaft
+controller. If it refuses, or cannot judge, the client gets COORDINATOR_NOT_AVAILABLE, as from a
+broker that cannot create the topic, and retries.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state", 2: "__share_group_state"}
-"""By the kind of key that a coordinator is looked for with."""
+"""The internal topics, by the type of the coordinator key."""
 _KEYS_FROM: Final = 4
 
 
 async def find_coordinator(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     topic = _TOPICS.get(getattr(context.request.body, "key_type", 0))
     if topic is None:
         return await context.forward()
@@ -49,7 +49,7 @@ async def find_coordinator(context: RequestContext) -> bytes:
 
 
 def _refused(context: RequestContext, why: str | None) -> bytes:
-    """Write the answer of a broker that has no coordinator."""
+    """Return the response of a broker without a coordinator."""
     request, version = context.request, context.request.version
     fields: dict[str, Any] = {
         "node_id": BrokerId(-1),

@@ -1,4 +1,4 @@
-"""What the handlers of topics and configs have in common: policies asked, values checked."""
+"""Checks that several handlers use: policies for topics and configs, values of topic configs."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
-"""Why the topic of settings is not changed through the gateway."""
+"""Why the topic that stores topic configs cannot be changed through the gateway."""
 
 
 class Refusal(NamedTuple):
-    """An error for the client: Kafka's code, and a text or none."""
+    """An error for the client: Kafka's error code, and an optional message."""
 
     code: int
     message: str | None
 
 
 def cannot_be_judged(error: UnknownError) -> Refusal:
-    """Refuse what a policy cannot judge, because the cluster does not tell what it needs."""
+    """Return the refusal of what a policy cannot judge, because cluster metadata is missing."""
     return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
 
 
 class PolicyChecks:
-    """Asks the policies on behalf of one request, and has refusals logged."""
+    """Applies the policies for topics and configs to one request, and logs refusals."""
 
     def __init__(self, context: RequestContext) -> None:
         self._gateway = context.gateway
@@ -45,11 +45,11 @@ class PolicyChecks:
 
     @property
     def _policies(self) -> TopicPolicies:
-        """Those in force now: they may be others than a question ago."""
+        """The current policies; a reload may change them between two checks."""
         return self._gateway.policies.topics
 
     async def creation(self, asked: TopicCreation) -> Refusal | None:
-        """Have a topic judged; it is counted as there from then on, if it is allowed."""
+        """Apply `CreateTopicPolicy`. An accepted topic counts as existing from then on."""
         if self._policies.create_topic is None:
             return None
         if not self._policies.needs_context:
@@ -58,12 +58,12 @@ class PolicyChecks:
             return await self._counted(asked)
 
     async def internal_topic(self, missing: MissingTopic) -> Refusal | None:
-        """Have one of Kafka's own topics judged."""
+        """Apply `CreateTopicPolicy` to an internal topic of Kafka."""
         name, partitions, replicas, configs = missing
         return await self.creation(TopicCreation(name, partitions, replicas, None, configs))
 
     async def _counted(self, asked: TopicCreation) -> Refusal | None:
-        """Have a topic judged among those there are, one after the other."""
+        """Apply `CreateTopicPolicy` with the existing topics, one creation at a time."""
         asking = await self._asking()
         if isinstance(asking, Refusal):
             return asking
@@ -80,7 +80,7 @@ class PolicyChecks:
         return refusal
 
     async def alteration(self, asked: ConfigAlteration) -> Refusal | None:
-        """Have altered configs judged."""
+        """Apply `AlterConfigPolicy`."""
         if self._policies.alter_config is None:
             return None
         asking = await self._asking()
@@ -106,7 +106,7 @@ class PolicyChecks:
 
 
 async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
-    """Say what is wrong with a value for one of our own keys; None if nothing is."""
+    """Return why a value of a topic level key is invalid; None if it is valid."""
     reason = definitions.value_error(key, value)
     if reason is not None:
         return reason

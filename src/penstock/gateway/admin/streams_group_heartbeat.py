@@ -1,10 +1,10 @@
-"""StreamsGroupHeartbeat (API key 88), version 0: brokers create a topology's internal topics.
+"""StreamsGroupHeartbeat (API key 88), version 0: applies `CreateTopicPolicy` to internal topics.
 
-Behaviour, where a `CreateTopicPolicy` is set: the topics of a topology that do not exist are
-put to the policy when a member brings it; if one is refused, the member is answered 44 with the
-policy's text, and does not join. A topic whose count the topology leaves to the broker is judged
-with the largest count of the topics that the topology reads, which is at least what a broker
-comes to.
+Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topics of a topology. When a
+member sends a topology, the policy gets those that do not exist. If one is refused, the member gets
+POLICY_VIOLATION with the policy's message, and does not join. If the topology leaves the partition
+count of a topic to the broker, the policy gets the largest count of the topology's source topics,
+which is at least the count that a broker would choose.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def streams_group_heartbeat(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     topology = context.request.body.topology
     if topology is None:
         return await context.forward()
@@ -42,7 +42,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
     absent = sorted(read - found.keys() - internal.keys())
     undecided = [name for name in internal if name not in found and not internal[name].partitions]
     if absent and undecided:
-        # The broker would remember the topology, and create them unasked when it can.
+        # The broker would store the topology, and create them later without another request.
         return _refused(
             context,
             Refusal(

@@ -396,13 +396,13 @@ class Producers:
         if key in self._producers:
             self._forget(key)
 
-    # What is kept elsewhere
+    # Stored records
 
     def restore(self, key: ProducerKey, record: bytes, used: float) -> None:
-        """Take a record that was kept, by an earlier process or by another gateway.
+        """Apply a record of an earlier process or another gateway.
 
         Raises:
-            ValueError: It cannot be understood.
+            ValueError: It cannot be decoded.
         """
         read = encoding.read_progress(record)
         producer = self._producers.get(key)
@@ -418,7 +418,7 @@ class Producers:
         elif read.writer == self._writer or self._is_behind(
             read, encoding.read_progress(self._kept[key].record)
         ):
-            return  # what is set aside here is at least as new
+            return  # the record here is at least as new
         self._kept[key] = _Kept(record, used)
         self._kept.move_to_end(key)
         self._bound()
@@ -429,29 +429,28 @@ class Producers:
         if is_own and not producer.batches.await_lost:
             return
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
-        if is_own:  # numbers may have been given to other records since
+        if is_own:  # the sequence numbers may have been reused since
             producer.confirm(theirs.batches)
             return
         producer.decided = max(producer.decided, used)
-        knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
-        if knows_all:
+        is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if is_complete:
             producer.written = max(producer.written, used)
-        if not knows_all and encoding.is_ahead(producer, theirs):
-            # Written by a gateway that knew less: the last record is what counts.
+        if not is_complete and encoding.is_ahead(producer, theirs):
+            # The other gateway had older state; the last record in the topic is what counts.
             self._write(key, producer, _ignore)
 
     @staticmethod
     def _is_behind(read: encoding.Progress, before: encoding.Progress) -> bool:
-        """Whether a record was written by a gateway that knew less than the one before it."""
+        """Whether a record was written from older state than the record before it."""
         if read.epoch != before.epoch:
             return read.epoch < before.epoch
         return read.writer != before.writer and distance(before.next, read.next) < 0
 
     def expire(self) -> None:
-        """Forget what has been of no use for long. To be called now and then.
+        """Remove expired state, and rewrite old records of active producers before they expire.
 
-        What is in use and was written long ago is written anew, or it would be forgotten
-        where it is kept.
+        To be called every few seconds.
         """
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
@@ -472,7 +471,7 @@ class Producers:
             self._release(next(iter(self._held)))
 
     def _find(self, key: ProducerKey, epoch: int | None = None) -> Producer | None:
-        """Return what is known of a producer, with what is kept of it."""
+        """Return the state of a producer, restored from its record if necessary."""
         before = self._before.get(key)
         if before is not None and before.epoch == epoch:
             return before
@@ -495,8 +494,8 @@ class Producers:
             self._topics[key.topic] += 1
 
     def _decode(self, kept: _Kept) -> Producer | None:
-        # The broker has forgotten whoever has been idle for so long; what is written by several
-        # gateways may be older than the last batch.
+        # The broker has forgotten a producer that was idle for so long. With several gateways the
+        # record may be older than the last batch.
         is_old = kept.used < self._now() - self._expiration_s
         if is_old and not self._is_shared:
             return None
@@ -521,10 +520,10 @@ class Producers:
         waiting: Sequence[int],
         topic_id: UUID | None = None,
     ) -> Producer:
-        """Return the state of a producer in an epoch, or in a later one that it has come to."""
+        """Return the state of a producer in an epoch, or in a later epoch of it."""
         producer = self._find(key, epoch)
         if producer is None or epoch > producer.epoch or _is_other(producer.topic_id, topic_id):
-            # What has come before this one, and waits on another connection, is the beginning.
+            # It starts with the first undecided batch, perhaps on another connection.
             begins = min((first, *waiting), key=lambda one: distance(first, one))
             producer = self._begin(key, epoch, begins, topic_id)
         producer.used = self._now()
@@ -540,7 +539,7 @@ class Producers:
             if epoch > before.epoch:
                 if before.history is not self._begun:
                     history = History.COMPLETE if first == 0 else before.history
-                first = 0  # as brokers have it of one that they know
+                first = 0  # brokers expect that of a producer that they know
                 self._replace(key, before)
             else:
                 self._drop(key, before)
@@ -552,10 +551,10 @@ class Producers:
         return producer
 
     def _replace(self, key: ProducerKey, producer: Producer) -> None:
-        """Let a producer in a newer epoch take the place of the one that there was.
+        """Make room for the state of a newer epoch.
 
-        Whoever names a newer epoch may not be allowed to write. Until the broker has stored
-        something of it the older one goes on, if anything more comes of it.
+        The client with the newer epoch may not be authorized to write. Until the broker has stored
+        a batch of it, the older epoch remains valid.
         """
         if key in self._before:
             producer.clear()
@@ -581,9 +580,9 @@ class Producers:
         self._uncount(key)
 
     def _set_aside(self, key: ProducerKey) -> None:
-        """Forget a producer; where gateways share records, keep the record.
+        """Evict a producer; if records are shared by gateways, keep its record in memory.
 
-        Another gateway has it, too, and both have to give the producer's batches the same numbers.
+        All gateways have to assign the same sequence numbers to the producer's batches.
         """
         producer = self._producers[key]
         if producer.written and self._look_up is not None:
@@ -608,7 +607,7 @@ class Producers:
             self._forget(next(iter(self._kept)))
 
     def _least_needed(self) -> ProducerKey:
-        """Return one that was not used for long, of which nothing was dropped if there is one."""
+        """Return the producer to evict: a least recently used one, without a record if possible."""
         oldest = islice(
             self._producers.items(), min(_EVICTION_CANDIDATES, len(self._producers) - 1)
         )
@@ -616,7 +615,7 @@ class Producers:
         return next(free, None) or next(iter(self._producers))
 
     def _hold(self, batch: Batch) -> None:
-        """Hold a batch's data as long as it may go to the broker again, and count it."""
+        """Hold the data of a batch for retries, within the memory limit."""
         data = batch.data
         if batch in self._held or (data is None and not batch.dropped):
             return
@@ -639,21 +638,21 @@ class Producers:
 
 
 def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None) -> None:
-    """Pass on that a decision is kept, or why not."""
+    """Apply that a decision was written, and call `done`."""
     if failure is None and batch.loses_all:
         batch.apply(Event.DROP)
     done(failure)
 
 
 def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:
-    """Whether a batch that comes before has come, and is not decided yet."""
+    """Whether an undecided batch with lower sequence numbers has been received."""
     ahead = distance(producer.next, numbers.first)
     return any(0 <= distance(producer.next, first) < ahead for first in waiting)
 
 
-def _is_other(known: UUID | None, told: UUID | None) -> bool:
-    return known is not None and told is not None and known != told
+def _is_other(known: UUID | None, current: UUID | None) -> bool:
+    return known is not None and current is not None and known != current
 
 
 def _ignore(_: str | None) -> None:
-    """Nobody waits for it."""
+    """Ignore the result of a write."""
