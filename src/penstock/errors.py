@@ -6,7 +6,7 @@
     │   ├── ConfigurationError           the file, or a class it names, is not usable
     │   ├── MalformedError
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
-    │   │   ├── UnreadableSettingsError  topics: a record of the topic of settings
+    │   │   ├── UnreadableTopicConfigsError  topics: a record of the topic of settings
     │   │   └── WireError                wire: the peer's bytes; its connection is closed
     │   ├── PolicyMistakeError           engine: what a policy does while it judges columns
     │   │   ├── AnswerError              it returns what its interface does not allow

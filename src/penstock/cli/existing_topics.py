@@ -14,7 +14,7 @@ from penstock.engine.admin_policies import AdminContext, ConfigAlteration, Topic
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.topic_configs.index import UnreadableSettingsError
+from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,5 +98,5 @@ def _add_settings(
             continue
         try:
             configs[name] |= index.of(name, topic_id)
-        except UnreadableSettingsError as error:
+        except UnreadableTopicConfigsError as error:
             raise CompactedTopicError(str(error)) from None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from penstock.errors import MalformedError
-from penstock.topic_configs import settings
+from penstock.topic_configs import definitions
 from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ _NOBODY: Final = ""
 _TOPIC, _CREATION = "topic", "creation"
 
 
-class UnreadableSettingsError(MalformedError):
+class UnreadableTopicConfigsError(MalformedError):
     """A record about the topic cannot be understood: nobody knows what holds for the topic."""
 
 
-class Place(NamedTuple):
+class RecordKey(NamedTuple):
     """A key of the topic of settings: a topic's id, or a creation's."""
 
     kind: str
@@ -46,7 +46,7 @@ class Place(NamedTuple):
         return f"{self.kind}/{self.id}".encode()
 
     @classmethod
-    def decode(cls, key: bytes | None) -> Place:
+    def decode(cls, key: bytes | None) -> RecordKey:
         """Read a record's key.
 
         Raises:
@@ -55,24 +55,24 @@ class Place(NamedTuple):
         kind, _, of = (key or b"").decode().partition("/")
         if kind not in {_TOPIC, _CREATION}:
             raise ValueError("an unknown kind of key")
-        place = cls(kind, UUID(of))
-        if place.encode() != key:  # compaction goes by the bytes
+        record_key = cls(kind, UUID(of))
+        if record_key.encode() != key:  # compaction goes by the bytes
             raise ValueError("an id in another spelling")
-        return place
+        return record_key
 
 
-def of_topic(topic_id: UUID) -> Place:
+def topic_key(topic_id: UUID) -> RecordKey:
     """Return the place of a topic's settings."""
-    return Place(_TOPIC, topic_id)
+    return RecordKey(_TOPIC, topic_id)
 
 
-def of_creation(creation_id: UUID) -> Place:
+def creation_key(creation_id: UUID) -> RecordKey:
     """Return the place of the settings of a topic that is being created."""
-    return Place(_CREATION, creation_id)
+    return RecordKey(_CREATION, creation_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TopicConfigRecord:
     """A record's value.
 
     Attributes:
@@ -85,7 +85,7 @@ class Entry:
         base: The id of the record that was altered.
         id: Tells the record from others.
         timestamp_ms: When; set by the broker, not part of the value.
-        order: Its place among the records that were read.
+        order: Its record_key among the records that were read.
         merged: Whether the settings are not those of the record, because another one came
             between it and its base.
         unreadable: Whether the value could not be understood.
@@ -115,7 +115,7 @@ class Entry:
             fields |= {"changes": dict(self.changes), "base": self.base}
         return json.dumps(fields, sort_keys=True).encode()
 
-    def after(self, before: Entry | None) -> Entry:
+    def after(self, before: TopicConfigRecord | None) -> TopicConfigRecord:
         """Return what it means behind another record about the same topic."""
         if self.changes is None or before is None or before.unreadable or before.id == self.base:
             return self
@@ -124,7 +124,7 @@ class Entry:
         return replace(self, settings=kept, merged=True)
 
     @classmethod
-    def decode(cls, value: bytes, timestamp_ms: int, order: int) -> Entry:
+    def decode(cls, value: bytes, timestamp_ms: int, order: int) -> TopicConfigRecord:
         """Read a record's value.
 
         Raises:
@@ -151,14 +151,14 @@ class Entry:
             raise ValueError("not the value of a setting") from error
 
 
-class SettingsIndex:
+class TopicConfigIndex:
     """The settings that hold, after the records up to a position."""
 
     def __init__(self) -> None:
         """Begin at the beginning, with nothing."""
         self._count = 0
-        self._entries: dict[Place, Entry] = {}
-        self._places: dict[str, dict[Place, None]] = {}
+        self._entries: dict[RecordKey, TopicConfigRecord] = {}
+        self._keys_by_topic: dict[str, dict[RecordKey, None]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> tuple[str, ...]:
         """Take the next record.
@@ -167,67 +167,69 @@ class SettingsIndex:
             The names of the topics it is about.
 
         Raises:
-            UnreadableSettingsError: It cannot be understood. Where its key can, nothing is
+            UnreadableTopicConfigsError: It cannot be understood. Where its key can, nothing is
                 known of the topic from here on, until a readable record follows.
         """
         try:
-            place = Place.decode(key)
+            record_key = RecordKey.decode(key)
         except ValueError as error:
-            raise UnreadableSettingsError(f"key: {error}") from error
+            raise UnreadableTopicConfigsError(f"key: {error}") from error
         self._count += 1
-        before = self._entries.get(place)
+        before = self._entries.get(record_key)
         unreadable = None
         if value is None:
             after = None
         else:
             try:
-                after = Entry.decode(value, timestamp_ms, self._count).after(before)
+                after = TopicConfigRecord.decode(value, timestamp_ms, self._count).after(before)
             except ValueError as error:
                 unreadable = error
                 name = before.topic if before is not None else _name_in(value)
-                after = Entry(
+                after = TopicConfigRecord(
                     name, {}, "", timestamp_ms=timestamp_ms, order=self._count, unreadable=True
                 )
         if before is not None:
-            self._forget(place, before.topic)
+            self._forget(record_key, before.topic)
         if after is not None:
-            self._entries[place] = after
-            self._places.setdefault(after.topic, {})[place] = None
+            self._entries[record_key] = after
+            self._keys_by_topic.setdefault(after.topic, {})[record_key] = None
         if unreadable is not None:
-            raise UnreadableSettingsError(f"value for {place.kind} {place.id}: {unreadable}")
+            raise UnreadableTopicConfigsError(
+                f"value for {record_key.kind} {record_key.id}: {unreadable}"
+            )
         return tuple({entry.topic: None for entry in (before, after) if entry is not None})
 
-    def _forget(self, place: Place, topic: str) -> None:
-        del self._entries[place]
-        del self._places[topic][place]
-        if not self._places[topic]:
-            del self._places[topic]
+    def _forget(self, record_key: RecordKey, topic: str) -> None:
+        del self._entries[record_key]
+        del self._keys_by_topic[topic][record_key]
+        if not self._keys_by_topic[topic]:
+            del self._keys_by_topic[topic]
 
     def names(self, topic: str) -> bool:
         """Whether anything may be said of a topic of this name: then its id decides."""
-        return topic in self._places or _NOBODY in self._places
+        return topic in self._keys_by_topic or _NOBODY in self._keys_by_topic
 
-    def knows(self, topic_id: UUID) -> bool:
+    def has_topic(self, topic_id: UUID) -> bool:
         """Whether settings stand under an id."""
-        return of_topic(topic_id) in self._entries
+        return topic_key(topic_id) in self._entries
 
-    def entry(self, topic_id: UUID) -> Entry | None:
+    def entry(self, topic_id: UUID) -> TopicConfigRecord | None:
         """Return what stands under an id."""
-        return self._entries.get(of_topic(topic_id))
+        return self._entries.get(topic_key(topic_id))
 
     def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
         """Return the topic level keys set on a topic.
 
         Raises:
-            UnreadableSettingsError: Nobody knows.
+            UnreadableTopicConfigsError: Nobody knows.
         """
-        entry = self._entries.get(of_topic(topic_id))
+        entry = self._entries.get(topic_key(topic_id))
         if entry is None:
             # It may have been created a moment ago: the first such creation in the log counts.
             entry = next(
                 (
                     self._entries[one]
-                    for one in self._places.get(topic, ())
+                    for one in self._keys_by_topic.get(topic, ())
                     if one.kind == _CREATION
                 ),
                 None,
@@ -235,20 +237,26 @@ class SettingsIndex:
         if entry is None:
             return {}
         if entry.unreadable:
-            raise UnreadableSettingsError(f"the settings of topic {topic} cannot be understood")
+            raise UnreadableTopicConfigsError(f"the settings of topic {topic} cannot be understood")
         return entry.settings
 
     def all_of(self, topic: str) -> list[Mapping[str, str]]:
         """Return every set of keys that may hold for a topic of this name."""
-        return [self._entries[place].settings for place in self._places.get(topic, ())]
+        return [
+            self._entries[record_key].settings for record_key in self._keys_by_topic.get(topic, ())
+        ]
 
-    def topics(self) -> dict[UUID, Entry]:
+    def topics(self) -> dict[UUID, TopicConfigRecord]:
         """Return the entries of topics, by id."""
-        return {place.id: one for place, one in self._entries.items() if place.kind == _TOPIC}
+        return {
+            record_key.id: one
+            for record_key, one in self._entries.items()
+            if record_key.kind == _TOPIC
+        }
 
-    def creation(self, creation_id: UUID) -> Entry | None:
+    def creation(self, creation_id: UUID) -> TopicConfigRecord | None:
         """Return the entry of a creation that is open."""
-        return self._entries.get(of_creation(creation_id))
+        return self._entries.get(creation_key(creation_id))
 
     def superseded(self, topic_id: UUID) -> list[UUID]:
         """Return the open creations that are older than the settings under a topic's id.
@@ -262,21 +270,23 @@ class SettingsIndex:
             self.creations(lambda one: one.topic == entry.topic and one.order < entry.order)
         )
 
-    def creations(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
+    def creations(
+        self, where: Callable[[TopicConfigRecord], bool]
+    ) -> dict[UUID, TopicConfigRecord]:
         """Return the entries of creations that are open, by their ids."""
         return {
-            place.id: one
-            for place, one in self._entries.items()
-            if place.kind == _CREATION and where(one)
+            record_key.id: one
+            for record_key, one in self._entries.items()
+            if record_key.kind == _CREATION and where(one)
         }
 
 
-def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
+def index_of(records: Iterable[LogRecord]) -> TopicConfigIndex:
     """Return what some records say; those that cannot be understood count as `apply` has it."""
-    index = SettingsIndex()
+    index = TopicConfigIndex()
     for record in records:
         if not record.ends:
-            with contextlib.suppress(UnreadableSettingsError):
+            with contextlib.suppress(UnreadableTopicConfigsError):
                 index.apply(record.key, record.value, record.timestamp_ms)
     return index
 
@@ -296,13 +306,13 @@ def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, An
     Raises:
         ValueError: There is one that no alteration would have allowed.
     """
-    known = settings.own_keys()
+    known = definitions.config_keys()
     for key, value in values.items():
         if key not in known:
             raise ValueError("written by a later version")
         if value is None and deletions:
             continue
-        if not isinstance(value, str) or settings.complaint(key, value):
+        if not isinstance(value, str) or definitions.value_error(key, value):
             raise ValueError(f"no value of {key}")
     return values
 

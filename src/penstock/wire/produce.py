@@ -31,10 +31,10 @@ _FLEXIBLE_FROM, _TOPIC_IDS_FROM, _ERRORS_FROM, _LOG_START_FROM = 9, 13, 8, 5
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
 _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 256 * 1024
-_ANSWERED = Struct(">ihqq")  # index, error code, base offset, log append time
+_PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log append time
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
-_CODE_AT, _START_AT = 4, _ANSWERED.size
+_CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
 
 
 def read_acks(start: bytes) -> int | None:
@@ -66,7 +66,7 @@ ENTRY_BYTES: Final = 400
 """What each of them takes in memory, about, until it is answered."""
 
 
-class Partition(NamedTuple):
+class PartitionData(NamedTuple):
     """One partition of a request: its number, and where its bytes and its records are."""
 
     number: int
@@ -76,7 +76,7 @@ class Partition(NamedTuple):
     records_end: int
 
 
-class Topic(NamedTuple):
+class TopicData(NamedTuple):
     """One topic of a request.
 
     Attributes:
@@ -90,11 +90,11 @@ class Topic(NamedTuple):
     key: bytes
     name: str | None
     topic_id: UUID | None
-    partitions: Sequence[Partition]
+    partitions: Sequence[PartitionData]
     tail: bytes
 
 
-class Answer(NamedTuple):
+class PartitionResponse(NamedTuple):
     """What the client is told about a partition that does not go to the broker.
 
     Attributes:
@@ -125,7 +125,7 @@ def read_request(frame: bytes) -> ProduceRequest:
     """
     request = ProduceRequest(frame)
     repeated = request.repeated
-    return ProduceRequest(b"".join(request.changed(repeated, {}))) if repeated else request
+    return ProduceRequest(b"".join(request.rewrite(repeated, {}))) if repeated else request
 
 
 class ProduceRequest:
@@ -180,7 +180,7 @@ class ProduceRequest:
         self.topics_start = position
         count, position = read_long_length(frame, position, flexible=flexible)
         self.entries = max(0, count)
-        self.topics: list[Topic] = []
+        self.topics: list[TopicData] = []
         for _ in range(count):
             topic, position = self._topic(position, flexible)
             self.topics.append(topic)
@@ -190,7 +190,7 @@ class ProduceRequest:
         if position != len(frame):
             raise WireError("a Produce request with bytes before or after its end")
 
-    def _topic(self, position: int, flexible: bool) -> tuple[Topic, int]:
+    def _topic(self, position: int, flexible: bool) -> tuple[TopicData, int]:
         frame = self.frame
         start = position
         name = topic_id = None
@@ -222,11 +222,11 @@ class ProduceRequest:
                 position = skip_tags(frame, position)
             if position > len(frame):
                 raise IndexError
-            partitions.append(Partition(number, first, records, position, records_end))
+            partitions.append(PartitionData(number, first, records, position, records_end))
         tail_start = position
         if flexible:
             position = skip_tags(frame, position)
-        return Topic(key, name, topic_id, partitions, frame[tail_start:position]), position
+        return TopicData(key, name, topic_id, partitions, frame[tail_start:position]), position
 
     @property
     def repeated(self) -> Collection[tuple[int, int]]:
@@ -243,11 +243,11 @@ class ProduceRequest:
                 last[named] = (t, i)
         return repeated
 
-    def records(self, partition: Partition) -> memoryview:
+    def records(self, partition: PartitionData) -> memoryview:
         """Return the bytes that the request carries for a partition; empty for null."""
         return memoryview(self.frame)[partition.records_start : partition.records_end]
 
-    def changed(
+    def rewrite(
         self,
         answered: Collection[tuple[int, int]],
         replaced: Mapping[tuple[int, int], Sequence[bytes | memoryview]],
@@ -291,13 +291,13 @@ class ProduceRequest:
         ]
         return [INT32.pack(sum(map(len, parts))), *parts]
 
-    def answer(
-        self, answered: Mapping[tuple[int, int], Answer], broker: ProduceResponse | None
+    def response(
+        self, answered: Mapping[tuple[int, int], PartitionResponse], broker: ProduceResponse | None
     ) -> list[bytes]:
         """Write the response: the broker's for what it got, ours for what it did not.
 
         Args:
-            answered: By positions of topic and partition, as for `changed`.
+            answered: By positions of topic and partition, as for `rewrite`.
             broker: The broker's response, or None when it was not asked.
 
         Returns:
@@ -312,7 +312,9 @@ class ProduceRequest:
             for i, partition in enumerate(topic.partitions):
                 answer = answered.get((t, i))
                 if answer is not None:
-                    partitions[partition.number] = self._answered(partition.number, answer)
+                    partitions[partition.number] = self._partition_response(
+                        partition.number, answer
+                    )
                 elif broker is not None:
                     told = broker.take(topic.key, partition.number)
                     if told is not None:
@@ -330,11 +332,13 @@ class ProduceRequest:
         parts = [header, array_length(topics, flexible=flexible), *body, throttle_and_tags]
         return [INT32.pack(sum(map(len, parts))), *parts]
 
-    def _answered(self, index: int, answer: Answer) -> bytes:
+    def _partition_response(self, index: int, answer: PartitionResponse) -> bytes:
         """Write one partition's answer as a broker shapes it (kafka.server.ReplicaManager)."""
         version = self.version
         flexible = version >= _FLEXIBLE_FROM
-        parts = [_ANSWERED.pack(index, answer.code, answer.base_offset, answer.log_append_time)]
+        parts = [
+            _PARTITION_RESPONSE.pack(index, answer.code, answer.base_offset, answer.log_append_time)
+        ]
         if version >= _LOG_START_FROM:
             parts.append(_OFFSET.pack(answer.log_start_offset))
         if version >= _ERRORS_FROM:
@@ -376,14 +380,14 @@ class ProduceResponse:
         """Return a partition's answer, the first time it is asked for."""
         return self._partitions.pop((topic, index), None)
 
-    def told(self, topic: bytes, index: int) -> Answer | None:
+    def partition_response(self, topic: bytes, index: int) -> PartitionResponse | None:
         """Read what a partition is told, but for its texts; None if it is told nothing."""
         told = self._partitions.get((topic, index))
         if told is None:
             return None
-        _, code, base_offset, log_append_time = _ANSWERED.unpack_from(told)
+        _, code, base_offset, log_append_time = _PARTITION_RESPONSE.unpack_from(told)
         start = _OFFSET.unpack_from(told, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
-        return Answer(code, None, (), base_offset, log_append_time, start)
+        return PartitionResponse(code, None, (), base_offset, log_append_time, start)
 
     def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
         """Tell a partition another error, and where its log starts."""
@@ -452,7 +456,7 @@ class ProduceResponse:
 
 def _skip_partition(frame: bytes, position: int, version: int) -> int:
     flexible = version >= _FLEXIBLE_FROM
-    position += _ANSWERED.size + (8 if version >= _LOG_START_FROM else 0)
+    position += _PARTITION_RESPONSE.size + (8 if version >= _LOG_START_FROM else 0)
     if version < _ERRORS_FROM:
         return position
     errors, position = read_long_length(frame, position, flexible=flexible)

@@ -22,8 +22,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
 
 from penstock.wire.errors import NONE, WireError
+from penstock.wire.own_requests import read_response, write_request
 from penstock.wire.primitives import read_length, read_long_length, skip_tags
-from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,13 +51,13 @@ class LastSequence(NamedTuple):
     sequence: int = -1
 
 
-def served_request(correlation_id: int) -> bytes:
+def api_versions_request(correlation_id: int) -> bytes:
     """Write the question which APIs a broker serves, length included."""
     return write_request(correlation_id, ApiVersionsRequest())
 
 
-def is_served(frame: bytes) -> bool:
-    """Whether a broker that answered `served_request` serves DescribeProducers.
+def is_supported(frame: bytes) -> bool:
+    """Whether a broker that answered `api_versions_request` serves DescribeProducers.
 
     Raises:
         WireError: The answer cannot be read.

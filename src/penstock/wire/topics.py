@@ -16,7 +16,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8
 
 from penstock.wire.names import NO_ID
-from penstock.wire.requests import CLIENT_ID, read_response, write_request
+from penstock.wire.own_requests import CLIENT_ID, read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,7 @@ class FoundTopic(NamedTuple):
     replication_factor: int = 0
 
 
-def request(
+def metadata_request(
     correlation_id: int,
     *,
     names: Iterable[str],
@@ -57,7 +57,7 @@ def request(
     )
 
 
-def response(frame: bytes) -> list[FoundTopic]:
+def metadata_response(frame: bytes) -> list[FoundTopic]:
     """Read the response, length included.
 
     Raises:
@@ -75,7 +75,7 @@ def response(frame: bytes) -> list[FoundTopic]:
     ]
 
 
-def size_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
+def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
     """Write a request for the `max.message.bytes` of some topics, length included."""
     return write_request(
         correlation_id,
@@ -92,7 +92,7 @@ def size_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
     )
 
 
-def size_response(frame: bytes) -> dict[str, int]:
+def max_message_bytes_response(frame: bytes) -> dict[str, int]:
     """Read the response, length included: bytes by topic; without those it does not tell.
 
     Raises:

@@ -16,7 +16,7 @@ from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnRespo
 from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32
 
-from penstock.wire.requests import read_response, write_request
+from penstock.wire.own_requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,12 +27,12 @@ from cachetools import LRUCache, TTLCache
 
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.topic_configs.index import (
-    Entry,
-    Place,
-    SettingsIndex,
-    UnreadableSettingsError,
-    of_creation,
-    of_topic,
+    RecordKey,
+    TopicConfigIndex,
+    TopicConfigRecord,
+    UnreadableTopicConfigsError,
+    creation_key,
+    topic_key,
 )
 
 if TYPE_CHECKING:
@@ -65,15 +65,15 @@ class TopicConfigs:
     """The topic level keys set on topics; here, those of a gateway that keeps none.
 
     Attributes:
-        are_kept: Whether there are any, so that a topic's id matters.
+        are_stored: Whether there are any, so that a topic's id matters.
         topic: The compacted topic that keeps them.
     """
 
-    are_kept = False
+    are_stored = False
     topic: str | None = None
 
     @property
-    def kept(self) -> KeptTopicConfigs:
+    def store(self) -> StoredTopicConfigs:
         """Those that are kept, to change them; where there are none, nobody may ask."""
         raise AssertionError("no topic level keys are kept")
 
@@ -81,7 +81,7 @@ class TopicConfigs:
         """Return the topic level keys set on a topic.
 
         Raises:
-            UnreadableSettingsError: What is kept about it cannot be understood.
+            UnreadableTopicConfigsError: What is kept about it cannot be understood.
         """
         return {}
 
@@ -100,7 +100,7 @@ class TopicConfigs:
     def see(self, topics: Iterable[UUID]) -> None:
         """Take note that all that was written before these topics came up has been read."""
 
-    async def read_on(self) -> None:
+    async def read_to_end(self) -> None:
         """Wait until everything has been read that is in the log now.
 
         Raises:
@@ -119,14 +119,14 @@ class TopicConfigs:
         return None
 
 
-class KeptTopicConfigs(TopicConfigs):
+class StoredTopicConfigs(TopicConfigs):
     """The topic level keys of all topics, as one gateway knows and changes them."""
 
-    are_kept = True
+    are_stored = True
     topic: str
 
     @property
-    def kept(self) -> KeptTopicConfigs:
+    def store(self) -> StoredTopicConfigs:
         """These."""
         return self
 
@@ -144,11 +144,11 @@ class KeptTopicConfigs(TopicConfigs):
         self.topic = settings_log.topic
         self._gateway = gateway
         self._changed = changed
-        self.index = SettingsIndex()
+        self.index = TopicConfigIndex()
         self._seen: LRUCache[UUID, None] = LRUCache(_SEEN_MAX)
         self._changed_at: TTLCache[str, float] = TTLCache(math.inf, _CHANGED_KEPT_S)
         self._missed: Counter[UUID] = Counter()
-        self._mine: dict[UUID, Entry] = {}
+        self._mine: dict[UUID, TopicConfigRecord] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def start(self, timeout_s: float) -> None:
@@ -170,7 +170,7 @@ class KeptTopicConfigs(TopicConfigs):
         """Return the topic level keys set on a topic.
 
         Raises:
-            UnreadableSettingsError: What is kept about it cannot be understood.
+            UnreadableTopicConfigsError: What is kept about it cannot be understood.
         """
         return self.index.of(topic, topic_id)
 
@@ -190,18 +190,18 @@ class KeptTopicConfigs(TopicConfigs):
         """Take note that all that was written before these topics came up has been read."""
         self._seen.update(dict.fromkeys(topics))
 
-    async def read_on(self) -> None:
+    async def read_to_end(self) -> None:
         """Wait until everything has been read that is in the log now.
 
         Raises:
             CompactedTopicError: It cannot be read now.
         """
-        await self._follower.read_on(READ_TIMEOUT_S)
+        await self._follower.read_to_end(READ_TIMEOUT_S)
 
     def _take(self, record: LogRecord) -> None:
         try:
             topics = self.index.apply(record.key, record.value, record.timestamp_ms)
-        except UnreadableSettingsError as error:
+        except UnreadableTopicConfigsError as error:
             log.error(
                 "a setting cannot be understood",
                 topic=self.topic,
@@ -251,20 +251,20 @@ class KeptTopicConfigs(TopicConfigs):
         """
         before = self.index.entry(topic_id)
         base = before.id if before is not None else ""
-        entry = Entry(topic, settings, self._gateway, changes, base)
-        place = of_topic(topic_id).encode()
+        entry = TopicConfigRecord(topic, settings, self._gateway, changes, base)
+        record_key = topic_key(topic_id).encode()
         ended = {*over, *self.index.superseded(topic_id)}
-        tombstones = [(of_creation(one).encode(), None) for one in ended]
-        await self._append([(place, entry.encode()), *tombstones])
+        tombstones = [(creation_key(one).encode(), None) for one in ended]
+        await self._append([(record_key, entry.encode()), *tombstones])
         held = self.index.entry(topic_id)
         while held is not None and held.id == entry.id and held.merged:
             entry = await self._make_whole(topic_id, held)
             held = self.index.entry(topic_id)
 
-    async def _make_whole(self, topic_id: UUID, merged: Entry) -> Entry:
+    async def _make_whole(self, topic_id: UUID, merged: TopicConfigRecord) -> TopicConfigRecord:
         """Write what two changes came to as one record: compaction keeps only one."""
-        entry = Entry(merged.topic, merged.settings, self._gateway, {}, merged.id)
-        await self._append([(of_topic(topic_id).encode(), entry.encode())])
+        entry = TopicConfigRecord(merged.topic, merged.settings, self._gateway, {}, merged.id)
+        await self._append([(topic_key(topic_id).encode(), entry.encode())])
         return entry
 
     async def forget(self, topic_ids: Iterable[UUID], *, over: Iterable[UUID] = ()) -> None:
@@ -277,13 +277,13 @@ class KeptTopicConfigs(TopicConfigs):
         Raises:
             CompactedTopicError: They could not be deleted.
         """
-        places: list[Place] = [of_creation(one) for one in over if one not in self._mine]
+        record_keys: list[RecordKey] = [creation_key(one) for one in over if one not in self._mine]
         for topic_id in topic_ids:
-            if self.index.knows(topic_id):
+            if self.index.has_topic(topic_id):
                 over = self.index.superseded(topic_id)
-                places += [*map(of_creation, over), of_topic(topic_id)]
-        if places:
-            await self._append([(place.encode(), None) for place in places])
+                record_keys += [*map(creation_key, over), topic_key(topic_id)]
+        if record_keys:
+            await self._append([(record_key.encode(), None) for record_key in record_keys])
 
     async def prepare(self, topic: str, settings: Mapping[str, str]) -> UUID | None:
         """Make ready for the creation of a topic; give the creation's id, if it needs one.
@@ -306,9 +306,9 @@ class KeptTopicConfigs(TopicConfigs):
             CompactedTopicError: They could not be kept: do not create the topic.
         """
         creation = uuid.uuid4()
-        entry = self._mine[creation] = Entry(topic, settings, self._gateway)
+        entry = self._mine[creation] = TopicConfigRecord(topic, settings, self._gateway)
         try:
-            await self._append([(of_creation(creation).encode(), entry.encode())])
+            await self._append([(creation_key(creation).encode(), entry.encode())])
         except BaseException:
             del self._mine[creation]
             raise
@@ -324,8 +324,8 @@ class KeptTopicConfigs(TopicConfigs):
         found = self._mine.get(creation) or self.index.creation(creation)
         if found is not None:
             # Also where there are none: then those of other creations do not hold.
-            value = Entry(found.topic, found.settings, self._gateway).encode()
-            await self._append([(of_topic(topic_id).encode(), value)])
+            value = TopicConfigRecord(found.topic, found.settings, self._gateway).encode()
+            await self._append([(topic_key(topic_id).encode(), value)])
         for one in {creation, *self.index.superseded(topic_id)}:
             await self.withdraw(one)
 
@@ -335,7 +335,7 @@ class KeptTopicConfigs(TopicConfigs):
         Raises:
             CompactedTopicError: Not now; it is tried again later.
         """
-        await self._append([(of_creation(creation).encode(), None)])
+        await self._append([(creation_key(creation).encode(), None)])
         self._mine.pop(creation, None)
 
     async def _settle_abandoned(self, topic: str) -> None:
@@ -344,17 +344,19 @@ class KeptTopicConfigs(TopicConfigs):
             if entry.topic == topic:
                 await self.withdraw(creation)
 
-    def _abandoned(self) -> dict[UUID, Entry]:
+    def _abandoned(self) -> dict[UUID, TopicConfigRecord]:
         """Return the creations that nobody will bring to an end any more."""
         now_ms = time.time() * 1000
 
-        def left_open(entry: Entry) -> bool:
+        def left_open(entry: TopicConfigRecord) -> bool:
             after_s = LEFT_AFTER_S if entry.gateway == self._gateway else ABANDONED_AFTER_S
             return entry.timestamp_ms < now_ms - after_s * 1000
 
         return self._not_mine(left_open)
 
-    def _not_mine(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
+    def _not_mine(
+        self, where: Callable[[TopicConfigRecord], bool]
+    ) -> dict[UUID, TopicConfigRecord]:
         found = self.index.creations(where)
         return {one: entry for one, entry in found.items() if one not in self._mine}
 
@@ -403,10 +405,10 @@ class KeptTopicConfigs(TopicConfigs):
         await self._sweep_topics(topics, found)
 
     async def _sweep_creation(
-        self, creation: UUID, entry: Entry, topic_id: UUID | None, is_abandoned: bool
+        self, creation: UUID, entry: TopicConfigRecord, topic_id: UUID | None, is_abandoned: bool
     ) -> None:
         """Settle a creation, if the cluster cannot still be at it."""
-        if topic_id is not None and not self.index.knows(topic_id):
+        if topic_id is not None and not self.index.has_topic(topic_id):
             await self.finish(creation, topic_id)
         elif topic_id is not None or is_abandoned:
             await self.withdraw(creation)
@@ -415,7 +417,7 @@ class KeptTopicConfigs(TopicConfigs):
         log.info("a creation was left open", topic=entry.topic, exists=topic_id is not None)
 
     async def _sweep_topics(
-        self, topics: Mapping[UUID, Entry], found: Mapping[str, UUID | None]
+        self, topics: Mapping[UUID, TopicConfigRecord], found: Mapping[str, UUID | None]
     ) -> None:
         """Delete the settings of topics that are gone, or missed often enough."""
         gone = []

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 _KEY: Final = "topic.settings.topic"
 
 
-def settings_topic(configuration: Configuration, properties: Mapping[str, str]) -> CompactedTopic:
+def topic_configs_topic(
+    configuration: Configuration, properties: Mapping[str, str]
+) -> CompactedTopic:
     """Return the topic that a configuration names; nothing is contacted.
 
     Args:

@@ -19,9 +19,9 @@ from kio.static.primitive import i32Timedelta
 
 from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
+from penstock.wire.own_requests import read_response
 from penstock.wire.primitives import INT16, INT32, skip_tags
 from penstock.wire.produce import ENTRIES_MAX
-from penstock.wire.requests import read_response
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -33,7 +33,7 @@ _CLIENT_ID_AT: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClientRequest:
     """A request that has been read.
 
     Attributes:
@@ -53,22 +53,22 @@ class Request:
     body: Any
     _body_at: int
 
-    def changed(self, body: Any) -> bytes:
+    def with_body(self, body: Any) -> bytes:
         """Write it with another body of the same version; give the frame."""
         return _framed(self.frame[4 : self._body_at], body)
 
-    def answer(self, body: Any) -> bytes:
+    def response(self, body: Any) -> bytes:
         """Write a response to it; give the frame."""
         tags = b"\x00" if body.__header_schema__.__flexible__ else b""
         return _framed(INT32.pack(self.correlation_id) + tags, body)
 
-    def read_answer(self, frame: bytes) -> Any:
+    def read_response(self, frame: bytes) -> Any:
         """Read the body of a response to it.
 
         Raises:
             WireError: It is none.
         """
-        return read_response(frame, self.answer_type)
+        return read_response(frame, self.response_type)
 
     @property
     def types(self) -> ModuleType:
@@ -76,17 +76,17 @@ class Request:
         return _module(type(self.body))
 
     @property
-    def answer_type(self) -> Any:
+    def response_type(self) -> Any:
         """The library's type of the response."""
         return load_response_schema(self.api_key, self.version)
 
     @property
-    def answer_types(self) -> ModuleType:
+    def response_types(self) -> ModuleType:
         """The library's module of the response's types."""
-        return _module(self.answer_type)
+        return _module(self.response_type)
 
 
-def read_request(frame: bytes) -> Request:
+def read_request(frame: bytes) -> ClientRequest:
     """Read a request, length included.
 
     Raises:
@@ -105,7 +105,7 @@ def read_request(frame: bytes) -> Request:
         raise WireError("a request that cannot be read") from error
     body = _read(frame, position, kind)
     correlation_id = INT32.unpack_from(frame, _CORRELATION_AT)[0]
-    return Request(frame, api_key, version, correlation_id, client_id, body, position)
+    return ClientRequest(frame, api_key, version, correlation_id, client_id, body, position)
 
 
 def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
@@ -135,13 +135,13 @@ def as_version(body: Any, kind: type[Any]) -> Any:
     return kind(**fields)
 
 
-def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
+def request_with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
     """Return a request with another correlation id."""
     number = INT32.pack(correlation_id)
     return frame[:_CORRELATION_AT] + number + frame[_CORRELATION_AT + INT32.size :]
 
 
-def answering(frame: bytes, correlation_id: int) -> bytes:
+def response_with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
     """Return a response with another correlation id."""
     return frame[:4] + INT32.pack(correlation_id) + frame[8:]
 

@@ -18,34 +18,34 @@ DEFAULT_CONFIG."""
 VALUE_MAX_BYTES: Final = 4096
 
 
-def own_keys() -> dict[str, TopicKey]:
+def config_keys() -> dict[str, TopicKey]:
     """Return the keys that may be set on a topic, in the order of their names."""
     return dict(sorted(keys_in(Scope.TOPIC).items()))
 
 
-def own(configs: Mapping[str, str | None]) -> dict[str, str | None]:
+def select(configs: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return those of some configs that are kept by Penstock."""
-    ours = own_keys()
+    ours = config_keys()
     return {name: value for name, value in configs.items() if name in ours}
 
 
-def normal(name: str, value: str) -> str:
+def normalize(name: str, value: str) -> str:
     """Return a value as brokers describe one of its type."""
-    return own_keys()[name].type.normalize(value)
+    return config_keys()[name].type.normalize(value)
 
 
-def complaint(name: str, value: str) -> str | None:
+def value_error(name: str, value: str) -> str | None:
     """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
     if len(value.encode("utf-8", "replace")) > VALUE_MAX_BYTES:
         return f"Invalid value for configuration {name}: it is longer than {VALUE_MAX_BYTES} bytes"
-    key_type = own_keys()[name].type
+    key_type = config_keys()[name].type
     try:
         key_type.read(value)
     except ValueError as error:
-        return invalid(name, value, f"Expected {key_type.expected or error}")
+        return invalid_value(name, value, f"Expected {key_type.expected or error}")
     return None
 
 
-def invalid(name: str, value: str, why: str) -> str:
+def invalid_value(name: str, value: str, why: str) -> str:
     """State that a value may not be set, as Kafka's ConfigException does."""
     return f"Invalid value {value} for configuration {name}: {why}"
