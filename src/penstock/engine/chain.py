@@ -95,6 +95,8 @@ class Chain:
             (name, policies.validators[name].validate_record) for name in plan.validators
         ]
         self.validation = policies.validation if plan.validation_policy else None
+        if self.validation is not None:
+            policies.prepare_validation(plan.validation_setting or "")
         self.hints = policies.hints
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
