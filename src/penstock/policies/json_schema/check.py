@@ -45,6 +45,7 @@ _is_json: Final = corvus.compile(True).is_valid_json
 _PLACE: Final = re.compile(r"at byte \d+$")
 _MAX_MESSAGE: Final = 300
 _TOO_DEEP: Final = "recursion limit exceeded"
+_NOT_UTF_8: Final = "not UTF-8"
 _TOO_LARGE: Final = "number out of range"
 
 
@@ -112,7 +113,7 @@ class Check:
                 resolve_document=files.retrieve,
                 base_uri=files.uri,
             ).is_valid_json
-        except (ValueError, corvus.SchemaCompilationError) as error:
+        except (ValueError, SchemaError, corvus.SchemaCompilationError) as error:
             self.features.slow.add(f"not compiled: {error}")
             self.features.bounded = False
             return None
@@ -164,5 +165,7 @@ def _not_json(error: str) -> str:
         return "has more than 127 levels of arrays and objects"
     if _TOO_LARGE in error:
         return "has a number that is too large for a double"
+    if _NOT_UTF_8 in error:
+        return "is not JSON, which is UTF-8"
     place = _PLACE.search(error)
     return f"is not JSON{f' ({place[0]})' if place else ''}"

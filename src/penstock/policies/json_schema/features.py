@@ -41,7 +41,7 @@ _BELOW: Final = (
 _MAPS: Final = ("dependentSchemas", "dependencies", "properties", "patternProperties")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANNOTATIONS: Final = frozenset(
-    [
+    {
         "$schema",
         "$comment",
         "title",
@@ -53,10 +53,10 @@ _ANNOTATIONS: Final = frozenset(
         "writeOnly",
         "$defs",
         "definitions",
-    ]
+    }
 )
 _COMMON: Final = frozenset(
-    [
+    {
         "$ref",
         "type",
         "enum",
@@ -81,19 +81,19 @@ _COMMON: Final = frozenset(
         "anyOf",
         "oneOf",
         "not",
-    ]
+    }
 )
 _SINCE: Final = {
     6: frozenset(("const", "contains", "propertyNames")),
     7: frozenset(("if", "then", "else")),
     2019: frozenset(
-        [
+        {
             "dependentRequired",
             "dependentSchemas",
             "minContains",
             "maxContains",
             "unevaluatedProperties",
-        ]
+        }
     ),
     2020: frozenset(("prefixItems", "unevaluatedItems")),
 }
@@ -101,7 +101,7 @@ _UNTIL: Final = {7: frozenset(("dependencies",)), 2019: frozenset(("additionalIt
 # `multipleOf`: the two divide differently beyond 64 bits. `unevaluatedItems` in 2019-09: whether
 # an item that `contains` found has been evaluated. Draft 4: whether 1.0 is an integer (below).
 _NEVER_FAST: Final = frozenset(
-    [
+    {
         "multipleOf",
         "$id",
         "id",
@@ -115,7 +115,7 @@ _NEVER_FAST: Final = frozenset(
         "contentEncoding",
         "contentMediaType",
         "contentSchema",
-    ]
+    }
 )
 _EVERY_KEYWORD: Final = _COMMON.union(_NEVER_FAST, *_SINCE.values(), *_UNTIL.values())
 _EXACT: Final = 2**53

@@ -29,7 +29,7 @@ _ROOT: Final = "file:///"
 _SEARCHED_FILES: Final = 1000
 
 
-class SchemaError(ValueError):
+class SchemaError(Exception):
     """A schema cannot be used; the text says which file and why."""
 
 
@@ -119,8 +119,6 @@ class SchemaFiles:
         except FileNotFoundError:
             raise SchemaError(f"{name}: there is no such file in the folder of schemas") from None
         except (OSError, ValueError) as error:
-            if isinstance(error, SchemaError):
-                raise
             raise SchemaError(
                 f"{name} cannot be read: {getattr(error, 'strerror', None) or error}"
             ) from None
@@ -143,8 +141,6 @@ def _parsed(name: str, data: bytes) -> Any:
 
     try:
         schema = json.loads(data.decode(), object_pairs_hook=unique, parse_constant=constant)
-    except SchemaError:
-        raise
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"{name} is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
