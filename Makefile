@@ -16,7 +16,7 @@ REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
 
-.PHONY: help setup demo dist unit test coverage interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: help setup demo dist unit test coverage interop chaos model fuzz schemas kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -62,6 +62,9 @@ model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTOR
 
 fuzz: setup  ## 500,000 requests that lie; INPUTS= for another number, SEED= to begin with
 	$(BIN)/python -m pytest tests/hostile/test_fuzz.py --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
+
+schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
+	$(BIN)/python -m tests.policies.json_schema.run_oracle $(or $(PAIRS),100000) $(SEED)
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200

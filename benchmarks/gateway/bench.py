@@ -136,7 +136,6 @@ class Bench:
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         common = {"json.schema.folder": SCHEMA.parent, "policy.workers": 1}
         policies = (HERE / "policies.py").read_text()
-        policies += (ROOT / "examples" / "policies" / "json_schema.py").read_text()
         judged = {"topics.bench-*.record.validation.policy": SCHEMA.name}
         key = "record.validation.policy.class.name"
         self.gateways: dict[str, RunningGateway | Relay] = {
@@ -146,7 +145,7 @@ class Bench:
                 "trivial", {**common, **judged, key: "policies.Trivial"}, policies
             ),
             "JSON Schema": self._gateway(
-                "schema", {**common, **judged, key: "policies.JsonSchema"}, policies
+                "schema", {**common, **judged, key: "penstock.policies.JsonSchema"}, policies
             ),
             **{
                 name: self._gateway(

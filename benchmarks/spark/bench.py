@@ -116,12 +116,9 @@ def main() -> None:
         file = Path(folder) / "penstock.properties"
         file.write_text(
             f"upstream.bootstrap.servers={kafka.bootstrap_servers}\n"
-            "record.validation.policy.class.name=json_schema.JsonSchema\n"
+            "record.validation.policy.class.name=penstock.policies.JsonSchema\n"
             "topics.orders.record.validation.policy=order.schema.json\n"
             f"json.schema.folder={ROOT / 'benchmarks' / 'gateway'}\n"
-        )
-        (Path(folder) / "json_schema.py").write_bytes(
-            (ROOT / "examples" / "policies" / "json_schema.py").read_bytes()
         )
         run(admin, file, count, options.rounds)
 

@@ -20,10 +20,11 @@
     │       ├── SparkError               spark: a session or a job
     │       ├── UnknownError             gateway: the cluster does not tell what was asked
     │       └── UnreachableError         gateway: no broker answers
-    └── PolicyException                  public: what policies raise, by Kafka's names
-        ├── InvalidRecordException
-        ├── PolicyViolationException
-        └── ProduceRequestInterceptorSkipRecordException
+    ├── PolicyException                  public: what policies raise, by Kafka's names
+    │   ├── InvalidRecordException
+    │   ├── PolicyViolationException
+    │   └── ProduceRequestInterceptorSkipRecordException
+    └── SchemaError                      policies: a schema file cannot be used
 
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.

@@ -27,8 +27,8 @@ _ONE_PRINCIPAL: Final = (
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-_BUILT_IN_POLICIES: Final = "topic.rules."
-"""Keys of the ready-made policies of topics, which check them themselves."""
+_BUILT_IN_POLICIES: Final = ("topic.rules.", "json.schema.")
+"""Keys of the ready-made policies, which check them themselves."""
 _LISTENER_TLS_KEYS: Final = frozenset(
     {
         "ssl.keystore.type",
@@ -163,7 +163,7 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
 def _unknown(file: Path, key: str) -> str | None:
     """Say nothing of a known key, warn of an unknown one, refuse one that looks misspelt."""
     known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE)}
-    if key in known or key.startswith(("topics.", "upstream.", _BUILT_IN_POLICIES)):
+    if key in known or key.startswith(("topics.", "upstream.", *_BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_KEYS:
         raise ConfigurationError(

@@ -82,6 +82,8 @@ class Chain:
         )
         self.validators = [policies.validators[name] for name in plan.validators]
         self.validation = policies.validation_policy if plan.validation_policy else None
+        if self.validation is not None:
+            policies.prepare_validation(plan.validation_setting or "")
         self.hints = policies.hints
         self._stages = Stages(self.validators, self.validation, self.hints)
         # Small batches often come from one partition, one after the other.

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import RECORDS_POLICY
+from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
 from penstock.engine.batch_methods import INTERCEPTOR, VALIDATION_POLICY, VALIDATOR, callables
 from penstock.engine.interceptor_chain import Interceptor
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
 RECORDS: Final = RECORDS_POLICY
+_PREPARE: Final = "prepare_validation_policy"
+"""A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
 INTERCEPTORS: Final = "produce.request.interceptors"
 _NOT_RUN: Final = (
     inspect.iscoroutinefunction,
@@ -103,6 +105,7 @@ class PolicyInstances:
             found = self._callables(self.validation, name, VALIDATION)
             self.validation_policy = RecordPolicy(name, *found)
             self.hints = self._hints(name)
+            self._prepare_defaults()
         self._records_classes: dict[str, Callable[[], Any]] = {}
         self._records_ahead: dict[str, Any] = {}
         self._records_by_topic: dict[tuple[str, str], Any] = {}
@@ -161,6 +164,48 @@ class PolicyInstances:
         instance = self._instance(self._load(name, RECORDS, "validate"), name, RECORDS)
         self._close_one(instance)
 
+    def prepare_validation(self, text: str) -> None:
+        """Have the validation policy read a topic's `record.validation.policy`, if it can.
+
+        Raises:
+            ConfigurationError: It cannot judge by this text.
+        """
+        objection = _objection(self.validation, text)
+        if objection is not None:
+            raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {objection}")
+
+    def try_validation_policy(self, name: str, text: str) -> str | None:
+        """See whether a class of KIP-940 can judge by a text, if it has a method to say so.
+
+        Returns:
+            What the class objects to, for whoever has set the text; None if it can judge.
+
+        Raises:
+            ConfigurationError: The class cannot be used, or fails.
+        """
+        space = (
+            ClassPath(self._configuration.class_path) if self._configuration.class_path else None
+        )
+        cls = self._load(name, VALIDATION, "validate", space)
+        if not callable(getattr(cls, _PREPARE, None)):
+            return None
+        instance = self._instance(cls, name, VALIDATION)
+        try:
+            return _objection(instance, text)
+        finally:
+            self._close_one(instance)
+
+    def _prepare_defaults(self) -> None:
+        for default in self._configuration.topic_defaults:
+            if default.key != VALIDATION_POLICY:
+                continue
+            try:
+                self.prepare_validation(default.value)
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    f"{self._configuration.path}: topics.{default.glob}.{error}"
+                ) from None
+
     def _close_one(self, instance: Any) -> str | None:
         """Close an instance before the others, if it has a close(); return an error."""
         others = [one for one in self._open if one is not instance]
@@ -217,6 +262,9 @@ class PolicyInstances:
             raise ConfigurationError(
                 f"{where}: cannot be made without arguments: {describe(error)}"
             ) from None
+        use_folder = getattr(instance, "use_folder", None)
+        if callable(use_folder):
+            use_folder(self._configuration.folder)
         configure = getattr(instance, "configure", None)
         # KIP-729 has neither configure() nor close(), the configure() of KIP-905 no arguments.
         if key != VALIDATORS and callable(configure):
@@ -279,6 +327,19 @@ class PolicyInstances:
         if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
             raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
         return hints
+
+
+def _objection(validation: Any, text: str) -> str | None:
+    prepare = getattr(validation, _PREPARE, None)
+    if not callable(prepare):
+        return None
+    try:
+        prepare(text)
+    except ValueError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {describe(error)}") from None
+    return None
 
 
 def _close(instance: Any) -> str | None:

@@ -17,6 +17,14 @@ module beside the configuration file, and name that class there.
 
 from penstock.policies.drop import DropRecords
 from penstock.policies.json_fields import HashJsonFields, RedactJsonFields
+from penstock.policies.json_schema.policy import JsonSchema
 from penstock.policies.topic_rules import ConfigRules, TopicRules
 
-__all__ = ["ConfigRules", "DropRecords", "HashJsonFields", "RedactJsonFields", "TopicRules"]
+__all__ = [
+    "ConfigRules",
+    "DropRecords",
+    "HashJsonFields",
+    "JsonSchema",
+    "RedactJsonFields",
+    "TopicRules",
+]

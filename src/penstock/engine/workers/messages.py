@@ -62,11 +62,19 @@ class TryRecordsPolicy(NamedTuple):
     name: str
 
 
-AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy
+class TryValidationPolicy(NamedTuple):
+    """Whether a class of KIP-940 can judge by a topic's text."""
+
+    name: str
+    text: str
+
+
+AdminRequest = JudgeTopicCreation | JudgeConfigAlteration | TryRecordsPolicy | TryValidationPolicy
 _ADMIN_REQUESTS: Final[dict[type, str]] = {
     JudgeTopicCreation: "creation",
     JudgeConfigAlteration: "alteration",
     TryRecordsPolicy: "class",
+    TryValidationPolicy: "text",
 }
 _SUBJECTS: Final[dict[type, Any]] = {
     JudgeTopicCreation: TopicCreation,
@@ -115,7 +123,7 @@ def read_judge_admin(body: bytes) -> tuple[int, AdminRequest]:
     """
     kind, *fields = json.loads(body[8:])
     read = {value: key for key, value in _ADMIN_REQUESTS.items()}[kind]
-    if read is not TryRecordsPolicy:
+    if read in _SUBJECTS:
         fields = [_SUBJECTS[read](*fields[0]), AdminContext(*fields[1])]
     return int.from_bytes(body[:8], "big"), read(*fields)
 

@@ -42,6 +42,7 @@ from penstock.engine.verdict import (
 )
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
+from penstock.error_codes import POLICY_VIOLATION
 from penstock.records.batch import read_batch
 from penstock.records.decoder import SLACK
 from penstock.records.errors import UnreadableRecords
@@ -123,6 +124,13 @@ class Judge:
                 self._policies.try_records_policy(request.name)
             except ConfigurationError as error:
                 return failed(request.name, "cannot be used", detail=str(error))
+        elif isinstance(request, messages.TryValidationPolicy):
+            try:
+                objection = self._policies.try_validation_policy(request.name, request.text)
+            except ConfigurationError as error:
+                return failed(request.name, "cannot judge by this text", detail=str(error))
+            if objection is not None:
+                return refused(POLICY_VIOLATION, objection, request.name)
         elif isinstance(request, messages.JudgeTopicCreation):
             if self._policies.create_topic is not None:
                 return self._policies.create_topic.judge_creation(*request)

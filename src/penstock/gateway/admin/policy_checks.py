@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.cluster.metadata import UnknownError
-from penstock.configuration.topic_keys import RECORDS_POLICY
+from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, Verdict
 from penstock.gateway.refusal_log import Refused
@@ -116,6 +116,8 @@ async def config_error(gateway: GatewayContext, key: str, value: str) -> str | N
     if why is None:
         missing = gateway.policies.plan.missing_reader(key)
         why = missing and f"the gateway has no {missing} to read it"
+    if why is None and key == VALIDATION_POLICY:
+        why = await gateway.policies.topics.cannot_judge_by(value)
     return why and definitions.invalid_value(key, value, why)
 
 

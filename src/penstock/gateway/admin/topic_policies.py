@@ -17,6 +17,7 @@ from penstock.engine.workers.messages import (
     JudgeConfigAlteration,
     JudgeTopicCreation,
     TryRecordsPolicy,
+    TryValidationPolicy,
 )
 from penstock.engine.workers.supervisor import Supervisor
 
@@ -43,6 +44,7 @@ class TopicPolicies:
         """
         self.create_topic = configuration.create_topic_policy_class_name
         self.alter_config = configuration.alter_config_policy_class_name
+        self._validation = configuration.record_validation_policy_class_name
         named = {CREATE_TOPIC: self.create_topic, ALTER_CONFIG: self.alter_config}
         names = {key: (name,) if name else () for key, name in named.items()}
         self._pool: Supervisor | None = None
@@ -94,6 +96,23 @@ class TopicPolicies:
         log.warning(
             "a topic asks for a class that cannot be used",
             policy=records_policy,
+            reason=verdict.detail or verdict.message,
+        )
+        return "the gateway's log says why"
+
+    async def cannot_judge_by(self, validation_policy: str) -> str | None:
+        """Say why no topic can have this `record.validation.policy`; None if one can."""
+        if self._validation is None:
+            return None
+        question = TryValidationPolicy(self._validation, validation_policy)
+        verdict = await self._ask(question, self._validation)
+        if verdict.outcome is Outcome.ACCEPTED:
+            return None
+        if verdict.outcome is Outcome.REFUSED:
+            return verdict.message
+        log.warning(
+            "a topic asks for a validation that cannot be used",
+            policy=self._validation,
             reason=verdict.detail or verdict.message,
         )
         return "the gateway's log says why"

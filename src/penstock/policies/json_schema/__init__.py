@@ -1,0 +1,1 @@
+"""The policy `penstock.policies.JsonSchema`, and how it judges."""

@@ -1,0 +1,171 @@
+"""A value judged by one schema: a fast yes, and a slow answer with a reason.
+
+`corvus-json-schema-rs` reads the bytes and says whether they fit, without making a Python object.
+Only its yes counts, and only for schemas whose every keyword has been seen to mean the same to
+`jsonschema-rs` (`features.py`). Everything else is decided by that, which knows the reason. Both
+see the same documents, since the same reader says first what is JSON:
+
+- UTF-8 without a byte order mark, one document and nothing behind it but white space
+- `NaN`, `Infinity`, comments, trailing commas and halves of surrogate pairs are not JSON
+- at most 127 levels of arrays and objects
+- of properties with the same name the last counts
+- whole numbers of 64 bits are exact, any other number is the nearest double; what is too large
+  for a double is refused
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin
+
+import corvus_json_schema_rs as corvus
+import jsonschema_rs
+import orjson
+
+from penstock.policies.json_schema.features import features_of
+from penstock.policies.json_schema.files import SchemaError
+from penstock.policies.json_schema.reasons import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.policies.json_schema.features import Features
+    from penstock.policies.json_schema.files import SchemaFiles
+
+_DIALECTS: Final = {
+    4: corvus.Dialect.DRAFT4,
+    6: corvus.Dialect.DRAFT6,
+    7: corvus.Dialect.DRAFT7,
+    2019: corvus.Dialect.DRAFT201909,
+    2020: corvus.Dialect.DRAFT202012,
+}
+_METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
+_is_json: Final = corvus.compile(True).is_valid_json
+_PLACE: Final = re.compile(r"at byte \d+$")
+_MAX_MESSAGE: Final = 300
+_TOO_DEEP: Final = "recursion limit exceeded"
+_NOT_UTF_8: Final = "not UTF-8"
+_TOO_LARGE: Final = "number out of range"
+
+
+class Check:
+    """Judges texts by one schema.
+
+    Attributes:
+        features: What the schema uses.
+        fits: Returns True where a text fits, whatever it raises or returns otherwise being no
+            answer; None where the schema is not one for the fast way.
+    """
+
+    def __init__(self, files: SchemaFiles, *, formats: bool) -> None:
+        """Compile a schema.
+
+        Args:
+            files: The schema.
+            formats: Whether `format` is judged.
+
+        Raises:
+            SchemaError: It is not a valid schema, or refers to what is not there.
+        """
+        files.problem = ""
+        try:
+            # Validated first: the walk expects keywords to have the values that they can have.
+            self._validator = jsonschema_rs.validator_for(
+                files.schema,
+                validate_formats=formats,
+                ignore_unknown_formats=False,
+                retriever=files.retrieve,
+                base_uri=files.uri,
+                pattern_options=jsonschema_rs.RegexOptions(),
+            )
+            self.features = _features(files, formats=formats)
+        except SchemaError as error:
+            raise SchemaError(_about(files, error)) from None
+        except (ValueError, jsonschema_rs.ReferencingError, RecursionError) as error:
+            raise SchemaError(files.problem or _about(files, error)) from None
+        self.fits: Callable[[bytes], bool] | None = self._fast(files)
+
+    def objection(self, text: bytes, field: str) -> str | None:
+        """Return why a text does not fit, and None where it does; `field` is `key` or `value`."""
+        try:
+            _is_json(text)
+        except ValueError as error:
+            return f"the {field} {_not_json(str(error))}"
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return f"the {field} is not JSON"
+        try:
+            self._validator.validate(document)
+        except jsonschema_rs.ValidationError as error:
+            return reason(error, self.features.names, field)
+        return None
+
+    def _fast(self, files: SchemaFiles) -> Callable[[bytes], bool] | None:
+        if self.features.slow:
+            return None
+        try:
+            return corvus.compile(
+                files.schema,
+                default_dialect=_DIALECTS[files.draft],
+                assert_format=False,
+                resolve_document=files.retrieve,
+                base_uri=files.uri,
+            ).is_valid_json
+        except (ValueError, SchemaError, corvus.SchemaCompilationError) as error:
+            self.features.slow.add(f"not compiled: {error}")
+            self.features.bounded = False
+            return None
+
+
+def _features(files: SchemaFiles, *, formats: bool) -> Features:
+    metaschemas: list[str] = []
+    registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
+
+    def lookup(base: str, reference: str) -> tuple[Any, str]:
+        if urljoin(base, reference).startswith(_METASCHEMAS):
+            metaschemas.append(reference)
+            return True, base
+        found = registry.resolver(base).lookup(reference)
+        return found.contents, found.resolver.base_uri
+
+    features = features_of(files, lookup, formats=formats)
+    if files.has_other_drafts:
+        features.slow.add("several drafts")
+    if metaschemas:
+        features.slow.add("$ref to a metaschema")
+    if features.slow:
+        features.bounded = False
+    return features
+
+
+def _about(files: SchemaFiles, error: BaseException) -> str:
+    if not isinstance(error, jsonschema_rs.ValidationError):
+        return f"{files.name}: {error}"
+    place = "".join(f"/{step}" for step in error.instance_path)
+    why = ""
+    if 'is not a "regex"' in error.message:
+        why = (
+            ": regular expressions must be of those that are matched in linear time, which have "
+            "no look-around and no references back"
+        )
+    return (
+        f"{files.name} is not a valid schema at {place or 'its root'}: {_cut(error.message)}{why}"
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}..."
+
+
+def _not_json(error: str) -> str:
+    """Return the reason in our words: the reader's are not promised to be without content."""
+    if _TOO_DEEP in error:
+        return "has more than 127 levels of arrays and objects"
+    if _TOO_LARGE in error:
+        return "has a number that is too large for a double"
+    if _NOT_UTF_8 in error:
+        return "is not JSON, which is UTF-8"
+    place = _PLACE.search(error)
+    return f"is not JSON{f' ({place[0]})' if place else ''}"

@@ -1,0 +1,88 @@
+"""Why a value does not fit: where, and what the schema expects, never what the value holds.
+
+The text is made of the schema's words alone. Names of properties are shown where the schema
+mentions them; any other name is the producer's, and `*` stands in its place. Indexes of arrays
+are shown.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from jsonschema_rs import ValidationError, ValidationErrorKind
+
+_MAX_SHOWN: Final = 200
+
+
+def reason(error: ValidationError, names: Collection[str], field: str) -> str:
+    """Return the text about an error.
+
+    Args:
+        error: Of jsonschema-rs. Its own messages quote the value, and are not used.
+        names: The property names that may be shown.
+        field: `key` or `value`.
+    """
+    expected = _EXPECTED.get(error.kind.name, _by_keyword)(error.kind)
+    place = pointer(error.instance_path, names)
+    return f"the {field} at {place} {expected}" if place else f"the {field} {expected}"
+
+
+def pointer(path: list[str | int], names: Collection[str]) -> str:
+    """Return a path as a JSON pointer, with `*` for each name that is not among `names`."""
+    return "".join(
+        f"/{step}"
+        if isinstance(step, int)
+        else f"/{step.replace('~', '~0').replace('/', '~1')}"
+        if step in names
+        else "/*"
+        for step in path
+    )
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def _limit(text: str) -> Callable[[Any], str]:
+    return lambda kind: f"{text} {kind.limit}"
+
+
+def _by_keyword(kind: ValidationErrorKind) -> str:
+    return f"breaks {kind.name}"
+
+
+_EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
+    "type": lambda kind: f"must be of type {' or '.join(kind.types)}",
+    "required": lambda kind: f"lacks the property {_shown(kind.property)}",
+    "enum": lambda kind: f"must be one of {_shown(kind.options)}",
+    "const": lambda kind: f"must be {_shown(kind.expected_value)}",
+    "minimum": _limit("must be at least"),
+    "maximum": _limit("must be at most"),
+    "exclusiveMinimum": _limit("must be greater than"),
+    "exclusiveMaximum": _limit("must be less than"),
+    "multipleOf": lambda kind: f"must be a multiple of {kind.multiple_of}",
+    "minLength": _limit("has fewer characters than"),
+    "maxLength": _limit("has more characters than"),
+    "minItems": _limit("has fewer items than"),
+    "maxItems": _limit("has more items than"),
+    "minProperties": _limit("has fewer properties than"),
+    "maxProperties": _limit("has more properties than"),
+    "pattern": lambda kind: f"must match {_shown(kind.pattern)}",
+    "format": lambda kind: f"must be of format {_shown(kind.format)}",
+    "uniqueItems": lambda _: "has the same item twice",
+    "additionalProperties": lambda _: "has a property that the schema does not allow",
+    "unevaluatedProperties": lambda _: "has a property that the schema does not allow",
+    "additionalItems": lambda _: "has more items than the schema allows",
+    "unevaluatedItems": lambda _: "has more items than the schema allows",
+    "propertyNames": lambda _: "has a property with a name that the schema does not allow",
+    "contains": lambda _: "does not have the items that contains asks for",
+    "anyOf": lambda _: "fits no schema of anyOf",
+    "oneOf": lambda _: "does not fit exactly one schema of oneOf",
+    "not": lambda _: "fits the schema of not",
+    "falseSchema": lambda _: "may not be there",
+}

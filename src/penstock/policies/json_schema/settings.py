@@ -1,0 +1,80 @@
+"""The keys `json.schema.*` of the configuration file, and a topic's own text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX: Final = "json.schema."
+FOLDER: Final = "json.schema.folder"
+FORMATS: Final = "json.schema.formats"
+NULL_VALUES: Final = "json.schema.null.values"
+NULL_KEYS: Final = "json.schema.null.keys"
+KEYS: Final = (FOLDER, FORMATS, NULL_VALUES, NULL_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchemaSettings:
+    """The values of the keys.
+
+    Attributes:
+        folder: Where the schemas are, absolute or relative to the configuration file.
+        formats: Whether `format` is judged.
+        null_values: Whether a record may have no value, where values are judged.
+        null_keys: Whether a record may have no key, where keys are judged.
+    """
+
+    folder: str
+    formats: bool
+    null_values: bool
+    null_keys: bool
+
+    @classmethod
+    def read(cls, configs: Mapping[str, str]) -> JsonSchemaSettings:
+        """Read the keys out of a configuration.
+
+        Raises:
+            ValueError: A key is unknown, or has a value that it cannot have.
+        """
+        for key in configs:
+            if key.startswith(PREFIX) and key not in KEYS:
+                raise ValueError(f"{key} is unknown; there are {', '.join(KEYS)}")
+        return cls(
+            configs.get(FOLDER, ".").strip() or ".",
+            _either(configs, FORMATS, "true", "false", default="false"),
+            _either(configs, NULL_VALUES, "accept", "refuse", default="accept"),
+            _either(configs, NULL_KEYS, "accept", "refuse", default="refuse"),
+        )
+
+
+def _either(configs: Mapping[str, str], key: str, yes: str, no: str, *, default: str) -> bool:
+    given = configs.get(key, default).strip().lower()
+    if given not in {yes, no}:
+        raise ValueError(f"{key} must be {yes} or {no}, not {given or 'nothing'}")
+    return given == yes
+
+
+def schema_names(text: str) -> dict[str, str]:
+    """Read a topic's `record.validation.policy`: `v.json`, or `key=k.json,value=v.json`.
+
+    Returns:
+        Names of files by `key` and `value`, at least one of them.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    names: dict[str, str] = {}
+    for part in text.split(","):
+        field, equals, name = (one.strip() for one in part.partition("="))
+        if not equals:
+            field, name = "value", field
+        if field not in {"key", "value"} or not name or field in names:
+            raise ValueError(
+                f"must name a schema file, like order.schema.json, or "
+                f"key=FILE,value=FILE, not {text or 'nothing'}"
+            )
+        names[field] = name
+    return names

@@ -1,0 +1,105 @@
+"""`penstock.policies.JsonSchema` at a gateway: schemas that topics name, and those that are wrong."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.local import LocalKafka, free_ports
+from tests.gateways import RunningGateway, write_configuration
+from tests.topic_configs.admin_requests import TopicClient, alteration, creation
+
+SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}
+KEY = "record.validation.policy"
+OK, INVALID_CONFIG, INVALID_RECORD = 0, 40, 87
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the configuration file."""
+    made = tmp_path_factory.mktemp("json-schema")
+    (made / "schemas").mkdir()
+    (made / "schemas" / "order.json").write_text(json.dumps(SCHEMA))
+    (made / "schemas" / "broken.json").write_text('{"$ref": "none.json"}')
+    return made
+
+
+@pytest.fixture(scope="module")
+def judging(kafka: LocalKafka, folder: Path) -> Iterator[RunningGateway]:
+    """A gateway whose schemas stand in a folder beside its file."""
+    properties = {
+        "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+        "json.schema.folder": "schemas",
+        "policy.workers": 1,
+    }
+    file = write_configuration(folder, kafka.bootstrap_servers, free_ports(6)[0], properties, "")
+    running = RunningGateway(file)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client_of(judging: RunningGateway) -> Iterator[TopicClient]:
+    with TopicClient(judging.broker_address()) as client:
+        yield client
+
+
+def name() -> str:
+    return f"schema-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_topic_names_its_schema(client_of):
+    topic = name()
+    client_of.create(topic, {KEY: "order.json"})
+
+    assert client_of.produce(topic, b'{"id": 1}').error_code == OK
+    answer = client_of.produce(topic, b'{"id": 1}', b'{"id": "Secret"}', b"{}", b"[")
+    assert answer.error_code == INVALID_RECORD
+    told = {one.batch_index: one.batch_index_error_message for one in answer.record_errors}
+    assert told == {
+        1: "the value at /id must be of type integer",
+        2: 'the value lacks the property "id"',
+        3: "the value is not JSON (at byte 1)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("none.json", "none.json: there is no such file in the folder of schemas"),
+        ("../penstock.properties", "../penstock.properties is outside the folder of schemas"),
+        ("broken.json", "broken.json: $ref to none.json: none.json: there is no such file in"),
+        ("a=b", "must name a schema file, like order.schema.json, or key=FILE,value=FILE, not a=b"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_not_set(client_of, text, why):
+    topic = name()
+    client_of.create(topic, {KEY: "order.json"})
+    begin = f"Invalid value {text} for configuration {KEY}: "
+
+    [altered] = client_of.call(alteration(topic, {KEY: text})).responses
+    [created] = client_of.call(creation(name(), {KEY: text})).topics
+
+    assert (altered.error_code, created.error_code) == (INVALID_CONFIG, INVALID_CONFIG)
+    assert altered.error_message.startswith(begin + why)
+    assert created.error_message.startswith(begin + why)
+    assert client_of.own_settings(topic) == {KEY: "order.json"}
+    assert client_of.produce(topic, b'{"id": "x"}').error_code == INVALID_RECORD
+
+
+def test_a_schema_that_is_gone_lets_nothing_pass(client_of, folder):
+    """Until it is there again: no worker had read it before."""
+    file = folder / "schemas" / f"{name()}.json"
+    file.write_text(json.dumps(SCHEMA))
+    topic = name()
+    client_of.create(topic, {KEY: file.name})
+    file.unlink()
+
+    gone = client_of.produce(topic, b'{"id": 1}')
+    file.write_text(json.dumps(SCHEMA))
+    back = client_of.produce(topic, b'{"id": 1}')
+
+    assert gone.error_code not in {OK, INVALID_RECORD}
+    assert back.error_code == OK

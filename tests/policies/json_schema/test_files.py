@@ -1,0 +1,134 @@
+"""Schema files: what is read, what is refused with which words, and that nothing outside is."""
+
+import os
+import urllib.request
+
+import pytest
+
+from penstock.policies.json_schema.check import Check
+from penstock.policies.json_schema.files import MAX_BYTES, SchemaError, SchemaFiles
+from tests.policies.json_schema.schemas import write
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+def objection(folder, name="schema.json"):
+    """What is wrong with a schema; None if nothing is."""
+    try:
+        Check(SchemaFiles(folder, name), formats=False)
+    except SchemaError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "schema.json is not JSON: Expecting property name"),
+        ('{"maximum": NaN}', "schema.json is not JSON: NaN is no number"),
+        ('{"type": "string", "type": "array"}', "schema.json has 'type' twice in one object"),
+        ("[]", "schema.json is not a schema, which is an object, true or false"),
+        ("\ufeff{}", "schema.json is not JSON: "),
+        ('{"$schema": "http://json-schema.org/draft-03/schema#"}', "schema.json: $schema must be one of http"),
+        ('{"$schema": 7}', "schema.json: $schema must be one of http"),
+        ('{"type": "strin"}', 'schema.json is not a valid schema at /type: "strin" is not valid under'),
+        ('{"pattern": "(?=a)"}', "expressions must be of those that are matched in linear time"),
+        ('{"pattern": "(a)\\\\1"}', "expressions must be of those that are matched in linear time"),
+        ('{"pattern": "("}', 'schema.json is not a valid schema at /pattern: "(" is not a "regex"'),
+        ('{"$ref": "no.json"}', "schema.json: $ref to no.json: no.json: there is no such file"),
+        ('{"$ref": "#/$defs/no"}', "Pointer '/$defs/no' does not exist"),
+        ('{"$ref": "http://localhost:9/x.json"}', "no file in the folder of schemas has this $id"),
+        ('{"$ref": "../../../etc/passwd"}', "$ref to etc/passwd: etc/passwd: there is no such file"),
+        ('{"$ref": "file:///etc/passwd"}', "etc/passwd: there is no such file"),
+        ('{"$ref": "file:///%2e%2e/%2e%2e/etc/passwd"}', "there is no such file"),
+        ('{"$ref": "%2e%2e%2fother"}', "is outside the folder of schemas"),
+        ('{"$ref": "#"}', "leads back to itself without a step into the document"),
+        ("[" * 100_000, "schema.json is not JSON"),
+        ('{"allOf":[' * 400 + "{}" + "]}" * 400, "schema.json"),
+        ('{"$comment": "' + "x" * MAX_BYTES + '"}', f"schema.json is larger than {MAX_BYTES} bytes"),
+    ],
+    ids=range(22),
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_with_a_reason(tmp_path, text, said):
+    folder = tmp_path / "schemas"
+    folder.mkdir()
+    (tmp_path / "other").write_text("{}")
+    write(folder, schema=text)
+
+    assert said in objection(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no.json", "no.json: there is no such file in the folder of schemas"),
+        ("../other.json", "../other.json is outside the folder of schemas"),
+        ("/etc/passwd", "/etc/passwd is outside the folder of schemas"),
+        ("link.json", "link.json is outside the folder of schemas"),
+        ("inner", "inner is not a file"),
+        ("a\0b", "cannot be read"),
+        ("pipe", "pipe is not a file"),
+    ],
+)
+def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
+    folder = tmp_path / "schemas"
+    (folder / "inner").mkdir(parents=True)
+    write(tmp_path, other={})
+    (folder / "link.json").symlink_to(tmp_path / "other.json")
+    os.mkfifo(folder / "pipe")
+
+    assert said in objection(folder, name)
+
+
+def test_references_lead_to_files_of_the_folder(tmp_path):
+    (tmp_path / "inner").mkdir()
+    write(tmp_path, schema={"$ref": "inner/a.json#/$defs/x"}, b={"type": "integer"})
+    write(tmp_path / "inner", a={"$defs": {"x": {"$ref": "../b.json"}}})
+    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+
+    assert check.fits is not None
+    assert (check.fits(b"1"), check.fits(b'"a"')) == (True, False)
+    assert check.objection(b'"a"', "value") == "the value must be of type integer"
+
+
+def test_a_file_is_found_by_the_id_that_it_has(tmp_path):
+    (tmp_path / "inner").mkdir()
+    write(tmp_path, schema={"$id": "https://x.org/s/order", "items": {"$ref": "sku"}}, broken="{")
+    write(tmp_path / "inner", a={"$id": "https://x.org/s/sku", "type": "integer"})
+    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+
+    assert check.fits is not None
+    assert check.objection(b'["a"]', "value") == "the value at /0 must be of type integer"
+
+
+def test_the_links_of_a_mounted_folder_are_followed(tmp_path):
+    """As Kubernetes mounts a ConfigMap."""
+    (tmp_path / "..data").mkdir()
+    write(tmp_path / "..data", schema={})
+    (tmp_path / "schema.json").symlink_to("..data/schema.json")
+
+    assert objection(tmp_path) is None
+
+
+def test_nothing_is_fetched(tmp_path, monkeypatch):
+    """A unit test that opens a connection fails, whatever opens it; here, the usual way is shut, too."""
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_: pytest.fail("fetched"))
+    for reference in ("http://127.0.0.1:9/x", "https://example.com/x", "ftp://example.com/x"):
+        write(tmp_path, schema={"$ref": reference})
+        assert "schemas are never fetched" in objection(tmp_path)
+
+
+def test_the_drafts_metaschemas_are_known(tmp_path):
+    write(tmp_path, schema={"$schema": DRAFT_7, "$ref": DRAFT_7})
+    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+
+    assert check.objection(b'{"type": 3}', "value") is not None
+    assert check.objection(b'{"type": "string"}', "value") is None
+
+
+def test_files_of_several_drafts_are_judged_the_slow_way(tmp_path):
+    write(tmp_path, schema={"items": {"$ref": "b.json"}}, b={"$schema": DRAFT_7})
+    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+
+    assert check.features.slow == {"several drafts"}
+    assert not check.features.bounded

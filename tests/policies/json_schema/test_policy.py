@@ -1,0 +1,189 @@
+"""`penstock.policies.JsonSchema` as users test a policy, and a batch at a time."""
+
+import sys
+from dataclasses import dataclass
+from uuid import UUID
+
+import pytest
+
+from penstock.configuration import ConfigurationError, read_configuration
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.plan import Plan
+from penstock.policies import JsonSchema
+from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
+from penstock.policy.testing import judge
+from tests.policies.json_schema.schemas import write
+
+ORDER = {
+    "type": "object",
+    "required": ["id", "amount"],
+    "properties": {"id": {"type": "string"}, "amount": {"type": "number", "exclusiveMinimum": 0}},
+}
+FITS = b'{"id": "a", "amount": 1}'
+RECORDS = [
+    (b'"k"', FITS),
+    (b'"k"', b'{"id": "a", "amount": 0}'),
+    (b"7", FITS),
+    (b"7", b"{}"),
+    (None, FITS),
+    (b'"k"', None),
+    (None, None),
+    (b"k", b"\xff"),
+    (b'"' + b"k" * 100 + b'"', FITS),
+]
+
+
+@dataclass
+class Batch:
+    """Columns, as the engine gives them."""
+
+    keys: list
+    values: list
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path, order=ORDER, key={"type": "string", "maxLength": 50}, slow={"multipleOf": 2})
+    return tmp_path
+
+
+def policy(folder, **configs):
+    made = JsonSchema()
+    made.use_folder(folder)
+    keys = {f"json.schema.{key.replace('_', '.')}": value for key, value in configs.items()}
+    made.configure(keys)
+    return made
+
+
+def topic(text):
+    return TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), text)
+
+
+def singly(judging, text):
+    """The refusals of `validate`, record by record."""
+    refused = []
+    for position, (key, value) in enumerate(RECORDS):
+        try:
+            judging.validate(topic(text), RecordProxy((), key, value))
+        except InvalidRecordException as raised:
+            refused.append((position, raised.message))
+    return refused
+
+
+def together(judging, text):
+    """The refusals of `validate_batch`."""
+    keys, values = map(list, zip(*RECORDS, strict=True))
+    return list(judging.validate_batch(topic(text), Batch(keys, values)))
+
+
+def test_values_are_judged(folder):
+    assert singly(policy(folder), "order.json") == [
+        (1, "the value at /amount must be greater than 0"),
+        (3, 'the value lacks the property "id"'),
+        (7, "the value is not JSON, which is UTF-8"),
+    ]
+
+
+def test_keys_and_values_are_judged(folder):
+    assert singly(policy(folder), "key=key.json,value=order.json") == [
+        (1, "the value at /amount must be greater than 0"),
+        (2, "the key must be of type string"),
+        (3, "the key must be of type string"),
+        (4, "the key is null"),
+        (6, "the key is null"),
+        (7, "the key is not JSON (at byte 0)"),
+        (8, "the key has more characters than 50"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["order.json", "key=key.json", "key=key.json,value=order.json", "slow.json"]
+)
+@pytest.mark.parametrize("null_values", ["accept", "refuse"])
+@pytest.mark.parametrize("null_keys", ["accept", "refuse"])
+def test_a_batch_is_judged_as_its_records_are(folder, text, null_values, null_keys):
+    judging = policy(folder, null_values=null_values, null_keys=null_keys)
+
+    refused = together(judging, text)
+
+    assert refused == singly(judging, text)
+    positions = {position for position, _ in refused}
+    assert (5 in positions) == (null_values == "refuse" and text != "key=key.json")
+    assert (4 in positions) == (null_keys == "refuse" and "key=" in text)
+
+
+def test_the_engine_judges_by_it(folder):
+    configs = {"json.schema.folder": str(folder)}
+    good, bad = judge(JsonSchema, [FITS, "{}"], configs=configs, validation_policy="order.json")
+
+    assert good.outcome == "accepted"
+    assert (bad.code, bad.message) == (87, 'the value lacks the property "id"')
+
+
+def test_only_what_is_bounded_says_so(folder):
+    judging = policy(folder)
+
+    assert judging.is_bounded(topic("key=key.json,value=order.json"))
+    assert not judging.is_bounded(topic("key=key.json,value=slow.json"))
+    assert not judging.is_bounded(topic("missing.json"))
+
+
+def loaded(folder, **configs):
+    """The policies of a file, as a worker loads them."""
+    properties = {
+        "upstream.bootstrap.servers": "none:1",
+        "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+        **{key.replace("__", "*.").replace("_", "."): value for key, value in configs.items()},
+    }
+    configuration = read_configuration(folder / "penstock.properties", properties)
+    return PolicyInstances(configuration.policies, Plan(configuration.policies).names)
+
+
+def test_schemas_are_read_at_start(folder):
+    instances = loaded(folder, topics_orders__record_validation_policy="order.json")
+
+    assert list(instances.validation.validate_batch(topic("order.json"), Batch([], [FITS]))) == []
+
+
+@pytest.mark.parametrize(
+    ("configs", "said"),
+    [
+        (
+            {"topics_orders__record_validation_policy": "none.json"},
+            "topics.orders*.record.validation.policy=none.json: none.json: there is no such file",
+        ),
+        (
+            {"topics_orders__record_validation_policy": "a=b"},
+            "topics.orders*.record.validation.policy=a=b: must name a schema file, like order",
+        ),
+        (
+            {"json_schema_formats": "on"},
+            "penstock.policies.JsonSchema: configure() failed: ValueError: json.schema.formats must",
+        ),
+        ({"json_schema_folder": "none"}, "none is not a folder"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_appears_at_start(folder, configs, said):
+    with pytest.raises(ConfigurationError) as raised:
+        loaded(folder, **configs)
+
+    assert f"{folder / 'penstock.properties'}: " in str(raised.value)
+    assert said in str(raised.value)
+
+
+def test_a_missing_package_is_named_at_start(folder, monkeypatch):
+    monkeypatch.delitem(sys.modules, "penstock.policies.json_schema.check", raising=False)
+    monkeypatch.setitem(sys.modules, "corvus_json_schema_rs", None)
+
+    with pytest.raises(ConfigurationError, match=r"install penstock\[json-schema\]"):
+        loaded(folder)
+
+
+def test_a_text_that_a_topic_is_to_have_is_tried(folder):
+    instances = loaded(folder)
+    name = "penstock.policies.JsonSchema"
+
+    assert instances.try_validation_policy(name, "order.json") is None
+    assert instances.try_validation_policy(name, "../x.json") == (
+        "../x.json is outside the folder of schemas"
+    )

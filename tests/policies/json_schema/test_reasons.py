@@ -1,0 +1,116 @@
+"""What a refusal says: where, and what the schema expects; nothing that is the record's own."""
+
+import json
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.policies.json_schema.reasons import pointer
+from tests.policies.json_schema.oracle import compiled
+from tests.policies.json_schema.pairs import DRAFTS, Pairs
+from tests.policies.json_schema.schemas import check
+
+CASES = [
+    ({"type": "integer"}, '"x"', "the value must be of type integer"),
+    ({"type": ["string", "null"]}, "1", "the value must be of type null or string"),
+    ({"required": ["id"]}, "{}", 'the value lacks the property "id"'),
+    ({"dependentRequired": {"a": ["b"]}}, '{"a": 1}', 'the value lacks the property "b"'),
+    ({"enum": ["EUR", 1]}, "2", 'the value must be one of ["EUR", 1]'),
+    ({"enum": ["x" * 300]}, "2", f'the value must be one of ["{"x" * 198}...'),
+    ({"const": {"a": 1}}, "2", 'the value must be {"a": 1}'),
+    ({"minimum": 3}, "2", "the value must be at least 3"),
+    ({"maximum": 1.5}, "2", "the value must be at most 1.5"),
+    ({"exclusiveMinimum": 3}, "3", "the value must be greater than 3"),
+    ({"exclusiveMaximum": 3}, "3", "the value must be less than 3"),
+    ({"multipleOf": 2}, "3", "the value must be a multiple of 2"),
+    ({"minLength": 2}, '"s"', "the value has fewer characters than 2"),
+    ({"maxLength": 2}, '"sss"', "the value has more characters than 2"),
+    ({"pattern": "^a"}, '"s"', 'the value must match "^a"'),
+    ({"minItems": 2}, "[1]", "the value has fewer items than 2"),
+    ({"maxItems": 0}, "[1]", "the value has more items than 0"),
+    ({"uniqueItems": True}, "[1, 1]", "the value has the same item twice"),
+    ({"contains": {"type": "null"}}, "[1]", "the value does not have the items that contains asks for"),
+    ({"prefixItems": [{}], "items": False}, "[1, 2]", "the value at /1 may not be there"),
+    ({"unevaluatedItems": False}, "[1]", "the value has more items than the schema allows"),
+    ({"minProperties": 1}, "{}", "the value has fewer properties than 1"),
+    ({"maxProperties": 0}, '{"s": 1}', "the value has more properties than 0"),
+    ({"additionalProperties": False, "properties": {"a": {}}}, '{"s": 1}', "the value has a property that the schema does not allow"),
+    ({"unevaluatedProperties": False}, '{"s": 1}', "the value has a property that the schema does not allow"),
+    ({"propertyNames": {"maxLength": 1}}, '{"ss": 1}', "the value has a property with a name that the schema does not allow"),
+    ({"anyOf": [{"type": "null"}]}, "1", "the value fits no schema of anyOf"),
+    ({"oneOf": [{}, {}]}, "1", "the value does not fit exactly one schema of oneOf"),
+    ({"oneOf": [False]}, "1", "the value does not fit exactly one schema of oneOf"),
+    ({"not": {}}, "1", "the value fits the schema of not"),
+    (False, "1", "the value may not be there"),
+    ({"properties": {"a": {"items": {"type": "null"}}}}, '{"a": [null, 1]}', "the value at /a/1 must be of type null"),
+    ({"additionalProperties": {"type": "null"}}, '{"secret": 1}', "the value at /* must be of type null"),
+    ({"patternProperties": {"^s": {"items": False}}}, '{"secret": [1]}', "the value at /*/0 may not be there"),
+    ({"properties": {"a/b~c": False}}, '{"a/b~c": 1}', "the value at /a~1b~0c may not be there"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "text", "said"), CASES)
+def test_a_reason_is_said_in_the_words_of_the_schema(tmp_path, schema, text, said):
+    assert check(tmp_path, schema).objection(text.encode(), "value") == said
+
+
+def test_a_format_is_named(tmp_path):
+    compiled = check(tmp_path, {"format": "email"}, formats=True)
+
+    assert compiled.objection(b'"x"', "key") == 'the key must be of format "email"'
+
+
+def test_items_beyond_a_list_of_schemas(tmp_path):
+    schema = {"$schema": DRAFTS["7"], "items": [{}], "additionalItems": False}
+
+    said = check(tmp_path, schema).objection(b"[1, 2]", "value")
+
+    assert said == "the value has more items than the schema allows"
+
+
+def test_a_pointer_shows_known_names_and_indexes():
+    assert pointer(["a", 3, "b"], {"a"}) == "/a/3/*"
+    assert pointer([], {"a"}) == ""
+
+
+secrets = st.text(string.ascii_letters, min_size=8, max_size=20).map(lambda text: f"Secret{text}")
+
+
+def planted(value, secret, names):
+    """A value whose every string is the secret, and every name that the schema has not."""
+    if isinstance(value, str):
+        return secret
+    if isinstance(value, list):
+        return [planted(one, secret, names) for one in value]
+    if isinstance(value, dict):
+        return {
+            name if name in names else f"{secret}{n}": planted(one, secret, names)
+            for n, (name, one) in enumerate(value.items())
+        }
+    return value
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), secret=secrets, number=st.integers(10**12, 10**15))
+def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret, number):
+    """Whatever the schema, and wherever a secret stands."""
+    folder = tmp_path_factory.mktemp("schemas")
+    pairs = Pairs(draft, seed)
+    schema = pairs.schema()
+    judged = compiled(schema, folder)
+    if judged is None:
+        return
+    for _ in range(8):
+        try:
+            document = json.loads(pairs.text(schema))
+        except ValueError:
+            continue
+        hidden = planted(document, secret, judged.features.names)
+        text = json.dumps(hidden).encode()
+        for one in (text, text[:-1], text + b"}", json.dumps([hidden, number, secret]).encode()):
+            said = judged.objection(one, "value") or ""
+            assert secret not in said
+            assert str(number) not in said
