@@ -3,7 +3,12 @@
 import pytest
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.batch_methods import INTERCEPTOR, VALIDATION_POLICY, VALIDATOR, callables
+from penstock.engine.batch_methods import (
+    OF_INTERCEPTORS,
+    OF_VALIDATION_POLICIES,
+    OF_VALIDATORS,
+    callables,
+)
 from penstock.policy import (
     BrokerRecordValidator,
     ProduceRequestInterceptor,
@@ -76,13 +81,13 @@ class Neither(BrokerRecordValidator):
     ],
 )
 def test_the_method_that_speaks_for_the_class_is_called(cls, expected):
-    by_record, by_batch = callables(cls(), VALIDATOR)
+    by_record, by_batch = callables(cls(), OF_VALIDATORS)
     assert (by_record is not None, by_batch is not None) == expected
     [policy] = instances(validators=[cls]).validators.values()
     assert (policy.validate is not None, policy.validate_batch is not None) == expected
 
 
-@pytest.mark.parametrize("methods", [VALIDATOR, VALIDATION_POLICY, INTERCEPTOR])
+@pytest.mark.parametrize("methods", [OF_VALIDATORS, OF_VALIDATION_POLICIES, OF_INTERCEPTORS])
 def test_an_interface_alone_has_no_method_for_batches(methods):
     assert callables(methods.interface(), methods).by_batch is None
 
@@ -126,4 +131,4 @@ def test_what_could_not_be_called_is_refused_at_start(given, complaint):
 
 def test_a_class_without_either_is_refused_by_what_it_lacks(tmp_path):
     with pytest.raises(TypeError, match=r"no method validate_record\(\) or validate_batch\(\)"):
-        callables(object(), VALIDATOR)
+        callables(object(), OF_VALIDATORS)

@@ -31,9 +31,9 @@ class Methods(NamedTuple):
     batch_arguments: int
 
 
-VALIDATOR: Final = Methods(BrokerRecordValidator, "validate_record", "validate_batch", 2)
-VALIDATION_POLICY: Final = Methods(RecordValidationPolicy, "validate", "validate_batch", 2)
-INTERCEPTOR: Final = Methods(ProduceRequestInterceptor, "process_record", "process_batch", 3)
+OF_VALIDATORS: Final = Methods(BrokerRecordValidator, "validate_record", "validate_batch", 2)
+OF_VALIDATION_POLICIES: Final = Methods(RecordValidationPolicy, "validate", "validate_batch", 2)
+OF_INTERCEPTORS: Final = Methods(ProduceRequestInterceptor, "process_record", "process_batch", 3)
 
 
 class Callables(NamedTuple):

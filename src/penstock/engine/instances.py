@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
-from penstock.engine.batch_methods import INTERCEPTOR, VALIDATION_POLICY, VALIDATOR, callables
+from penstock.engine.batch_methods import (
+    OF_INTERCEPTORS,
+    OF_VALIDATION_POLICIES,
+    OF_VALIDATORS,
+    callables,
+)
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.objections import RecordPolicy
@@ -49,9 +54,9 @@ _NOT_RUN: Final = (
     inspect.isasyncgenfunction,
 )
 _METHODS: Final = {
-    VALIDATORS: VALIDATOR,
-    VALIDATION: VALIDATION_POLICY,
-    INTERCEPTORS: INTERCEPTOR,
+    VALIDATORS: OF_VALIDATORS,
+    VALIDATION: OF_VALIDATION_POLICIES,
+    INTERCEPTORS: OF_INTERCEPTORS,
 }
 _OF_OTHERS: Final = {
     CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
