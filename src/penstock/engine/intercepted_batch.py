@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
-from penstock.engine.columns import DecodedColumns
 from penstock.engine.interceptor_chain import intercept
+from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.encoder import rebuild
@@ -45,7 +45,7 @@ def intercept_and_judge(
         The verdict; its positions are those of the client's batch.
     """
     count = len(batch.records)
-    records = DecodedColumns(batch.records)
+    records = StoredColumns(batch.records)
     positions: Sequence[int] = range(count)
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]
