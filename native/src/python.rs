@@ -2,10 +2,10 @@
 
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
 use crate::section::{Headers, Section};
@@ -84,38 +84,39 @@ impl Records {
         arrow(self.section.values())
     }
 
-    /// Write some of the records, with other keys and values.
+    /// Write some of the records, with other keys and values; return the section and its latest
+    /// timestamp.
     fn rewritten<'py>(
         &self,
         py: Python<'py>,
         kept: &Bound<'py, PyAny>,
-        keys: &Bound<'py, PyList>,
-        values: &Bound<'py, PyList>,
+        keys: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyBytes>, i64)> {
         let (old_keys, old_values) = (self.keys(py)?, self.values(py)?);
+        let (mut keys, mut values) = (keys.try_iter()?, values.try_iter()?);
         let mut splicer = Splicer::new(&self.section, self.section.size());
         let mut latest = i64::MIN;
-        for (index, record) in kept.try_iter()?.enumerate() {
+        for record in kept.try_iter()? {
             let record: usize = record?.extract()?;
-            if record >= self.section.len() {
-                return Err(PyIndexError::new_err("no such record"));
-            }
-            let (key, value) = (keys.get_item(index)?, values.get_item(index)?);
+            // Fails, too, where there is no such record.
+            let (old_key, old_value) = (old_keys.get_item(record)?, old_values.get_item(record)?);
+            let (key, value) = (next(&mut keys)?, next(&mut values)?);
+            let key = changed(&key, &old_key, self.section.key(record))?;
+            let value = changed(&value, &old_value, self.section.value(record))?;
             splicer
-                .put(
-                    record,
-                    changed(&key, &*old_keys.get_borrowed_item(record)?, self.section.key(record))?,
-                    changed(
-                        &value,
-                        &*old_values.get_borrowed_item(record)?,
-                        self.section.value(record),
-                    )?,
-                )
+                .put(record, key, value)
                 .map_err(|TooLarge| PyValueError::new_err("a record that does not fit a batch"))?;
-            latest =
-                latest.max(self.base_timestamp.wrapping_add(self.section.timestamp_delta(record)));
+            latest = latest.max(self.timestamp(self.section.timestamp_delta(record)));
         }
         Ok((PyBytes::new(py, &splicer.finish()), latest))
+    }
+}
+
+impl Records {
+    /// As readers add them, whatever the header says.
+    const fn timestamp(&self, delta: i64) -> i64 {
+        self.base_timestamp.wrapping_add(delta)
     }
 }
 
@@ -180,6 +181,10 @@ fn arrow<'a>(fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> PyResul
     BinaryArray::gather(fields)
         .map(BinaryColumn::from)
         .ok_or_else(|| PyValueError::new_err("a column of more than 2 GiB"))
+}
+
+fn next<'py>(fields: &mut Bound<'py, PyIterator>) -> PyResult<Bound<'py, PyAny>> {
+    fields.next().unwrap_or_else(|| Err(PyValueError::new_err("a column is too short")))
 }
 
 /// Compare a field with what it was; most are the same object.

@@ -19,7 +19,9 @@ def chosen(wanted: str) -> implementation.Implementation:
         return implementation.choose()
 
 
-@pytest.fixture(scope="module", params=["0", "1"] if NATIVE else ["0"], ids={"0": "Python", "1": "native"}.get)
+@pytest.fixture(
+    scope="module", params=["0", "1"] if NATIVE else ["0"], ids={"0": "Python", "1": "native"}.get
+)
 def reading(request) -> Iterator[implementation.Implementation]:
     """Batches are read by one of them."""
     with pytest.MonkeyPatch.context() as patch:
