@@ -3,8 +3,11 @@
 Bounded in `make test`; `make fuzz` for more.
 """
 
+import gc
 import random
+from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,3 +129,55 @@ def test_what_does_not_change_keeps_bytes_that_nobody_else_would_write():
     data = encode_batch([Record(0, None, None)] * 2, body=first + second)
     assert written("1", data, [0, 1], {1: (None, b"c")})[61:] == first + second.replace(b"b", b"c")
     assert written("1", data, [0], {0: (None, b"c")})[61:] == first[:8] + b"\x02c" + odd[8:]
+
+
+def test_arrow_arrays_outlive_what_they_came_from():
+    values = [None if i % 7 == 0 else b"%d" % i * (i % 5) for i in range(1000)]
+    data = encode_batch([Record(0, None, value) for value in values])
+    records = NATIVE(memoryview(data), len(values))
+    keys, column = records.keys_arrow, records.values_arrow
+    assert (len(keys), len(column)) == (1000, 1000)
+    array, nulls = pa.array(column), pa.array(keys)
+    for one in (array, nulls):
+        one.validate(full=True)
+        assert one.type == pa.binary()
+    schema, unused = column.__arrow_c_array__()
+    assert pa.DataType._import_from_c_capsule(column.__arrow_c_schema__()) == pa.binary()
+    del records, column, keys, schema, unused
+    gc.collect()
+    assert array.to_pylist() == values
+    assert (array.null_count, nulls.null_count) == (143, 1000)
+
+
+def test_an_arrow_array_without_nulls_has_no_bits_for_them():
+    data = encode_batch([Record(0, None, b"")] * 3)
+    array = pa.array(NATIVE(memoryview(data), 3).values_arrow)
+    assert array.buffers()[0] is None
+    assert array.to_pylist() == [b""] * 3
+
+
+@pytest.mark.parametrize(
+    ("kept", "keys", "values"),
+    [
+        ([3], [None], [None]),
+        ([-1], [None], [None]),
+        (["0"], [None], [None]),
+        ([0, 1], [None], [None]),
+        ([0], ["text"], [None]),
+        ([0], [None], [bytearray(b"x")]),
+        (5, [], []),
+    ],
+)
+def test_wrong_calls_raise(kept, keys, values):
+    records = NATIVE(memoryview(HEAD + SMALL), 3)
+    with pytest.raises((ValueError, TypeError, IndexError, OverflowError)):
+        records.rewritten(kept, keys, values)
+
+
+def test_threads_may_read_the_same_records():
+    values = [b"%d" % i for i in range(20_000)]
+    data = encode_batch([Record(0, None, value) for value in values])
+    with ThreadPoolExecutor(4) as threads:
+        read = list(threads.map(lambda _: NATIVE(memoryview(data), len(values)), range(8)))
+        columns = list(threads.map(lambda records: records.values, read * 4))
+    assert all(column == tuple(values) for column in columns)
