@@ -24,6 +24,8 @@ pub enum Part {
     HeaderKey,
     /// A header's value, or its length.
     HeaderValue,
+    /// Anything behind very many headers, which Python would take long to find.
+    Headers,
 }
 
 /// What is wrong.
@@ -112,5 +114,6 @@ const fn name(part: Part) -> &'static str {
         Part::HeaderCount => "number of headers",
         Part::HeaderKey => "header key",
         Part::HeaderValue => "header value",
+        Part::Headers => "headers",
     }
 }

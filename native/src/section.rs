@@ -5,6 +5,8 @@ use crate::fault::{Fault, Part, Wrong};
 
 /// A record takes no fewer bytes.
 const MIN_RECORD_BYTES: usize = 7;
+/// Behind as many headers of one record, no part is named.
+const HEADERS_MAX: i32 = 10_000;
 
 /// A key or a value: where it begins in its record, and how long it is; negative for null.
 #[derive(Debug, Clone, Copy)]
@@ -193,8 +195,11 @@ fn read_record(bytes: &[u8], start: usize, record: usize) -> Result<Place, Wrong
     let key = read_field(&mut cursor, start).ok_or(Wrong::Structure(Part::Key))?;
     let value = read_field(&mut cursor, start).ok_or(Wrong::Structure(Part::Value))?;
     let headers_at = relative(cursor.position(), start);
-    check_headers(&mut cursor)?;
+    let headers = check_headers(&mut cursor)?;
     if cursor.position() != end {
+        if headers > HEADERS_MAX {
+            return Err(Wrong::Structure(Part::Headers));
+        }
         return Err(Wrong::Size { announced: length, read: cursor.position() - body });
     }
     Ok(Place { start, size: relative(end, start), timestamp_delta, key, value, headers_at })
@@ -211,17 +216,19 @@ fn read_field(cursor: &mut Cursor<'_>, start: usize) -> Option<Field> {
 }
 
 #[inline]
-fn check_headers(cursor: &mut Cursor<'_>) -> Result<(), Wrong> {
+fn check_headers(cursor: &mut Cursor<'_>) -> Result<i32, Wrong> {
     let count = cursor.varint().map_err(|_| Wrong::Structure(Part::HeaderCount))?;
     match usize::try_from(count) {
         Err(_) => return Err(Wrong::HeaderCount(count)),
         Ok(count_) if count_ > cursor.remaining() => return Err(Wrong::TooManyHeaders(count)),
         Ok(_) => {}
     }
-    for _ in 0..count {
-        check_header(cursor)?;
+    for number in 0..count {
+        check_header(cursor).map_err(|wrong| {
+            if number < HEADERS_MAX { wrong } else { Wrong::Structure(Part::Headers) }
+        })?;
     }
-    Ok(())
+    Ok(count)
 }
 
 fn check_header(cursor: &mut Cursor<'_>) -> Result<(), Wrong> {

@@ -33,6 +33,7 @@ from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_UNREADABLE: Final = (ValueError, CorruptRecordException, MemoryError, OverflowError, StopIteration)
 _offset = attrgetter("offset")
 _key = attrgetter("key")
 _value = attrgetter("value")
@@ -96,7 +97,7 @@ def read(view: memoryview, count: int) -> DecodedRecords:
     try:
         _check_frames(view, count)
         records = list(DefaultRecordBatch(view))
-    except (_FramesError, UnicodeDecodeError, CorruptRecordException, MemoryError, OverflowError):
+    except _UNREADABLE:
         raise _refusal(view, count) from None
     if list(map(_offset, records)) != list(range(count)):
         raise _refusal(view, count)
@@ -104,8 +105,38 @@ def read(view: memoryview, count: int) -> DecodedRecords:
 
 
 def _refusal(view: memoryview, count: int) -> UnreadableRecords:
-    fault = find_fault(view[HEADER.size :], count)
+    """Say what is wrong; what can be read is passed over at the speed of reading."""
+    starts = _starts(view, count)
+    first = _readable(view, len(starts) - 1)
+    section = view[HEADER.size :]
+    fault = find_fault(section, count, first=first, start=starts[first] - HEADER.size)
     return UnreadableRecords(INVALID_RECORD, fault or "Found invalid record structure")
+
+
+def _starts(view: memoryview, count: int) -> list[int]:
+    """Return where records begin, as far as their lengths lead; the last is the end of one."""
+    starts = [HEADER.size]
+    try:
+        for _ in repeat(None, count):
+            end = starts[-1] + _measured(view, starts[-1])
+            if end > len(view):
+                break
+            starts.append(end)
+    except (IndexError, ValueError):
+        pass
+    return starts
+
+
+def _readable(view: memoryview, count: int) -> int:
+    """Return how many of the first records can be read."""
+    records = iter(DefaultRecordBatch(view))
+    for position in range(count):
+        try:
+            if next(records).offset != position:
+                return position
+        except _UNREADABLE:
+            return position
+    return count
 
 
 def _headers(record: DefaultRecord) -> tuple[Header, ...]:
@@ -113,15 +144,11 @@ def _headers(record: DefaultRecord) -> tuple[Header, ...]:
     return tuple(map(Header._make, headers)) if headers else ()
 
 
-class _FramesError(Exception):
-    """The lengths of the records do not lead from the first byte to the last."""
-
-
 def _check_frames(view: memoryview, count: int) -> None:
     """Follow the lengths of the records, and look at the attributes of each.
 
     Raises:
-        _FramesError: They do not lead from the first byte to the last.
+        ValueError: They do not lead from the first byte to the last.
     """
     position = HEADER.size
     beginning, steps = _BEGINNING.unpack_from, _STEPS
@@ -130,16 +157,16 @@ def _check_frames(view: memoryview, count: int) -> None:
             first_two, third = beginning(view, position)
             step = steps[first_two]
             if not step or (third > 0x7F and first_two & 0x80):
-                step = _long_step(view, position)
+                step = _measured(view, position)
             position += step
     except (IndexError, StructError):
-        raise _FramesError from None
+        raise ValueError from None
     if position != len(view):
-        raise _FramesError
+        raise ValueError
 
 
-def _long_step(view: memoryview, position: int) -> int:
-    """Measure a record whose length takes more than two bytes, or refuse it."""
+def _measured(view: memoryview, position: int) -> int:
+    """Return the size of a record, however many bytes its length takes."""
     length = 0
     for size, shift in enumerate((0, 7, 14, 21, 28), start=1):
         byte = view[position + size - 1]
@@ -148,7 +175,7 @@ def _long_step(view: memoryview, position: int) -> int:
             if length & 1 or view[position + size] > 0x7F:
                 break
             return (length >> 1) + size
-    raise _FramesError
+    raise ValueError
 
 
 def _step(first: int, second: int) -> int:
