@@ -1,6 +1,8 @@
 """Which implementation is used: by what is installed, and by PENSTOCK_NATIVE."""
 
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,9 @@ from penstock import __version__
 from penstock.records.implementation import SLACK, NativeMissingError, choose, describe
 from tests.records.encoding import encode_batch
 from tests.records.test_decoder import RECORDS
+
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -66,3 +71,8 @@ def test_one_that_cannot_be_used(install, monkeypatch, text, why):
         with pytest.raises(NativeMissingError) as refused:
             function()
         assert str(refused.value) == wanted
+
+
+def test_the_crate_has_the_version_of_the_package():
+    crate = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text())["package"]["version"]
+    assert crate.replace("-dev.", ".dev") == __version__
