@@ -6,7 +6,8 @@ import pytest
 from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record
 from penstock.records import batch
-from tests.records.conftest import NATIVE, chosen
+from tests.conftest import NATIVE
+from tests.records.conftest import chosen
 from tests.records.encoding import encode_batch
 
 RECORDS = [

@@ -135,7 +135,7 @@ class Sinks:
 
 
 @pytest.fixture
-def doors(spark, kafka, gateway, topic, admin):
+def doors(spark, kafka, gateway, topic, admin, record_batches):
     return Sinks(spark, kafka, gateway(PROPERTIES, POLICIES), topic, admin)
 
 

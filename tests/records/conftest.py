@@ -1,13 +1,12 @@
 """The same tests for both implementations of record batches, where both are there."""
 
-import importlib.util
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.records import batch, implementation
+from tests.conftest import NATIVE
 
-NATIVE = importlib.util.find_spec("penstock_native") is not None
 # What compares the two needs both.
 collect_ignore = [] if NATIVE else ["test_native.py"]
 

@@ -11,7 +11,6 @@ from penstock.records.implementation import SLACK, NativeMissingError, choose, d
 from tests.records.encoding import encode_batch
 from tests.records.test_decoder import RECORDS
 
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -18,7 +18,6 @@ from penstock.cli.failures import CommandError, ExitCode
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.server import Gateway
-from penstock.records.implementation import NativeMissingError, describe
 
 if TYPE_CHECKING:
     import argparse
@@ -40,10 +39,7 @@ def run(options: argparse.Namespace) -> int:
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
     try:
-        log.info("record batches", implementation=describe())
         uvloop.run(_serve(configuration))
-    except NativeMissingError as error:
-        raise CommandError(str(error), ExitCode.WRONG_USE) from error
     except UnreachableError as error:
         raise CommandError(f"the cluster cannot be reached: {error}") from error
     return ExitCode.DONE
