@@ -56,17 +56,15 @@ def intercept_and_judge(
     on_intercepted()
     keys, values = done.keys, done.values
     passed = done.records(records) if chain.judges else None
+    dropped = {index for index in dropped_before if index < count}
     if done.verdicts:
         kept = remaining_positions(records.count, done.verdicts)
         keys, values = [keys[index] for index in kept], [values[index] for index in kept]
-        positions = [positions[index] for index in kept]
         passed = passed.pick(kept) if passed is not None else None
-    dropped: Sequence[int] = ()
-    if len(positions) != count:
-        remaining = set(positions)
-        dropped = [index for index in range(count) if index not in remaining]
+        dropped.update(positions[index] for index, _ in done.verdicts)
+        positions = [positions[index] for index in kept] if dropped_before else kept
     if not positions:
-        return replaced(b"", dropped)
+        return replaced(b"", sorted(dropped))
     if passed is not None:
         verdict = chain.judge(partition, topic_id, passed, positions)
         if verdict is not ACCEPTED:
@@ -81,4 +79,4 @@ def intercept_and_judge(
             f"{max_bytes} of socket.request.max.bytes",
             "",
         )
-    return replaced(data, dropped)
+    return replaced(data, sorted(dropped))
