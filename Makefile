@@ -12,16 +12,30 @@ STAMP := $(VENV)/.installed
 FETCHED := $(CACHE)/.fetched
 REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 
+# Record batches at native speed, where a cargo works that is new enough (a rustup without a toolchain
+# answers, too, and fails); PENSTOCK_NATIVE=0 does without.
+RUST_MINOR := 87
+CARGO_WORKS := $(shell [ "$$PENSTOCK_NATIVE" != 0 ] && cargo --version >/dev/null 2>&1 && [ "$$(rustc -vV 2>/dev/null | sed -n 's/^release: 1\.\([0-9]*\)\..*/\1/p')" -ge $(RUST_MINOR) ] 2>/dev/null && echo yes)
+CLIPPY_WORKS := $(if $(CARGO_WORKS),$(shell cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && echo yes))
+NATIVE := $(VENV)/$(if $(CARGO_WORKS),.native,.no-native)
+NATIVE_SOURCES := native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs)
+export CARGO_HOME ?= $(CACHE)/cargo
+export CARGO_TARGET_DIR := $(CACHE)/native
+export CARGO_BUILD_JOBS ?= 2
+export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
+MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
+
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
 
-.PHONY: help setup demo dist unit test coverage interop chaos model fuzz schemas kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: help setup demo dist unit test test-native coverage interop chaos model fuzz schemas kills lint format bench bench-records bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
 
-setup: $(STAMP) $(FETCHED)  ## create .venv, install Penstock into it, fetch Kafka and Spark's connector
+setup: $(STAMP) $(FETCHED) $(NATIVE)  ## create .venv, install Penstock into it, build native/ where cargo works, fetch Kafka and Spark's connector
 
 $(STAMP): $(REQUIREMENTS)
 	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
@@ -29,6 +43,15 @@ $(STAMP): $(REQUIREMENTS)
 	$(BIN)/pip install --require-hashes --cache-dir $(CACHE)/pip -r requirements/development.txt
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
 	touch $@
+
+$(VENV)/.native: $(NATIVE_SOURCES) | $(STAMP)
+	$(MATURIN) develop --quiet --release --manifest-path native/Cargo.toml || \
+	  { echo "native/ cannot be built here; PENSTOCK_NATIVE=0 does without it" >&2; exit 1; }
+	touch $@
+
+$(VENV)/.no-native: | $(STAMP)
+	@echo "Without Rust 1.$(RUST_MINOR) or newer record batches are read in Python, at a fifth of the speed: see docs/performance.md"
+	@touch $@
 
 # Nothing is fetched later: neither by a test nor by a benchmark.
 $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 | $(STAMP)
@@ -41,8 +64,12 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 unit: setup  ## the tests that need no Kafka, no Spark and no process: under a minute; ORDER= repeats an order
 	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
 
-test: lint unit  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
+test: lint unit test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
 	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+
+
+test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
+	$(if $(CARGO_WORKS),$(CARGO) test --quiet --manifest-path native/Cargo.toml)
 
 coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
@@ -60,8 +87,9 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
 
-fuzz: setup  ## 500,000 requests that lie; INPUTS= for another number, SEED= to begin with
-	$(BIN)/python -m pytest tests/hostile/test_fuzz.py --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
+fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= for another number, SEED= to begin with
+	FUZZ_INPUTS=$(or $(INPUTS),500000) $(MAKE) test-native
+	$(BIN)/python -m pytest tests/records tests/hostile/test_fuzz.py -k inputs_by_chance --fuzz-inputs=$(or $(INPUTS),500000) $(if $(SEED),--fuzz-seed=$(SEED)) -o timeout=10000
 
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
 	$(BIN)/python -m tests.policies.json_schema.run_oracle $(or $(PAIRS),100000) $(SEED)
@@ -69,9 +97,10 @@ schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200
 
-dist: $(STAMP)  ## build wheel and sdist into dist/, install each into an environment of its own, try it there
+dist: $(STAMP)  ## build wheel and sdist into dist/, and the wheel of native/ where cargo works; install each into an environment of its own, try it there
 	rm -rf dist
 	$(BIN)/hatchling build
+	$(if $(CARGO_WORKS),$(MATURIN) build --quiet --release --manifest-path native/Cargo.toml --out dist)
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist
 
 lint: setup  ## formatter, linter, strict types, import contracts
@@ -79,16 +108,22 @@ lint: setup  ## formatter, linter, strict types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(if $(CLIPPY_WORKS),$(CARGO) fmt --check --manifest-path native/Cargo.toml)
+	$(if $(CLIPPY_WORKS),$(CARGO) clippy --quiet --all-targets --features python --manifest-path native/Cargo.toml -- -D warnings)
 
 format: setup  ## write the formatting
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(if $(CLIPPY_WORKS),$(CARGO) fmt --manifest-path native/Cargo.toml)
 
 docs: setup  ## write docs/configuration.md from the code
 	$(BIN)/python -c 'from penstock.configuration.reference import reference; print(reference(), end="")' > docs/configuration.md
 
 bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios
 	$(BIN)/python benchmarks/gateway/bench.py
+
+bench-records: setup  ## benchmarks/records.py: record batches natively and in Python
+	$(BIN)/python benchmarks/records.py
 
 bench-topics: setup  ## benchmarks/gateway: requests about topics, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/topics.py

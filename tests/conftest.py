@@ -1,6 +1,7 @@
 """A real Kafka for the session, gateways in front of it, fresh topics."""
 
 import contextlib
+import importlib.util
 import itertools
 import signal
 import time
@@ -59,6 +60,17 @@ def kafka() -> Iterator[LocalKafka]:
 def admin(kafka: LocalKafka) -> AdminClient:
     """Talks to the broker itself."""
     return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+NATIVE = importlib.util.find_spec("penstock_native") is not None
+"""Whether both implementations of record batches are there."""
+
+
+@pytest.fixture(params=["Python", "native"] if NATIVE else ["Python"])
+def record_batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Gateways that are started read record batches so."""
+    monkeypatch.setenv("PENSTOCK_NATIVE", "1" if request.param == "native" else "0")
+    return str(request.param)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ record.validator.classes=policies.One
 @pytest.mark.dist
 @pytest.mark.system
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+@pytest.mark.parametrize("kind", ["penstock-*.whl", "penstock-*.tar.gz"])
 def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
     [built] = (ROOT / "dist").glob(kind)
     wheel = built if built.suffix == ".whl" else build_wheel(built, tmp_path)
@@ -35,12 +35,19 @@ def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
     (tmp_path / "policies.py").write_text(POLICIES)
     (tmp_path / "penstock.properties").write_text(CONFIGURATION)
 
-    version = run(tmp_path, str(python.with_name("penstock")), "--version")
-    checked = run(tmp_path, str(python.with_name("penstock")), "check", "penstock.properties")
+    penstock_program = str(python.with_name("penstock"))
+    version = run(tmp_path, penstock_program, "--version")
+    checked = run(tmp_path, penstock_program, "check", "penstock.properties")
 
     assert version.splitlines()[0] == f"penstock {penstock.__version__}"
     assert "PySpark is not installed" in version
+    assert "record batches: Python\n" in version
     assert checked.endswith("topics *\n  1. record  policies.One\nok\n")
+    for native in (ROOT / "dist").glob("penstock_native-*.whl"):
+        assert "-cp311-abi3-" in native.name
+        pip_install(python, "--no-deps", "--no-index", str(native))
+        version = run(tmp_path, penstock_program, "--version")
+        assert f"record batches: native {penstock.__version__}\n" in version
 
 
 def build_wheel(sdist: Path, folder: Path) -> Path:

@@ -17,6 +17,7 @@
     │       ├── CompactedTopicError      a topic in which Penstock keeps something
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
     │       ├── LocalStoreError          gateway: the file that keeps producers
+    │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 where it cannot be used
     │       ├── SparkError               spark: a session or a job
     │       ├── UnknownError             gateway: the cluster does not tell what was asked
     │       └── UnreachableError         gateway: no broker answers

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -122,6 +123,19 @@ def test_a_cluster_that_cannot_be_reached_is_3(tmp_path):
 
     assert done.returncode == 3
     assert f"127.0.0.1:{port}" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_native_record_batches_that_are_demanded_and_missing_are_2(tmp_path, monkeypatch):
+    (tmp_path / "penstock_native.py").write_text("raise ImportError")
+    monkeypatch.setenv("PENSTOCK_NATIVE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    file = write_configuration(tmp_path, "127.0.0.1:1", free_ports(3)[0], {})
+
+    done = run("gateway", str(file))
+
+    assert done.returncode == 2
+    assert "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here" in done.stderr
     assert "Traceback" not in done.stderr
 
 

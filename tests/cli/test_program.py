@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import penstock
 from penstock.cli import COMMANDS
+from penstock.records.implementation import describe
 from tests.gateways import PENSTOCK, write_configuration
 
 pytestmark = pytest.mark.system
@@ -82,11 +84,25 @@ def test_version():
         [*PENSTOCK, "--version"], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    own, python, protocol, spark = done.stdout.splitlines()
+    own, python, batches, protocol, spark = done.stdout.splitlines()
     assert own == f"penstock {penstock.__version__}"
     assert python == f"Python {platform.python_version()}"
+    assert batches == f"record batches: {describe()}"
     assert re.fullmatch(r"Kafka protocol: Produce \d+-\d+(, \w+ \d+-\d+)+", protocol)
     assert spark == f"PySpark {metadata.version('pyspark')}"
+
+
+@pytest.mark.parametrize("wanted", ["0", "1"])
+def test_version_says_what_reads_record_batches(wanted, tmp_path):
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PENSTOCK_NATIVE": wanted, "PYTHONPATH": path}
+    (tmp_path / "penstock_native.py").write_text("raise ImportError")
+    done = subprocess.run(
+        [*PENSTOCK, "--version"], env=environment, capture_output=True, text=True, timeout=60,
+        check=True,
+    )  # fmt: skip
+    said = {"0": "Python", "1": "PENSTOCK_NATIVE=1, but penstock_native cannot be loaded here"}
+    assert f"record batches: {said[wanted]}" in done.stdout.splitlines()
 
 
 def test_version_imports_no_spark():

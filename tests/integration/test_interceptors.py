@@ -105,6 +105,7 @@ def send(running, name, batch, *, partition=0, **options):
         return produced(client.call(request))[name, partition]
 
 
+@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B22")
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_mapped_batch_keeps_all_but_keys_and_values(gateway, topic, stored, codec):
@@ -130,6 +131,7 @@ def test_what_stays_as_it_was_is_forwarded_as_it_came(gateway, topic, stored):
     assert [(m.key(), m.value()) for m in stored(name, full=True)] == [(b"k", None), (None, b"")]
 
 
+@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B23", "B28")
 def test_dropped_records_are_acknowledged_and_leave_no_gap(gateway, topic, stored):
     name = topic()
@@ -147,6 +149,7 @@ def test_dropped_records_are_acknowledged_and_leave_no_gap(gateway, topic, store
     assert len(stored(name)) == 50
 
 
+@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B24")
 def test_each_sees_what_the_one_before_it_made(gateway, topic, stored):
     name = topic()
@@ -238,6 +241,7 @@ def test_the_clients_own_timeout_ends_it_too(gateway, topic):
     assert "the client's own timeout" in answer.error_message
 
 
+@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B29")
 def test_damaged_records_reach_no_interceptor(gateway, topic, stored):
     name = topic()
@@ -248,6 +252,7 @@ def test_damaged_records_reach_no_interceptor(gateway, topic, stored):
     assert not printed(running)
 
 
+@pytest.mark.usefixtures("record_batches")
 @pytest.mark.kips("B36")
 def test_policies_judge_what_would_be_stored_and_blame_the_clients_positions(gateway, topic):
     name = topic()

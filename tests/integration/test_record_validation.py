@@ -411,6 +411,13 @@ def test_the_shape_of_a_refusal_is_the_brokers(shared_gateway, kafka, topic):
         assert mine.error_message.replace("nothing passes", told) == theirs.error_message
 
 
+def test_the_log_says_what_reads_record_batches(record_batches, gateway, topic):
+    running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)
+    call(running, [(topic(), [(0, encode_batch(values(b"v")))])])
+    (event,) = running.events("record batches")
+    assert event["implementation"].split()[0] == record_batches
+
+
 def test_printed_text_goes_to_the_log_marked(gateway, topic):
     name = topic()
     running = gateway({"record.validator.classes": "policies.Loud"}, POLICIES)

@@ -157,7 +157,7 @@ class Sinks:
 
 
 @pytest.fixture(params=[{}, COLUMNS], ids=["records", "columns"])
-def doors(request, spark, kafka, gateway, topic, admin):
+def doors(request, spark, kafka, gateway, topic, admin, record_batches):
     running = gateway({**PROPERTIES, **request.param}, POLICIES)
     return Sinks(spark, kafka, running, topic, admin)
 

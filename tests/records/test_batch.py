@@ -11,9 +11,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
-from penstock.records.decoder import SLACK
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import TRANSACTIONAL
+from penstock.records.implementation import SLACK
 from tests.records import oracle
 from tests.records.encoding import CODECS, encode_batch, values, zigzag
 
@@ -26,6 +26,7 @@ RECORDS = [
     Record(NOW, b"large", b"l" * 9000),
 ]
 LIMIT = 1 << 20
+pytestmark = pytest.mark.usefixtures("reading")
 
 
 def read(data, api_version=9, limit=LIMIT, **options):
@@ -40,11 +41,14 @@ def refusal(data, api_version=9, limit=LIMIT):
 
 
 def fields(batch):
-    return [(r.timestamp, r.key, r.value, list(r.headers)) for r in batch.records]
+    records = batch.records
+    columns = (records.timestamps, records.keys, records.values, records.headers)
+    assert {len(records)} == set(map(len, columns))
+    return list(zip(*columns, strict=True))
 
 
 def expected(records):
-    return [(r.timestamp, r.key, r.value, [(h.key, h.value) for h in r.headers]) for r in records]
+    return [(r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -54,7 +58,7 @@ def test_every_codec(codec, xerial):
     batch = read(data)
     assert batch.codec == codec
     assert fields(batch) == expected(RECORDS)
-    assert [record.offset for record in batch.records] == [0, 1, 2, 3, 4]
+    assert type(batch.records.headers[0][0]) is Header
     assert fields(read(memoryview(data))) == expected(RECORDS)
 
 
@@ -209,7 +213,7 @@ def test_refused_records(body, codec, behind):
 def test_many_headers_and_small_records():
     record_of_headers = record(b"\x00\x00\x00\x01\x01" + zigzag(5000) + b"\x00\x01" * 5000)
     batch = read(encode_batch(V, body=record_of_headers))
-    assert batch.records[0].headers == [("", None)] * 5000
+    assert batch.records.headers == ((Header("", None),) * 5000,)
     code, _ = refusal(encode_batch(V, body=record(b"\x00\x00\x00\x01\x01" + zigzag(2**31 - 1))))
     assert code == 87
 

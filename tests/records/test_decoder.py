@@ -3,6 +3,7 @@
 import random
 
 import cramjam
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from tests.records.encoding import encode_batch
 
 NOW = 1_700_000_000_000
 LIMIT = 1 << 20
+pytestmark = pytest.mark.usefixtures("reading")
 RECORDS = [
     Record(NOW, b"key", b'{"a": 1}', [Header("name", b"x"), Header("none", None)]),
     Record(NOW + 1, None, b"v" * 80),
@@ -32,8 +34,14 @@ def agrees(data: bytes) -> bool:
         assert error.code in {2, 32, 87}
         return False
     assert oracle.read(data) == [
-        (r.timestamp, r.key, r.value, [(name.encode(), value) for name, value in r.headers])
-        for r in batch.records
+        (timestamp, key, value, [(name.encode(), field) for name, field in headers])
+        for timestamp, key, value, headers in zip(
+            batch.records.timestamps,
+            batch.records.keys,
+            batch.records.values,
+            batch.records.headers,
+            strict=True,
+        )
     ]
     return True
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock import __version__
 from penstock.gateway import routes
+from penstock.records.implementation import NativeMissingError, describe
 
 _SHOWN_APIS: Final = {
     "Produce": routes.PRODUCE,
@@ -19,12 +20,13 @@ _SHOWN_APIS: Final = {
 
 
 def versions() -> list[str]:
-    """Return the lines: Penstock, Python, the Kafka protocol, and PySpark where it is installed."""
+    """Return the lines: Penstock, what it runs on and reads with, the Kafka protocol, PySpark."""
     ranges = {name: routes.VERSIONS[key] for name, key in _SHOWN_APIS.items()}
     served = ", ".join(f"{name} {first}-{last}" for name, (first, last) in ranges.items())
     lines = [
         f"penstock {__version__}",
         f"Python {platform.python_version()}",
+        f"record batches: {_record_batches()}",
         f"Kafka protocol: {served}",
     ]
     try:
@@ -32,3 +34,10 @@ def versions() -> list[str]:
     except metadata.PackageNotFoundError:
         lines.append("PySpark is not installed")
     return lines
+
+
+def _record_batches() -> str:
+    try:
+        return describe()
+    except NativeMissingError as error:
+        return str(error)

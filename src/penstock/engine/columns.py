@@ -12,6 +12,7 @@ from itertools import repeat
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record, RecordProxy
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class DecodedColumns:
         return DecodedColumns([self._records[position] for position in positions])
 
 
-RecordColumns = Columns | DecodedColumns
+RecordColumns = Columns | DecodedColumns | StoredColumns
 
 
 def halves(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
-from penstock.engine.columns import DecodedColumns
 from penstock.engine.interceptor_chain import intercept
+from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.encoder import rebuild
@@ -45,7 +45,7 @@ def intercept_and_judge(
         The verdict; its positions are those of the client's batch.
     """
     count = len(batch.records)
-    records = DecodedColumns(batch.records)
+    records = StoredColumns(batch.records)
     positions: Sequence[int] = range(count)
     if dropped_before:
         positions = [index for index in positions if index not in dropped_before]
@@ -56,17 +56,15 @@ def intercept_and_judge(
     on_intercepted()
     keys, values = done.keys, done.values
     passed = done.records(records) if chain.judges else None
+    dropped = {index for index in dropped_before if index < count}
     if done.verdicts:
         kept = remaining_positions(records.count, done.verdicts)
         keys, values = [keys[index] for index in kept], [values[index] for index in kept]
-        positions = [positions[index] for index in kept]
         passed = passed.pick(kept) if passed is not None else None
-    dropped: Sequence[int] = ()
-    if len(positions) != count:
-        remaining = set(positions)
-        dropped = [index for index in range(count) if index not in remaining]
+        dropped.update(positions[index] for index, _ in done.verdicts)
+        positions = [positions[index] for index in kept] if dropped_before else kept
     if not positions:
-        return replaced(b"", dropped)
+        return replaced(b"", sorted(dropped))
     if passed is not None:
         verdict = chain.judge(partition, topic_id, passed, positions)
         if verdict is not ACCEPTED:
@@ -81,4 +79,4 @@ def intercept_and_judge(
             f"{max_bytes} of socket.request.max.bytes",
             "",
         )
-    return replaced(data, dropped)
+    return replaced(data, sorted(dropped))

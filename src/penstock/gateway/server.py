@@ -35,6 +35,7 @@ from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Prod
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import renew, server_context
+from penstock.records.implementation import NativeMissingError, describe
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
@@ -171,11 +172,16 @@ class Gateway:
             The bootstrap address, with the actual port if the file says 0.
 
         Raises:
-            ConfigurationError: A policy cannot be loaded, or a port cannot be bound.
+            ConfigurationError: A policy cannot be loaded, a port cannot be bound, or record
+                batches cannot be read in the way that the environment demands.
             brokers.UnreachableError: The cluster does not respond.
         """
         self.loop = asyncio.get_running_loop()
         of = self.configuration
+        try:
+            log.info("record batches", implementation=describe())
+        except NativeMissingError as error:
+            raise ConfigurationError(str(error)) from None
         self._connection_limits = ConnectionLimits(
             max_connections=of.max_connections,
             per_ip=of.max_connections_per_ip,

@@ -18,14 +18,12 @@ from penstock.error_codes import (
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from penstock.records.compression import NAMES, Scratch, decompress
-from penstock.records.decoder import SLACK, decode
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES
+from penstock.records.implementation import SLACK, Implementation, choose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.records.record import StoredRecord
+    from penstock.records.stored import StoredRecords
 
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
@@ -38,7 +36,7 @@ _ZSTD, _ZSTD_FROM_VERSION = 4, 7
 
 
 class RecordBatch(NamedTuple):
-    """A batch whose every record has been decoded.
+    """A batch whose every record has been checked.
 
     Attributes:
         attributes: The header's attribute bits.
@@ -47,7 +45,7 @@ class RecordBatch(NamedTuple):
         producer_id: Or -1.
         producer_epoch: Or -1.
         base_sequence: Or -1.
-        records: In order.
+        records: All of them.
     """
 
     attributes: int
@@ -56,7 +54,7 @@ class RecordBatch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    records: Sequence[StoredRecord]
+    records: StoredRecords
 
     @property
     def codec(self) -> str:
@@ -84,8 +82,8 @@ def read_batch(
         api_version: The version of the Produce request, 3 or later.
         max_decompressed_bytes: The maximum size of the decompressed records.
         max_records: The maximum number of records.
-        readable_behind: How many bytes of the same buffer follow `data`; from `SLACK`
-            on, uncompressed records are read where they are.
+        readable_behind: How many bytes of the same buffer follow `data`; the Python
+            implementation copies uncompressed records where there are fewer than `SLACK`.
 
     Raises:
         UnreadableRecords: They cannot be read, or a broker or a consumer might read them
@@ -123,10 +121,10 @@ def read_batch(
             f"{request} are only allowed to contain exactly one record batch per partition"
         )
     limits = _Limits(max_decompressed_bytes, max_records)
-    return _read(view, api_version, limits, readable_behind >= SLACK)
+    return _read(view, api_version, limits, readable_behind)
 
 
-def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -> RecordBatch:
+def _read(view: memoryview, api_version: int, limits: _Limits, readable_behind: int) -> RecordBatch:
     (base_offset, _, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp,
      producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
     codec = attributes & _CODEC
@@ -144,7 +142,7 @@ def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -
             "Invalid timestamp type in the batch: a producer sets CreateTime only",
         )
     _check_size(view, codec, count, limits)
-    if codec or not in_place:
+    if codec or readable_behind < _READING.slack:
         view = _copied(view, attributes, limits.decompressed_bytes)
     return RecordBatch(
         attributes,
@@ -153,7 +151,7 @@ def _read(view: memoryview, api_version: int, limits: _Limits, in_place: bool) -
         producer_id,
         producer_epoch,
         base_sequence,
-        decode(view, count),
+        _READING.read(view, count),
     )
 
 
@@ -213,6 +211,7 @@ def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
     return memoryview(buffer)[: size + length]
 
 
+_READING: Implementation = choose()
 _SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)
 
 

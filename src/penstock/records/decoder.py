@@ -1,6 +1,7 @@
-"""The adapter around aiokafka's record decoder, which is fast and trusts its input.
+"""Reads records in Python: an adapter around aiokafka's decoder, which trusts its input.
 
-What it does not check, and how that is handled here:
+It is what `penstock_native` is compared with, and takes its place where that is not installed.
+What aiokafka does not check, and how that is handled here:
 
 - A varint, and the lengths of headers, may be read some bytes past the end of its buffer.
   What it is given is a view that ends before its memory does.
@@ -12,6 +13,7 @@ What it does not check, and how that is handled here:
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import repeat
 from operator import attrgetter
 from struct import Struct
@@ -19,25 +21,70 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Final
 
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from penstock.error_codes import INVALID_RECORD
+from penstock.policy.records import Header
+from penstock.records.builder import build
 from penstock.records.errors import UnreadableRecords
-from penstock.records.header import HEADER
+from penstock.records.faults import find_fault
+from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.records.record import StoredRecord
-
-SLACK: Final = 64
-"""The number of bytes of the same buffer that must follow the records."""
-
+_UNREADABLE: Final = (ValueError, CorruptRecordException, MemoryError, OverflowError, StopIteration)
 _offset = attrgetter("offset")
+_key = attrgetter("key")
+_value = attrgetter("value")
+_timestamp = attrgetter("timestamp")
 
 
-def decode(view: memoryview, count: int) -> Sequence[StoredRecord]:
-    """Decode records.
+class DecodedRecords:
+    """Implements `penstock.records.stored.StoredRecords`."""
+
+    keys_arrow = values_arrow = None
+
+    def __init__(self, records: list[DefaultRecord], base_timestamp: int) -> None:
+        self._records = records
+        self._base_timestamp = base_timestamp
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @cached_property
+    def keys(self) -> Sequence[bytes | None]:
+        return tuple(map(_key, self._records))
+
+    @cached_property
+    def values(self) -> Sequence[bytes | None]:
+        return tuple(map(_value, self._records))
+
+    @cached_property
+    def headers(self) -> Sequence[tuple[Header, ...]]:
+        return tuple(map(_headers, self._records))
+
+    @cached_property
+    def timestamps(self) -> Sequence[int]:
+        return tuple(map(_timestamp, self._records))
+
+    def rewritten(
+        self,
+        kept: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+    ) -> tuple[bytes, int]:
+        """Write some of the records with other keys and values; see `StoredRecords`."""
+        some = self._records
+        if len(kept) != len(some):
+            some = [some[position] for position in kept]
+        timestamps = [record.timestamp for record in some]
+        headers = [record.headers for record in some]
+        return build(self._base_timestamp, timestamps, keys, values, headers), max(timestamps)
+
+
+def read(view: memoryview, count: int) -> DecodedRecords:
+    """Read records.
 
     Args:
         view: The batch header, its codec bits zero, and the records uncompressed. `SLACK`
@@ -47,23 +94,61 @@ def decode(view: memoryview, count: int) -> Sequence[StoredRecord]:
     Raises:
         UnreadableRecords: The bytes are not `count` records and nothing else (87).
     """
-    _check_frames(view, count)
     try:
-        records: list[StoredRecord] = list(DefaultRecordBatch(view))
-    except UnicodeDecodeError:
-        raise _invalid("A record has a header key that is not UTF-8") from None
-    except (CorruptRecordException, MemoryError, OverflowError):
-        raise _invalid("A record is not what its lengths say") from None
+        _check_frames(view, count)
+        records = list(DefaultRecordBatch(view))
+    except _UNREADABLE:
+        raise _refusal(view, count) from None
     if list(map(_offset, records)) != list(range(count)):
-        raise _invalid("The records' offset deltas are not 0, 1, 2, ...")
-    return records
+        raise _refusal(view, count)
+    return DecodedRecords(records, BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)[0])
+
+
+def _refusal(view: memoryview, count: int) -> UnreadableRecords:
+    """Say what is wrong; what can be read is passed over at the speed of reading."""
+    starts = _starts(view, count)
+    first = _readable(view, len(starts) - 1)
+    section = view[HEADER.size :]
+    fault = find_fault(section, count, first=first, start=starts[first] - HEADER.size)
+    return UnreadableRecords(INVALID_RECORD, fault or "Found invalid record structure")
+
+
+def _starts(view: memoryview, count: int) -> list[int]:
+    """Return where records begin, as far as their lengths lead; the last is the end of one."""
+    starts = [HEADER.size]
+    try:
+        for _ in repeat(None, count):
+            end = starts[-1] + _measured(view, starts[-1])
+            if end > len(view):
+                break
+            starts.append(end)
+    except (IndexError, ValueError):
+        pass
+    return starts
+
+
+def _readable(view: memoryview, count: int) -> int:
+    """Return how many of the first records can be read."""
+    records = iter(DefaultRecordBatch(view))
+    for position in range(count):
+        try:
+            if next(records).offset != position:
+                return position
+        except _UNREADABLE:
+            return position
+    return count
+
+
+def _headers(record: DefaultRecord) -> tuple[Header, ...]:
+    headers = record.headers
+    return tuple(map(Header._make, headers)) if headers else ()
 
 
 def _check_frames(view: memoryview, count: int) -> None:
     """Follow the lengths of the records, and look at the attributes of each.
 
     Raises:
-        UnreadableRecords: They do not lead from the first byte to the last (87).
+        ValueError: They do not lead from the first byte to the last.
     """
     position = HEADER.size
     beginning, steps = _BEGINNING.unpack_from, _STEPS
@@ -72,16 +157,16 @@ def _check_frames(view: memoryview, count: int) -> None:
             first_two, third = beginning(view, position)
             step = steps[first_two]
             if not step or (third > 0x7F and first_two & 0x80):
-                step = _long_step(view, position)
+                step = _measured(view, position)
             position += step
     except (IndexError, StructError):
-        raise _invalid("Incorrect declared batch size, premature EOF reached") from None
+        raise ValueError from None
     if position != len(view):
-        raise _invalid("Incorrect declared batch size, records still remaining in file")
+        raise ValueError
 
 
-def _long_step(view: memoryview, position: int) -> int:
-    """Measure a record whose length takes more than two bytes, or refuse it."""
+def _measured(view: memoryview, position: int) -> int:
+    """Return the size of a record, however many bytes its length takes."""
     length = 0
     for size, shift in enumerate((0, 7, 14, 21, 28), start=1):
         byte = view[position + size - 1]
@@ -90,7 +175,7 @@ def _long_step(view: memoryview, position: int) -> int:
             if length & 1 or view[position + size] > 0x7F:
                 break
             return (length >> 1) + size
-    raise _invalid("A record has a length or attributes that Kafka does not know")
+    raise ValueError
 
 
 def _step(first: int, second: int) -> int:
@@ -109,7 +194,3 @@ def _step(first: int, second: int) -> int:
 _BEGINNING: Final = Struct("<HB")
 # A table, because following the lengths takes as long as decoding the records.
 _STEPS: Final = [_step(first, second) for second in range(256) for first in range(256)]
-
-
-def _invalid(message: str) -> UnreadableRecords:
-    return UnreadableRecords(INVALID_RECORD, message)

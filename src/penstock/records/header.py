@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 HEADER: Final = Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max
 timestamp, producer id and epoch, base sequence, count (DefaultRecordBatch.java)."""
+BASE_TIMESTAMP: Final = Struct(">q")
+BASE_TIMESTAMP_AT: Final = 27
 CRC_AT: Final = 17
 CRC_FROM: Final = 21
 PREFIX_BYTES: Final = 12

@@ -26,11 +26,11 @@ from uuid import UUID
 
 from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.engine.chain import Chain, unusable
-from penstock.engine.columns import DecodedColumns
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.intercepted_batch import intercept_and_judge
 from penstock.engine.loading import frames_of
 from penstock.engine.plan import TopicPlan
+from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
@@ -44,8 +44,8 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.records.batch import read_batch
-from penstock.records.decoder import SLACK
 from penstock.records.errors import UnreadableRecords
+from penstock.records.implementation import SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ class Judge:
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
         if not chain.interceptors:
-            return chain.judge(partition, _topic_id(topic_id), DecodedColumns(batch.records))
+            return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
         begin(attempt, INTERCEPTING)
         return intercept_and_judge(
             chain,

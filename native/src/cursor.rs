@@ -1,0 +1,149 @@
+//! A place in bytes that are not trusted: nothing is read past their end.
+
+/// Zigzag varints of 32 bits take this many bytes at most; what the last one has too much is lost,
+/// as in Kafka's `ByteUtils`.
+const VARINT_MAX_BYTES: usize = 5;
+const VARLONG_MAX_BYTES: usize = 10;
+
+/// Why a number cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unreadable {
+    /// The bytes end within it.
+    Ended,
+    /// It goes on for longer than any number does.
+    Overlong,
+}
+
+/// Reads numbers and fields, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Begin at a position, which may be the end.
+    pub const fn new(bytes: &'a [u8], position: usize) -> Self {
+        Self { bytes, position }
+    }
+
+    /// Return the position of the next byte.
+    pub const fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Return how many bytes are left.
+    pub const fn remaining(&self) -> usize {
+        self.bytes.len().saturating_sub(self.position)
+    }
+
+    /// Read one byte, if there is one.
+    #[inline]
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.position)?;
+        self.position += 1;
+        Some(byte)
+    }
+
+    /// Read a field of a known size, if there is as much.
+    #[inline]
+    pub fn take(&mut self, size: usize) -> Option<&'a [u8]> {
+        let end = self.position.checked_add(size)?;
+        let field = self.bytes.get(self.position..end)?;
+        self.position = end;
+        Some(field)
+    }
+
+    /// Read a signed number of 32 bits.
+    ///
+    /// # Errors
+    /// The bytes end within it, or it takes more than five of them.
+    #[inline]
+    pub fn varint(&mut self) -> Result<i32, Unreadable> {
+        let raw = self.unsigned(VARINT_MAX_BYTES)?;
+        #[allow(clippy::cast_possible_truncation)]
+        let raw = raw as u32;
+        Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+    }
+
+    /// Read a signed number of 64 bits.
+    ///
+    /// # Errors
+    /// The bytes end within it, or it takes more than ten of them.
+    #[inline]
+    pub fn varlong(&mut self) -> Result<i64, Unreadable> {
+        let raw = self.unsigned(VARLONG_MAX_BYTES)?;
+        Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
+    }
+
+    #[inline]
+    fn unsigned(&mut self, most: usize) -> Result<u64, Unreadable> {
+        let mut value = 0_u64;
+        for place in 0..most {
+            let byte = self.byte().ok_or(Unreadable::Ended)?;
+            value |= u64::from(byte & 0x7F) << (7 * place);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Unreadable::Overlong)
+    }
+}
+
+/// Append a signed number in as few bytes as it takes.
+pub fn put_varint(out: &mut Vec<u8>, number: i32) {
+    let mut raw = zigzag(number);
+    while raw > 0x7F {
+        out.push(raw.to_le_bytes()[0] | 0x80);
+        raw >>= 7;
+    }
+    out.push(raw.to_le_bytes()[0]);
+}
+
+/// Return how many bytes `put_varint` appends.
+pub const fn varint_size(number: i32) -> usize {
+    let bits = 32 - (zigzag(number) | 1).leading_zeros() as usize;
+    bits.div_ceil(7)
+}
+
+const fn zigzag(number: i32) -> u32 {
+    ((number << 1) ^ (number >> 31)).cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        for number in [0, -1, 1, 63, 64, -64, -65, 8191, 8192, i32::MAX, i32::MIN] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            assert_eq!(bytes.len(), varint_size(number));
+            let mut cursor = Cursor::new(&bytes, 0);
+            assert_eq!(cursor.varint(), Ok(number));
+            assert_eq!(cursor.remaining(), 0);
+            assert_eq!(Cursor::new(&bytes, 0).varlong(), Ok(i64::from(number)));
+        }
+    }
+
+    #[test]
+    fn a_number_that_does_not_end_is_none() {
+        assert_eq!(Cursor::new(&[0x80; 4], 0).varint(), Err(Unreadable::Ended));
+        assert_eq!(Cursor::new(&[0x80; 5], 0).varint(), Err(Unreadable::Overlong));
+        assert_eq!(Cursor::new(&[0x80; 9], 0).varlong(), Err(Unreadable::Ended));
+        assert_eq!(Cursor::new(&[0x80; 10], 0).varlong(), Err(Unreadable::Overlong));
+        assert_eq!(Cursor::new(&[0x80, 0x80, 0x80, 0x80, 0x00], 0).varint(), Ok(0));
+        assert_eq!(Cursor::new(&[0xFF, 0xFF, 0xFF, 0xFF, 0x7F], 0).varint(), Ok(i32::MIN));
+    }
+
+    #[test]
+    fn nothing_is_read_past_the_end() {
+        let mut cursor = Cursor::new(&[1, 2], 0);
+        assert_eq!(cursor.take(3), None);
+        assert_eq!(cursor.take(usize::MAX), None);
+        assert_eq!(cursor.take(2), Some(&[1, 2][..]));
+        assert_eq!((cursor.byte(), cursor.take(0)), (None, Some(&[][..])));
+        assert_eq!(Cursor::new(&[], 7).remaining(), 0);
+    }
+}

@@ -1,0 +1,204 @@
+//! Sections that are right, wrong and random; nothing here needs Python, so that a sanitizer or Miri
+//! can run it.
+
+use penstock_native::cursor::put_varint;
+use penstock_native::fault::{Fault, Part, Wrong};
+use penstock_native::section::Section;
+use penstock_native::splice::{Change, Splicer};
+
+type Headers<'a> = &'a [(&'a str, Option<&'a [u8]>)];
+
+fn field(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    put_varint(out, bytes.map_or(-1, |bytes| i32::try_from(bytes.len()).unwrap()));
+    out.extend_from_slice(bytes.unwrap_or_default());
+}
+
+fn record(delta: i32, key: Option<&[u8]>, value: Option<&[u8]>, headers: Headers<'_>) -> Vec<u8> {
+    let mut body = vec![0];
+    put_varint(&mut body, 10 * delta);
+    put_varint(&mut body, delta);
+    field(&mut body, key);
+    field(&mut body, value);
+    put_varint(&mut body, i32::try_from(headers.len()).unwrap());
+    for (key, value) in headers {
+        field(&mut body, Some(key.as_bytes()));
+        field(&mut body, *value);
+    }
+    let mut out = Vec::new();
+    put_varint(&mut out, i32::try_from(body.len()).unwrap());
+    out.extend_from_slice(&body);
+    out
+}
+
+fn sample() -> Vec<Vec<u8>> {
+    vec![
+        record(0, Some(b"key"), Some(b"value"), &[("name", Some(b"x")), ("", None)]),
+        record(1, None, Some(&[7; 90]), &[]),
+        record(2, Some(b""), None, &[("\u{e4}", Some(b""))]),
+        record(3, None, None, &[]),
+    ]
+}
+
+/// Numbers without a pattern, the same in each run (xorshift).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % below
+    }
+}
+
+/// Look at everything that a section offers.
+fn walk(section: &Section) -> usize {
+    let fields: usize = section.keys().chain(section.values()).flatten().map(<[u8]>::len).sum();
+    let headers: usize = section
+        .headers()
+        .flatten()
+        .map(|(key, value)| key.len() + value.map_or(0, <[u8]>::len))
+        .sum();
+    let deltas = section.timestamp_deltas().len();
+    // All of it but the first, renumbered.
+    let mut splicer = Splicer::new(section, section.size());
+    for index in 1..section.len() {
+        splicer.put(index, Change::Same, Change::Same).unwrap();
+    }
+    if section.len() > 1 {
+        let rest = Section::read(splicer.finish(), section.len() - 1).unwrap();
+        assert!(rest.values().eq(section.values().skip(1)));
+    }
+    fields + headers + deltas
+}
+
+#[test]
+fn columns_are_what_was_written() {
+    let section = Section::read(sample().concat(), 4).unwrap();
+    assert_eq!(section.keys().collect::<Vec<_>>(), [Some(&b"key"[..]), None, Some(&b""[..]), None]);
+    assert_eq!(
+        section.values().collect::<Vec<_>>(),
+        [Some(&b"value"[..]), Some(&[7; 90][..]), None, None]
+    );
+    assert_eq!(section.timestamp_deltas().collect::<Vec<_>>(), [0, 10, 20, 30]);
+    let headers: Vec<Vec<_>> = section.headers().map(Iterator::collect).collect();
+    assert_eq!(headers[0], [("name", Some(&b"x"[..])), ("", None)]);
+    assert_eq!(headers[2], [("\u{e4}", Some(&b""[..]))]);
+    assert!(headers[1].is_empty() && headers[3].is_empty());
+}
+
+#[test]
+fn a_splice_is_what_a_writer_would_write() {
+    let section = Section::read(sample().concat(), 4).unwrap();
+    let mut splicer = Splicer::new(&section, 0);
+    splicer.put(0, Change::Same, Change::Same).unwrap();
+    splicer.put(2, Change::New(None), Change::New(Some(b"new"))).unwrap();
+    splicer.put(3, Change::Same, Change::Same).unwrap();
+    let spliced = Section::read(splicer.finish(), 3).unwrap();
+    assert_eq!(spliced.record(0), section.record(0));
+    assert_eq!(spliced.keys().collect::<Vec<_>>(), [Some(&b"key"[..]), None, None]);
+    assert_eq!(
+        spliced.values().collect::<Vec<_>>(),
+        [Some(&b"value"[..]), Some(&b"new"[..]), None]
+    );
+    assert_eq!(spliced.timestamp_deltas().collect::<Vec<_>>(), [0, 20, 30]);
+    assert!(spliced.headers().nth(1).unwrap().eq(section.headers().nth(2).unwrap()));
+}
+
+#[test]
+fn what_does_not_change_keeps_its_bytes() {
+    // Lengths and numbers that take more bytes than they need.
+    let odd = [0x94, 0x00, 0x00, 0x80, 0x00, 0x80, 0x00, 0x81, 0x00, 0x01, 0x00];
+    let length = 2 * (odd.len() - 2);
+    let mut first = odd.to_vec();
+    first[0] = u8::try_from(length).unwrap() | 0x80;
+    let bytes = [first.clone(), record(1, None, None, &[])].concat();
+    let section = Section::read(bytes.clone(), 2).unwrap();
+    let mut splicer = Splicer::new(&section, 0);
+    splicer.put(0, Change::Same, Change::Same).unwrap();
+    splicer.put(1, Change::Same, Change::New(Some(b"v"))).unwrap();
+    assert_eq!(splicer.finish()[..first.len()], first);
+    let mut splicer = Splicer::new(&section, 0);
+    splicer.put(0, Change::Same, Change::New(Some(b"v"))).unwrap();
+    let spliced = splicer.finish();
+    assert_eq!(spliced[1..7], [0x00, 0x80, 0x00, 0x80, 0x00, 0x81], "timestamp, delta and key");
+}
+
+#[test]
+fn cut_off_at_every_byte() {
+    let bytes = sample().concat();
+    for size in 0..bytes.len() {
+        let fault = Section::read(bytes[..size].to_vec(), 4).unwrap_err();
+        assert_eq!(fault.wrong, Wrong::Ended);
+    }
+    let fault = Section::read(bytes.clone(), 3).unwrap_err();
+    assert_eq!(fault, Fault { record: 3, wrong: Wrong::Remaining });
+    assert!(Section::read(bytes.clone(), 5).is_err());
+    assert!(Section::read(bytes, usize::MAX).is_err());
+}
+
+#[test]
+fn every_bit_turned_over() {
+    let bytes = sample().concat();
+    let (mut read, mut refused) = (0, 0);
+    for bit in 0..8 * bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        match Section::read(bytes, 4) {
+            Ok(section) => read += usize::from(walk(&section) > 0),
+            Err(fault) => refused += usize::from(!fault.to_string().is_empty()),
+        }
+    }
+    assert!(read > 100 && refused > 100, "{read} {refused}");
+}
+
+#[test]
+fn random_changes() {
+    let inputs = std::env::var("FUZZ_INPUTS").ok().and_then(|number| number.parse().ok());
+    let inputs = inputs.unwrap_or(if cfg!(miri) { 300 } else { 30_000 });
+    let striking = [0x00, 0x01, 0x02, 0x03, 0x7E, 0x7F, 0x80, 0x81, 0xFE, 0xFF];
+    let mut chance = Chance(0x9E37_79B9_7F4A_7C15);
+    let bytes = sample().concat();
+    let mut read = 0;
+    for _ in 0..inputs {
+        let mut bytes = bytes.clone();
+        for _ in 0..=chance.next(3) {
+            let at = chance.next(bytes.len());
+            match chance.next(4) {
+                0 => bytes[at] = striking[chance.next(striking.len())],
+                1 => bytes[at] ^= 1 << chance.next(8),
+                2 => bytes.insert(at, striking[chance.next(striking.len())]),
+                _ => {
+                    bytes.remove(at);
+                }
+            }
+        }
+        if let Ok(section) = Section::read(bytes, 4) {
+            read += usize::from(walk(&section) > 0);
+        }
+    }
+    assert!(read * 100 > inputs, "{read} of {inputs} could be read");
+}
+
+#[test]
+fn the_first_wrong_part_is_named() {
+    let cases: [(&[u8], Wrong); 13] = [
+        (&[0x01], Wrong::Structure(Part::Length)),
+        (&[0x80, 0x80, 0x80, 0x80, 0x80], Wrong::Structure(Part::Length)),
+        (&[0x00], Wrong::Structure(Part::Attributes)),
+        (&[0x02, 0x80], Wrong::Structure(Part::Attributes)),
+        (&[0x02, 0x00], Wrong::Structure(Part::Timestamp)),
+        (&[0x04, 0x00, 0x00], Wrong::Structure(Part::OffsetDelta)),
+        (&[0x06, 0x00, 0x00, 0x02], Wrong::Order),
+        (&[0x08, 0x00, 0x00, 0x00, 0x02], Wrong::Structure(Part::Key)),
+        (&[0x0A, 0x00, 0x00, 0x00, 0x01, 0x02], Wrong::Structure(Part::Value)),
+        (&[0x0C, 0x00, 0x00, 0x00, 0x01, 0x01, 0x03], Wrong::HeaderCount(-2)),
+        (&[0x0C, 0x00, 0x00, 0x00, 0x01, 0x01, 0x04], Wrong::TooManyHeaders(2)),
+        (&[0x0E, 0x00, 0x00, 0x00, 0x01, 0x01, 0x02, 0x01], Wrong::HeaderKeySize(-1)),
+        (&[0x0E, 0x00, 0x00, 0x00, 0x01, 0x01, 0x00, 0x00], Wrong::Size { announced: 7, read: 6 }),
+    ];
+    for (bytes, wrong) in cases {
+        let fault = Section::read(bytes.to_vec(), 1).unwrap_err();
+        assert_eq!(fault, Fault { record: 0, wrong }, "{bytes:?}");
+    }
+}

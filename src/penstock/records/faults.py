@@ -1,0 +1,156 @@
+"""Finds the first byte of a record section that is wrong, and says what is wrong with it.
+
+In a broker's words where it has some (DefaultRecord, DefaultRecordBatch). It is slow, and is given
+a section that has been refused; `native/src/section.rs` and `fault.rs` say the same in Rust.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+ENDED: Final = "Incorrect declared batch size, premature EOF reached"
+REMAINING: Final = "Incorrect declared batch size, records still remaining in file"
+HEADERS_MAX: Final = 10_000
+"""Behind as many headers of one record, no part is named: it would take long to find."""
+_VARINT_MAX_BYTES: Final = 5
+_VARLONG_MAX_BYTES: Final = 10
+
+
+def find_fault(
+    section: bytes | memoryview, count: int, *, first: int = 0, start: int = 0
+) -> str | None:
+    """Return what is wrong first, and with which record.
+
+    Args:
+        section: What follows the header of a batch, uncompressed.
+        count: How many records the header announces.
+        first: The position of a record; nothing is wrong with those before it.
+        start: Where it begins.
+
+    Returns:
+        The text; None where nothing is wrong.
+    """
+    for position in range(first, count):
+        try:
+            start = _check_record(section, start, position)
+        except ValueError as fault:
+            return f"{fault} (record {position} of the batch)"
+    return REMAINING if start != len(section) else None
+
+
+class _Cursor:
+    """A place in the bytes of one record, which end before the section does.
+
+    Reading raises EOFError where they end, and OverflowError where a number takes too many.
+    """
+
+    def __init__(self, data: bytes | memoryview, position: int, end: int) -> None:
+        self._data = data
+        self.position = position
+        self._end = end
+
+    @property
+    def remaining(self) -> int:
+        return self._end - self.position
+
+    def byte(self) -> int:
+        if not self.remaining:
+            raise EOFError
+        self.position += 1
+        return self._data[self.position - 1]
+
+    def take(self, size: int) -> bytes:
+        if size > self.remaining:
+            raise EOFError
+        self.position += size
+        return bytes(self._data[self.position - size : self.position])
+
+    def varint(self) -> int:
+        raw = self._unsigned(_VARINT_MAX_BYTES) & 0xFFFF_FFFF
+        return (raw >> 1) ^ -(raw & 1)
+
+    def varlong(self) -> int:
+        raw = self._unsigned(_VARLONG_MAX_BYTES) & 0xFFFF_FFFF_FFFF_FFFF
+        return (raw >> 1) ^ -(raw & 1)
+
+    def nullable(self) -> None:
+        self.take(max(0, self.varint()))
+
+    def _unsigned(self, most: int) -> int:
+        value = 0
+        for place in range(most):
+            byte = self.byte()
+            value |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                return value
+        raise OverflowError
+
+
+def _check_record(section: bytes | memoryview, start: int, position: int) -> int:
+    """Return where the next record begins; raise ValueError with what is wrong."""
+    outer = _Cursor(section, start, len(section))
+    try:
+        length = outer.varint()
+    except EOFError:
+        raise ValueError(ENDED) from None
+    except OverflowError:
+        raise _structure("length") from None
+    if length < 0:
+        raise _structure("length")
+    if length > outer.remaining:
+        raise ValueError(ENDED)
+    body, end = outer.position, outer.position + length
+    cursor = _Cursor(section, body, end)
+    if _part(cursor.byte, "attributes") > 0x7F:
+        raise _structure("attributes")
+    _part(cursor.varlong, "timestamp")
+    if _part(cursor.varint, "offset delta") != position:
+        raise ValueError("The records' offset deltas are not 0, 1, 2, ...")
+    _part(cursor.nullable, "key")
+    _part(cursor.nullable, "value")
+    _check_headers(cursor)
+    if cursor.remaining:
+        raise ValueError(
+            f"Invalid record size: expected to read {length} bytes in record payload, but "
+            f"instead read {cursor.position - body}"
+        )
+    return end
+
+
+def _check_headers(cursor: _Cursor) -> None:
+    count = _part(cursor.varint, "number of headers")
+    if count < 0:
+        raise ValueError(f"Found invalid number of record headers {count}")
+    if count > cursor.remaining:
+        raise ValueError(
+            f"Found invalid number of record headers. {count} is larger than the remaining "
+            "size of the buffer"
+        )
+    for number in range(count):
+        if number == HEADERS_MAX:
+            raise _structure("headers")
+        size = _part(cursor.varint, "header key")
+        if size < 0:
+            raise ValueError(f"Invalid negative header key size {size}")
+        try:
+            _part(partial(cursor.take, size), "header key").decode()
+        except UnicodeDecodeError:
+            raise ValueError("A record has a header key that is not UTF-8") from None
+        _part(cursor.nullable, "header value")
+
+
+def _part(read: Callable[[], T], name: str) -> T:
+    try:
+        return read()
+    except (EOFError, OverflowError):
+        raise _structure(name) from None
+
+
+def _structure(name: str) -> ValueError:
+    return ValueError(f"Found invalid record structure: {name}")

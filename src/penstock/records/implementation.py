@@ -1,0 +1,91 @@
+"""Which implementation reads record batches: `penstock_native` where it is installed, else Python.
+
+Both accept the same bytes, refuse others with the same texts, and hand over the same columns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock import __version__
+from penstock.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.records.stored import StoredRecords
+
+VARIABLE: Final = "PENSTOCK_NATIVE"
+"""An environment variable: 0 for Python, 1 for native or nothing."""
+SLACK: Final = 64
+"""The number of bytes of the same buffer that must follow the records for Python."""
+_MODULE: Final = "penstock_native"
+
+
+class NativeMissingError(UnavailableError):
+    """The native implementation is demanded, and cannot be used."""
+
+
+class Implementation(NamedTuple):
+    """An implementation of reading.
+
+    Attributes:
+        read: Takes a batch, its records uncompressed, and their number.
+        slack: How many bytes must follow the batch in its buffer.
+    """
+
+    read: Callable[[memoryview, int], StoredRecords]
+    slack: int
+
+
+def choose() -> Implementation:
+    """Return the implementation that the environment and what is installed lead to.
+
+    Raises:
+        NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used.
+    """
+    module, _ = _find()
+    # Python's takes 20 ms to import, native none.
+    if module is not None:
+        from penstock.records import native  # noqa: PLC0415
+
+        return Implementation(native.reader(module), 0)
+    from penstock.records import decoder  # noqa: PLC0415
+
+    return Implementation(decoder.read, SLACK)
+
+
+def describe() -> str:
+    """Return which implementation it is, as `penstock --version` and the log show it.
+
+    Raises:
+        NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used.
+    """
+    module, why_not = _find()
+    if module is not None:
+        return f"native {__version__}"
+    return f"Python ({why_not})" if why_not else "Python"
+
+
+def _find() -> tuple[Any, str]:
+    """Return the native module, or None and why it is not used, if that is worth a word."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted == "0":
+        return None, ""
+    why_not = ""
+    try:
+        module = importlib.import_module(_MODULE)
+    except ModuleNotFoundError:
+        pass
+    except ImportError:
+        why_not = f"{_MODULE} cannot be loaded here"
+    else:
+        version = module.__version__.replace("-dev.", ".dev")
+        if version == __version__:
+            return module, ""
+        why_not = f"{_MODULE} is of version {version}"
+    if wanted == "1":
+        raise NativeMissingError(f"{VARIABLE}=1, but {why_not or f'{_MODULE} is not installed'}")
+    return None, why_not

@@ -1,0 +1,42 @@
+"""Records read by `penstock_native`, the Rust extension in `native/`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.error_codes import INVALID_RECORD
+from penstock.policy.records import Header
+from penstock.records.errors import UnreadableRecords
+from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.records.stored import StoredRecords
+
+_new_header = partial(tuple.__new__, Header)
+
+
+def reader(module: Any) -> Callable[[memoryview, int], StoredRecords]:
+    """Return the function that reads records.
+
+    It takes the batch, header included and records uncompressed, and how many records the header
+    announces; at least 1. It raises `UnreadableRecords` (87) where the bytes are not as many
+    records and nothing else.
+
+    Args:
+        module: `penstock_native`.
+    """
+
+    def read(view: memoryview, count: int) -> StoredRecords:
+        (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
+        try:
+            records: StoredRecords = module.read(
+                view[HEADER.size :], count, base_timestamp, _new_header
+            )
+        except module.InvalidRecords as wrong:
+            raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
+        return records
+
+    return read

@@ -1,0 +1,65 @@
+"""Columns of a batch: what is in them, of which records, and as Arrow."""
+
+import pyarrow as pa
+import pytest
+
+from penstock.engine.stored_columns import StoredColumns
+from penstock.policy import Header, Record
+from penstock.records import batch
+from tests.conftest import NATIVE
+from tests.records.conftest import chosen
+from tests.records.encoding import encode_batch
+
+RECORDS = [
+    Record(5, b"a", b"one", (Header("h", b"x"),)),
+    Record(6, None, b"", ()),
+    Record(4, b"", None, (Header("h", None), Header("i", b""))),
+    *(Record(7 + i, None, b"%d" % i * 3, ()) for i in range(20)),
+]
+
+
+@pytest.fixture(params=["0", "1"] if NATIVE else ["0"])
+def columns(request, monkeypatch):
+    monkeypatch.setattr(batch, "_READING", chosen(request.param))
+    data = encode_batch(RECORDS)
+    read = batch.read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
+    return StoredColumns(read.records)
+
+
+def rows(columns):
+    return list(zip(columns.timestamps, columns.keys, columns.values, columns.headers, strict=True))
+
+
+def test_all_of_them(columns):
+    assert columns.count == len(RECORDS)
+    assert rows(columns) == [tuple(record) for record in RECORDS]
+    assert rows(columns) == rows(columns)
+
+
+def test_a_column_is_a_sequence_and_is_made_once(columns):
+    assert len(columns.values) == len(RECORDS)
+    assert columns.values[2] is None
+    assert columns.values[-1] == b"19" * 3
+    assert all(one is other for one, other in zip(columns.values, columns.values, strict=True))
+    with pytest.raises(IndexError):
+        columns.values[len(RECORDS)]
+
+
+def test_some_of_them(columns):
+    some = columns.pick([0, 2, 7])
+    assert some.count == len(some.keys) == 3
+    assert rows(some) == [tuple(RECORDS[at]) for at in (0, 2, 7)]
+    assert some.keys[1] == b""
+    assert rows(some.pick([1, 2])) == [tuple(RECORDS[at]) for at in (2, 7)]
+    assert rows(some.pick([])) == []
+    assert some.values.arrow is None
+
+
+def test_as_arrow(columns):
+    for column in (columns.keys, columns.values):
+        array = column.arrow
+        if array is not None:
+            array.validate(full=True)
+            assert array.type == pa.binary()
+            assert array.to_pylist() == list(column)
+    assert getattr(columns.headers, "arrow", None) is None

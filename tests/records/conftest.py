@@ -1,0 +1,28 @@
+"""The same tests for both implementations of record batches, where both are there."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.records import batch, implementation
+from tests.conftest import NATIVE
+
+# What compares the two needs both.
+collect_ignore = [] if NATIVE else ["test_native.py"]
+
+
+def chosen(wanted: str) -> implementation.Implementation:
+    """The implementation for a value of PENSTOCK_NATIVE."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(implementation.VARIABLE, wanted)
+        return implementation.choose()
+
+
+@pytest.fixture(
+    scope="module", params=["0", "1"] if NATIVE else ["0"], ids={"0": "Python", "1": "native"}.get
+)
+def reading(request) -> Iterator[implementation.Implementation]:
+    """Batches are read by one of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batch, "_READING", chosen(request.param))
+        yield batch._READING

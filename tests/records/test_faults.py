@@ -1,0 +1,96 @@
+"""What is said of a record section that is wrong: what, and in which record."""
+
+import pytest
+
+from penstock.policy import Record
+from penstock.records.faults import HEADERS_MAX, find_fault
+from tests.records.encoding import encode_batch, encode_record, values, zigzag
+from tests.records.test_batch import WIDE, refusal
+
+pytestmark = pytest.mark.usefixtures("reading")
+
+
+def record(body: bytes) -> bytes:
+    return zigzag(len(body)) + body
+
+
+GOOD = record(b"\x00\x00\x00\x01\x01\x00")
+LONG = b"\x80" * 5 + b"\x00"
+TOO_MANY = (
+    "Found invalid number of record headers. 4 is larger than the remaining size of the buffer"
+)
+STRUCTURE = "Found invalid record structure: "
+
+
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [
+        (b"", "Incorrect declared batch size, premature EOF reached"),
+        (b"\x80", "Incorrect declared batch size, premature EOF reached"),
+        (b"\x0e\x00\x00\x02\x01\x01", "Incorrect declared batch size, premature EOF reached"),
+        (LONG, STRUCTURE + "length"),
+        (b"\x01", STRUCTURE + "length"),
+        (b"\x00", STRUCTURE + "attributes"),
+        (record(b"\x80\x00\x00\x02\x01\x01\x00"), STRUCTURE + "attributes"),
+        (record(b"\x00"), STRUCTURE + "timestamp"),
+        (record(b"\x00" + WIDE[:-1] + b"\x80\x02\x01\x01\x00"), STRUCTURE + "timestamp"),
+        (record(b"\x00\x00"), STRUCTURE + "offset delta"),
+        (record(b"\x00\x00" + LONG + b"\x01\x01\x00"), STRUCTURE + "offset delta"),
+        (record(b"\x00\x00\x00\x01\x01\x00"), "The records' offset deltas are not 0, 1, 2, ..."),
+        (record(b"\x00\x00\x04\x01\x01\x00"), "The records' offset deltas are not 0, 1, 2, ..."),
+        (record(b"\x00\x00\x02\x08\x01\x00"), STRUCTURE + "key"),
+        (record(b"\x00\x00\x02" + LONG), STRUCTURE + "key"),
+        (record(b"\x00\x00\x02\x01\x08\x00"), STRUCTURE + "value"),
+        (record(b"\x00\x00\x02\x01\x01"), STRUCTURE + "number of headers"),
+        (record(b"\x00\x00\x02\x01\x01\x03"), "Found invalid number of record headers -2"),
+        (
+            record(b"\x00\x00\x02\x01\x01\x08\x00\x01"),
+            TOO_MANY,
+        ),
+        (record(b"\x00\x00\x02\x01\x01\x02\x01\x00"), "Invalid negative header key size -1"),
+        (record(b"\x00\x00\x02\x01\x01\x02\x06\x00"), STRUCTURE + "header key"),
+        (
+            record(b"\x00\x00\x02\x01\x01\x02\x02\xff\x01"),
+            "A record has a header key that is not UTF-8",
+        ),
+        (record(b"\x00\x00\x02\x01\x01\x02\x00\x06\x00"), STRUCTURE + "header value"),
+        (
+            record(b"\x00\x00\x02\x01\x01\x00\x00\x00"),
+            "Invalid record size: expected to read 8 bytes in record payload, but instead read 6",
+        ),
+    ],
+)
+def test_both_implementations_say_what_and_where(second, text):
+    body = GOOD + second
+    said = f"{text} (record 1 of the batch)"
+    assert find_fault(body, 2) == said
+    assert refusal(encode_batch(values(b"", b""), body=body)) == (87, said)
+
+
+def test_what_follows_the_last_record_belongs_to_none():
+    said = "Incorrect declared batch size, records still remaining in file"
+    assert find_fault(GOOD + b"\x00", 1) == said
+    assert refusal(encode_batch(values(b""), body=GOOD + b"\x00")) == (87, said)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_behind_very_many_headers_no_part_is_named(more):
+    headers = b"\x00\x01" * (HEADERS_MAX - 1 + more) + b"\x00\x02"
+    second = record(b"\x00\x00\x02\x01\x01" + zigzag(HEADERS_MAX + more) + headers)
+    said = f"{STRUCTURE}{'headers' if more else 'header value'} (record 1 of the batch)"
+    assert refusal(encode_batch(values(b"", b""), body=GOOD + second)) == (87, said)
+    longer = record(b"\x00\x00\x02\x01\x01" + zigzag(HEADERS_MAX + more)
+                    + b"\x00\x01" * (HEADERS_MAX + more) + b"\x00")  # fmt: skip
+    said = refusal(encode_batch(values(b"", b""), body=GOOD + longer))[1]
+    assert said.startswith(f"{STRUCTURE}headers" if more else "Invalid record size: expected")
+
+
+def test_a_fault_behind_many_records_is_found():
+    count = 100_000
+    body = b"".join(encode_record(Record(0, None, None), at, 0) for at in range(count - 1))
+    data = encode_batch([], body=body + record(b"\x00"), count=count, last_offset_delta=count - 1)
+    assert refusal(data)[1] == f"{STRUCTURE}timestamp (record {count - 1} of the batch)"
+
+
+def test_nothing_is_wrong():
+    assert find_fault(GOOD, 1) is None

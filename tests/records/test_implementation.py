@@ -1,0 +1,77 @@
+"""Which implementation is used: by what is installed, and by PENSTOCK_NATIVE."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from penstock import __version__
+from penstock.records.implementation import SLACK, NativeMissingError, choose, describe
+from tests.records.encoding import encode_batch
+from tests.records.test_decoder import RECORDS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Put a module in the place of penstock_native."""
+
+    def put(text):
+        (tmp_path / "penstock_native.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "penstock_native", raising=False)
+
+    return put
+
+
+MATCHING = f"""
+__version__ = {__version__!r}
+InvalidRecords = ValueError
+def read(section, count, base_timestamp, new_header):
+    return bytes(section), count, base_timestamp, new_header((b"k", None))
+"""
+
+
+def test_a_matching_one_is_used(install, monkeypatch):
+    monkeypatch.delenv("PENSTOCK_NATIVE", raising=False)
+    install(MATCHING)
+    assert describe() == f"native {__version__}"
+    chosen = choose()
+    data = encode_batch(RECORDS)
+    assert chosen.slack == 0
+    assert chosen.read(memoryview(data), 3) == (data[61:], 3, RECORDS[0].timestamp, (b"k", None))
+
+
+def test_zero_forces_python(install, monkeypatch):
+    install(MATCHING)
+    monkeypatch.setenv("PENSTOCK_NATIVE", "0")
+    assert describe() == "Python"
+    assert choose().slack == SLACK
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("raise ModuleNotFoundError", ""),
+        ("raise ImportError('undefined symbol')", "penstock_native cannot be loaded here"),
+        ("__version__ = '0.0.1-dev.0'", "penstock_native is of version 0.0.1.dev0"),
+    ],
+)
+def test_one_that_cannot_be_used(install, monkeypatch, text, why):
+    install(text)
+    monkeypatch.setenv("PENSTOCK_NATIVE", "")
+    assert describe() == (f"Python ({why})" if why else "Python")
+    assert choose().slack == SLACK
+    monkeypatch.setenv("PENSTOCK_NATIVE", "1")
+    wanted = f"PENSTOCK_NATIVE=1, but {why or 'penstock_native is not installed'}"
+    for function in (describe, choose):
+        with pytest.raises(NativeMissingError) as refused:
+            function()
+        assert str(refused.value) == wanted
+
+
+def test_the_crate_has_the_version_of_the_package():
+    crate = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text())["package"]["version"]
+    assert crate.replace("-dev.", ".dev") == __version__

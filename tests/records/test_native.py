@@ -1,0 +1,183 @@
+"""Native and Python, the same bytes: the same records, the same texts, the same batches written.
+
+Bounded in `make test`; `make fuzz` for more.
+"""
+
+import gc
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.policy import Header, Record
+from penstock.records import batch as batches
+from penstock.records.batch import read_batch
+from penstock.records.encoder import rebuild
+from penstock.records.errors import UnreadableRecords
+from penstock.records.header import HEADER
+from penstock.records.implementation import SLACK
+from tests.records.conftest import chosen
+from tests.records.encoding import encode_batch
+from tests.records.test_decoder import BODY, RECORD, RECORDS, encode_length, mutated, varints
+
+PYTHON, NATIVE = chosen("0").read, chosen("1").read
+HEAD = encode_batch(RECORDS)[: HEADER.size]
+SMALL = encode_batch(RECORDS)[HEADER.size :]
+
+
+def outcome(read, body, count=3, head=HEAD):
+    """What was read, or the text."""
+    head = head[:-4] + count.to_bytes(4, "big")
+    view = memoryview(head + body + b"\x81" * SLACK)[: HEADER.size + len(body)]
+    try:
+        records = read(view, count)
+    except UnreadableRecords as error:
+        return error.code, error.message
+    return records.timestamps, records.keys, records.values, records.headers
+
+
+def same(body, count=3, head=HEAD):
+    """Compare; return whether it could be read."""
+    native = outcome(NATIVE, body, count, head)
+    assert native == outcome(PYTHON, body, count, head), body.hex()
+    return len(native) > 2
+
+
+def test_cut_off_at_every_byte():
+    for size in range(len(SMALL)):
+        assert not same(SMALL[:size])
+    assert same(SMALL)
+
+
+def test_every_bit_turned_over():
+    flipped = bytearray(SMALL)
+    read = 0
+    for bit in range(8 * len(SMALL)):
+        flipped[bit // 8] ^= 1 << bit % 8
+        read += same(bytes(flipped))
+        flipped[bit // 8] ^= 1 << bit % 8
+    assert 500 < read < 8 * len(SMALL)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 2**31 - 1])
+def test_a_count_that_lies(count):
+    assert not same(SMALL, count)
+
+
+def test_every_byte_in_every_place_of_a_record():
+    record = encode_batch([Record(5, b"k", b"v", [Header("h", b"x")])])[HEADER.size :]
+    read = 0
+    for place in range(len(record)):
+        for byte in range(256):
+            read += same(record[:place] + bytes([byte]) + record[place + 1 :], 1)
+    assert read > 1000
+
+
+def test_inputs_by_chance(pytestconfig):
+    count = pytestconfig.getoption("fuzz_inputs")
+    given_seed = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(10**6) if given_seed is None else given_seed
+    print(f"--fuzz-seed={seed}")
+    chance = random.Random(seed)
+    read = sum(same(mutated(chance, BODY)) for _ in range(count))
+    assert count / 40 < read < count * 3 / 4
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
+)
+def test_odd_varints(parts, sized):
+    body = b"".join(parts)
+    same(encode_length(body) if sized else body, 1)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(RECORD, min_size=1, max_size=20))
+def test_whatever_is_written_is_read(records):
+    batch = encode_batch(records)
+    assert same(batch[HEADER.size :], len(records), batch[: HEADER.size])
+
+
+def written(wanted, data, kept, changes):
+    """The new batch by one implementation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "_READING", chosen(wanted))
+        batch = read_batch(data, api_version=9, max_decompressed_bytes=1 << 24)
+    keys = [changes.get(at, (batch.records.keys[at],))[0] for at in kept]
+    values = [changes.get(at, (batch.records.values[at],))[-1] for at in kept]
+    return rebuild(batch, kept, keys, values)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
+def test_whatever_is_written_again_is_the_same_bytes(records, codec, data):
+    kept = sorted(data.draw(st.sets(st.integers(0, len(records) - 1), min_size=1)))
+    fields = st.none() | st.binary(max_size=100)
+    changes = data.draw(st.dictionaries(st.sampled_from(kept), st.tuples(fields, fields)))
+    batch = encode_batch(records, codec=codec)
+    assert written("1", batch, kept, changes) == written("0", batch, kept, changes)
+
+
+def test_what_does_not_change_keeps_bytes_that_nobody_else_would_write():
+    odd = b"\x80\x00" + b"\x80\x00" + b"\x81\x00" + b"\x81\x00" + b"\x80\x00"
+    first = bytes([2 * len(odd) + 2]) + b"\x00" + odd
+    second = b"\x0e\x00\x00\x02\x01\x02b\x00"
+    data = encode_batch([Record(0, None, None)] * 2, body=first + second)
+    assert written("1", data, [0, 1], {1: (None, b"c")})[61:] == first + second.replace(b"b", b"c")
+    assert written("1", data, [0], {0: (None, b"c")})[61:] == first[:8] + b"\x02c" + odd[8:]
+
+
+def test_arrow_arrays_outlive_what_they_came_from():
+    values = [None if i % 7 == 0 else b"%d" % i * (i % 5) for i in range(1000)]
+    data = encode_batch([Record(0, None, value) for value in values])
+    records = NATIVE(memoryview(data), len(values))
+    keys, column = records.keys_arrow, records.values_arrow
+    assert (len(keys), len(column)) == (1000, 1000)
+    array, nulls = pa.array(column), pa.array(keys)
+    for one in (array, nulls):
+        one.validate(full=True)
+        assert one.type == pa.binary()
+    schema, unused = column.__arrow_c_array__()
+    assert pa.DataType._import_from_c_capsule(column.__arrow_c_schema__()) == pa.binary()
+    del records, column, keys, schema, unused
+    gc.collect()
+    assert array.to_pylist() == values
+    assert (array.null_count, nulls.null_count) == (143, 1000)
+
+
+def test_an_arrow_array_without_nulls_has_no_bits_for_them():
+    data = encode_batch([Record(0, None, b"")] * 3)
+    array = pa.array(NATIVE(memoryview(data), 3).values_arrow)
+    assert array.buffers()[0] is None
+    assert array.to_pylist() == [b""] * 3
+
+
+@pytest.mark.parametrize(
+    ("kept", "keys", "values"),
+    [
+        ([3], [None], [None]),
+        ([-1], [None], [None]),
+        (["0"], [None], [None]),
+        ([0, 1], [None], [None]),
+        ([0], ["text"], [None]),
+        ([0], [None], [bytearray(b"x")]),
+        (5, [], []),
+    ],
+)
+def test_wrong_calls_raise(kept, keys, values):
+    records = NATIVE(memoryview(HEAD + SMALL), 3)
+    with pytest.raises((ValueError, TypeError, IndexError, OverflowError)):
+        records.rewritten(kept, keys, values)
+
+
+def test_threads_may_read_the_same_records():
+    values = [b"%d" % i for i in range(20_000)]
+    data = encode_batch([Record(0, None, value) for value in values])
+    with ThreadPoolExecutor(4) as threads:
+        read = list(threads.map(lambda _: NATIVE(memoryview(data), len(values)), range(8)))
+        columns = list(threads.map(lambda records: records.values, read * 4))
+    assert all(column == tuple(values) for column in columns)
