@@ -2,13 +2,13 @@
 
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
-use crate::section::{Headers, Section};
+use crate::section::{Headers, Section, Unread};
 use crate::splice::{Change, Splicer, TooLarge};
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
@@ -72,16 +72,16 @@ impl Records {
         })
     }
 
-    /// The keys as an Arrow array of binary.
+    /// The keys as an Arrow array of binary; None where they are too long together.
     #[getter]
-    fn keys_arrow(&self) -> PyResult<BinaryColumn> {
-        arrow(self.section.keys())
+    fn keys_arrow(&self) -> Option<BinaryColumn> {
+        BinaryArray::gather(self.section.keys()).map(BinaryColumn::from)
     }
 
-    /// The values as an Arrow array of binary.
+    /// The values as an Arrow array of binary; None where they are too long together.
     #[getter]
-    fn values_arrow(&self) -> PyResult<BinaryColumn> {
-        arrow(self.section.values())
+    fn values_arrow(&self) -> Option<BinaryColumn> {
+        BinaryArray::gather(self.section.values()).map(BinaryColumn::from)
     }
 
     /// Write some of the records, with other keys and values; return the section and its latest
@@ -133,14 +133,17 @@ fn read(
     base_timestamp: i64,
     new_header: Py<PyAny>,
 ) -> PyResult<Records> {
-    let bytes = PyBuffer::<u8>::get(section)?.to_vec(py)?;
+    let bytes = copied(py, section)?;
     let section = if bytes.len() < RELEASED_FROM_BYTES {
         Section::read(bytes, count)
     } else {
         py.detach(|| Section::read(bytes, count))
     };
     Ok(Records {
-        section: section.map_err(|fault| InvalidRecords::new_err(fault.to_string()))?,
+        section: section.map_err(|why| match why {
+            Unread::Wrong(fault) => InvalidRecords::new_err(fault.to_string()),
+            Unread::OutOfMemory => PyMemoryError::new_err(()),
+        })?,
         base_timestamp,
         new_header,
         keys: PyOnceLock::new(),
@@ -148,6 +151,15 @@ fn read(
         headers: PyOnceLock::new(),
         timestamps: PyOnceLock::new(),
     })
+}
+
+fn copied(py: Python<'_>, section: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let buffer = PyBuffer::<u8>::get(section)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(buffer.len_bytes()).map_err(|_| PyMemoryError::new_err(()))?;
+    bytes.resize(buffer.len_bytes(), 0);
+    buffer.copy_to_slice(py, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn column<'a, 'py>(
@@ -175,12 +187,6 @@ fn tuple_of<'py>(
         new_header.call1((pair,))
     });
     PyTuple::new(py, each.collect::<PyResult<Vec<_>>>()?)
-}
-
-fn arrow<'a>(fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> PyResult<BinaryColumn> {
-    BinaryArray::gather(fields)
-        .map(BinaryColumn::from)
-        .ok_or_else(|| PyValueError::new_err("a column of more than 2 GiB"))
 }
 
 fn next<'py>(fields: &mut Bound<'py, PyIterator>) -> PyResult<Bound<'py, PyAny>> {

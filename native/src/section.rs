@@ -29,6 +29,15 @@ struct Place {
 /// A header: its key, which is UTF-8, and its value.
 pub type Header<'a> = (&'a str, Option<&'a [u8]>);
 
+/// Why a section cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// It is not what it must be.
+    Wrong(Fault),
+    /// There is no memory for what it holds.
+    OutOfMemory,
+}
+
 /// The records of one batch, in memory of its own.
 #[derive(Debug)]
 pub struct Section {
@@ -40,19 +49,25 @@ impl Section {
     /// Check a section, and find the records in it.
     ///
     /// # Errors
-    /// The bytes are not `count` records and nothing else.
-    pub fn read(bytes: Vec<u8>, count: usize) -> Result<Self, Fault> {
-        // A count that lies takes no memory.
-        let mut places = Vec::with_capacity(count.min(bytes.len() / MIN_RECORD_BYTES));
+    /// The bytes are not `count` records and nothing else, or there is no memory to say where they are.
+    pub fn read(bytes: Vec<u8>, count: usize) -> Result<Self, Unread> {
+        // So many cannot be there: it is looked for what is wrong, but a count that lies takes no memory.
+        let lies = count > bytes.len() / MIN_RECORD_BYTES;
+        let mut places = Vec::new();
+        if !lies {
+            places.try_reserve_exact(count).map_err(|_| Unread::OutOfMemory)?;
+        }
         let mut start = 0;
         for record in 0..count {
-            let place =
-                read_record(&bytes, start, record).map_err(|wrong| Fault { record, wrong })?;
+            let place = read_record(&bytes, start, record)
+                .map_err(|wrong| Unread::Wrong(Fault { record, wrong }))?;
             start += place.size as usize;
-            places.push(place);
+            if !lies {
+                places.push(place);
+            }
         }
         if start != bytes.len() {
-            return Err(Fault { record: count, wrong: Wrong::Remaining });
+            return Err(Unread::Wrong(Fault { record: count, wrong: Wrong::Remaining }));
         }
         Ok(Self { bytes, places })
     }

@@ -1,0 +1,97 @@
+"""Batches that Kafka's own classes write: read, and written again to the same bytes."""
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from penstock.policy import Header, Record
+from penstock.records.batch import read_batch
+from penstock.records.compression import Scratch, decompress
+from penstock.records.encoder import rebuild
+from penstock.records.header import CRC_FROM, HEADER
+from tests.java import program
+from tests.records.encoding import CODECS
+
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading")]
+NOW = 1_700_000_000_000
+LIMIT = 1 << 24
+
+
+def corpus():
+    """Batches of records of all kinds, small and large."""
+    chance = random.Random(14)
+
+    def field(most):
+        return None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 70, most)))
+
+    def headers():
+        return tuple(
+            Header(chance.choice(("", "a", "schlüssel", "n" * 200)), field(10))
+            for _ in range(chance.choice((0, 0, 1, 5)))
+        )
+
+    for count in (1, 2, 60, 70, 500):
+        yield [
+            Record(NOW + chance.randrange(-5, 100_000), field(200), field(9000 // count), headers())
+            for _ in range(count)
+        ]
+
+
+def line(codec, records):
+    def field(data):
+        return "-" if data is None else "x" + data.hex()
+
+    def word(record):
+        headers = [f for h in record.headers for f in (field(h.key.encode()), field(h.value))]
+        return ",".join([str(record.timestamp), field(record.key), field(record.value), *headers])
+
+    return " ".join([codec, *map(word, records)])
+
+
+@pytest.fixture(scope="module")
+def written():
+    """The codec, the records and the bytes of each batch."""
+    cases = [(codec, records) for codec in CODECS for records in corpus()]
+    done = subprocess.run(
+        program(Path(__file__).with_name("JavaBatches.java")),
+        input="".join(f"{line(*case)}\n" for case in cases),
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    batches = map(bytes.fromhex, done.stdout.split())
+    return [(*case, batch) for case, batch in zip(cases, batches, strict=True)]
+
+
+def section(batch):
+    """The records of a batch, uncompressed."""
+    codec = batch[22] & 7
+    if not codec:
+        return batch[HEADER.size :]
+    scratch = Scratch(ahead=0, behind=0)
+    size = decompress(codec, memoryview(batch)[HEADER.size :], LIMIT, scratch)
+    return bytes(scratch.buffer[:size])
+
+
+def test_they_are_read(written):
+    for codec, records, batch in written:
+        read = read_batch(batch, api_version=9, max_decompressed_bytes=LIMIT)
+        columns = read.records
+        assert read.codec == codec
+        assert columns.keys == tuple(record.key for record in records)
+        assert columns.values == tuple(record.value for record in records)
+        assert columns.headers == tuple(record.headers for record in records)
+        assert columns.timestamps == tuple(record.timestamp for record in records)
+
+
+def test_written_again_they_are_the_same(written):
+    for codec, records, batch in written:
+        read = read_batch(batch, api_version=9, max_decompressed_bytes=LIMIT)
+        # Other objects than those that were read, so that each record is looked at.
+        keys = [record.key for record in records]
+        values = [record.value for record in records]
+        again = rebuild(read, range(len(records)), keys, values)
+        assert section(again) == section(batch), codec
+        assert again[CRC_FROM : HEADER.size] == batch[CRC_FROM : HEADER.size]
+        if codec == "none":
+            assert again[:12] + again[16:] == batch[:12] + batch[16:], "all but the leader's epoch"
