@@ -15,7 +15,7 @@
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
     │       ├── LocalStoreError          gateway: the file that keeps producers
     │       ├── SparkError               spark: a session or a job
-    │       ├── UnknownError             gateway: the cluster does not tell what was asked
+    │       ├── MetadataUnavailableError gateway: the cluster does not return metadata
     │       └── UnreachableError         gateway: no broker answers
     └── PolicyException                  public: what policies raise, by Kafka's names
         ├── InvalidRecordException
