@@ -69,6 +69,23 @@ def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
     assert done.returncode == 0
 
 
+def test_check_says_what_is_judged_inline(tmp_path):
+    (tmp_path / "order.json").write_text('{"type": "object"}')
+    (tmp_path / "set.json").write_text('{"type": "array", "uniqueItems": true}')
+    properties = {
+        "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+        "topics.orders.record.validation.policy": "order.json",
+        "topics.sets.record.validation.policy": "set.json",
+    }
+    file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, properties)
+
+    lines = run("check", str(file)).stdout.splitlines()
+
+    record = "  1. record  penstock.policies.JsonSchema  record.validation.policy="
+    assert f"{record}order.json; small batches inline" in lines
+    assert f"{record}set.json" in lines
+
+
 NOT_DEV = ("check", "gateway")
 """`dev` brings its own upstream."""
 ALL = (*NOT_DEV, "dev")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
 from penstock.configuration import load_configuration
+from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     Interceptors come before them, and have patterns of their own.
     """
     plan = Plan(configuration.policies)
+    inline_judge = InlineJudge(configuration.policies)
     lines = [f"configuration {configuration.path}"]
     topic_policies = {
         CREATE_TOPIC: configuration.create_topic_policy_class_name,
@@ -69,7 +71,8 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         steps = [f"batch   {found.records_policy}"] if found.records_policy else []
         steps += [f"record  {name}" for name in found.validators]
         if found.validation_policy:
-            steps.append(f"record  {found.validation_policy}{setting}")
+            inline = "; small batches inline" if inline_judge.judges(found) else ""
+            steps.append(f"record  {found.validation_policy}{setting}{inline}")
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Sequence
     from uuid import UUID
 
+    from penstock.engine.inline import InlineJudge
     from penstock.engine.plan import Plan, TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
@@ -65,3 +67,21 @@ class PolicySet(NamedTuple):
 def without_response(client: Hashable) -> Hashable:
     """Return the key of a client's jobs whose requests expect no response (acks=0)."""
     return client, 0
+
+
+def submit_or_accept(
+    inline: InlineJudge,
+    submit: Submit,
+    topic_plan: TopicPlan,
+    partition: int,
+    topic_id: UUID,
+    version: int,
+    data: bytes | memoryview,
+    done: Callable[[Verdict], None],
+    **options: Any,
+) -> None:
+    """Accept a batch inline, or have a worker judge it; implements `Submit`."""
+    if inline.accepts(topic_plan, partition, topic_id, version, data):
+        done(ACCEPTED)
+    else:
+        submit(topic_plan, partition, topic_id, version, data, done, **options)

@@ -17,6 +17,7 @@ from penstock.cluster import brokers
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
+from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
@@ -26,7 +27,7 @@ from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
-from penstock.gateway.policy_set import PolicySet
+from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from penstock.configuration import Configuration
+    from penstock.gateway.policy_set import Submit
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
 
 log = structlog.get_logger()
@@ -259,17 +261,22 @@ class Gateway:
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         if settings or not plan.is_empty or any(plan.names.values()):
             pool = Supervisor(configuration)
+        submit: Submit = _nothing_to_judge
         try:
             await topics.start()
             if pool is not None:
                 await pool.start()
                 plan.set_interceptor_patterns(pool.patterns)
+                inline = await asyncio.to_thread(
+                    InlineJudge, configuration.policies, in_background=self._in_background
+                )
+                submit = partial(submit_or_accept, inline, pool.submit)
         except BaseException:
             await topics.close()
             raise
         policies = PolicySet(
             plan,
-            pool.submit if pool else _nothing_to_judge,
+            submit,
             whole_request=configuration.produce_rejection_scope == "request",
             topics=topics,
             retain=pool.retain if pool else _nothing_to_retain,
@@ -522,6 +529,9 @@ class Gateway:
             await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S)
             for client in list(self.connections):
                 client.check()
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        self.run(asyncio.to_thread(work))
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
         """Run a coroutine until it ends or the gateway stops."""

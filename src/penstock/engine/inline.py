@@ -1,0 +1,155 @@
+"""Accepts small batches where they are received, without a worker.
+
+A worker protects the gateway from policies, and the round trip to it takes longer than a check of
+a few records. So batches are judged inline if all of this holds: the topic has one policy, it is
+one of Penstock's own (no class of a user is run here), it says that the time it takes is bounded
+by the bytes it gets, and the batch is small.
+
+Only acceptance is decided inline. Whatever else a batch deserves is decided by a worker, as if it
+had not been looked at here, so verdicts do not depend on where a batch was judged.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import VALIDATION_POLICY
+from penstock.engine.chain import place_of
+from penstock.engine.policy_batch import PolicyBatch
+from penstock.engine.stored_columns import StoredColumns
+from penstock.policies.json_schema.policy import JsonSchema
+from penstock.policy import TopicIdPartition, TopicMetadata
+from penstock.records.batch import read_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.configuration import PolicyConfiguration
+    from penstock.engine.plan import TopicPlan
+
+MAX_BYTES: Final = 32 * 1024
+"""The largest batch, decompressed: judging larger ones takes longer than the round trip."""
+MAX_RECORDS: Final = 1000
+SLOW_S: Final = 0.005
+"""CPU time. If a batch takes longer, workers judge by the same text for `SUSPENDED_S`."""
+SUSPENDED_S: Final = 30.0
+_MAX_TEXTS: Final = 500
+"""The policy keeps twice as many."""
+_OWN_CLASSES: Final = frozenset({"penstock.policies.JsonSchema", "penstock.policies:JsonSchema"})
+_NOWHERE: Final = TopicIdPartition(UUID(int=0), "", 0)
+
+
+def _at_once(work: Callable[[], None]) -> None:
+    work()
+
+
+class InlineJudge:
+    """Judges by an instance of one of Penstock's own policies."""
+
+    def __init__(
+        self,
+        configuration: PolicyConfiguration,
+        *,
+        in_background: Callable[[Callable[[], None]], object] = _at_once,
+        clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Configure the policy, if the configuration names one that can be run inline.
+
+        Reads the files that the policy needs.
+
+        Args:
+            configuration: What `configure()` receives.
+            in_background: Runs a function in another thread: files that topic configs name are
+                read there; at once unless given.
+            clock: Returns the time in seconds.
+            cpu_clock: Returns the CPU time that the thread has used, in seconds.
+
+        Raises:
+            ConfigurationError: The policy cannot be configured.
+        """
+        self._in_background = in_background
+        self._clock = clock
+        self._cpu_clock = cpu_clock
+        self._policy: JsonSchema | None = None
+        self._is_bounded: dict[str, bool] = {}
+        self._suspended_until: dict[str, float] = {}
+        if not _names_own_policy(configuration):
+            return
+        self._policy = JsonSchema()
+        self._policy.use_folder(configuration.folder)
+        try:
+            self._policy.configure(configuration.properties)
+        except ValueError as error:
+            raise ConfigurationError(f"{configuration.path}: {error}") from None
+        self._hints = self._policy.get_hints()
+        for default in configuration.topic_defaults:
+            if default.key == VALIDATION_POLICY:
+                self._find_out(default.value)
+
+    def judges(self, plan: TopicPlan) -> bool:
+        """Return whether small batches of a topic are judged inline."""
+        if self._policy is None or len(plan.policies) != 1 or plan.validation_policy is None:
+            return False
+        text = plan.validation_setting or ""
+        known = self._is_bounded.get(text)
+        if known is None:
+            known = False
+            if len(self._is_bounded) < _MAX_TEXTS:
+                self._is_bounded[text] = False
+                self._in_background(lambda: self._find_out(text))
+        return known
+
+    def accepts(
+        self,
+        plan: TopicPlan,
+        partition: int,
+        topic_id: UUID,
+        version: int,
+        data: bytes | memoryview,
+    ) -> bool:
+        """Return whether a batch is accepted; False where a worker has to judge it.
+
+        Args:
+            plan: The topic's policies.
+            partition: The partition's number.
+            topic_id: The topic's id.
+            version: The version of the Produce request.
+            data: The batch.
+        """
+        if self._policy is None or len(data) > MAX_BYTES or not self.judges(plan):
+            return False
+        text = plan.validation_setting or ""
+        if text in self._suspended_until:
+            if self._clock() < self._suspended_until[text]:
+                return False
+            del self._suspended_until[text]
+        began = self._cpu_clock()
+        try:
+            batch = read_batch(
+                data,
+                api_version=version,
+                max_decompressed_bytes=MAX_BYTES,
+                max_records=MAX_RECORDS,
+            )
+            records = PolicyBatch(StoredColumns(batch.records), self._hints)
+            topic = place_of(plan, partition, topic_id).topic
+            accepted = not any(self._policy.validate_batch(topic, records))
+        except Exception:
+            accepted = False  # a worker has the reason
+        if self._cpu_clock() - began > SLOW_S:
+            self._suspended_until[text] = self._clock() + SUSPENDED_S
+        return accepted
+
+    def _find_out(self, text: str) -> None:
+        assert self._policy is not None
+        self._is_bounded[text] = self._policy.is_bounded(TopicMetadata(_NOWHERE, text))
+
+
+def _names_own_policy(configuration: PolicyConfiguration) -> bool:
+    # With a class path of its own, the name may mean another class.
+    name = configuration.record_validation_policy_class_name
+    return name in _OWN_CLASSES and not configuration.class_path

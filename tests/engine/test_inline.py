@@ -1,0 +1,183 @@
+"""What is accepted without a worker, and what is left to one."""
+
+import json
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.configuration import load_configuration
+from penstock.engine.chain import Chain
+from penstock.engine.inline import (
+    MAX_BYTES,
+    MAX_RECORDS,
+    SLOW_S,
+    SUSPENDED_S,
+    InlineJudge,
+)
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.plan import Plan
+from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.verdict import ACCEPTED
+from penstock.records.batch import read_batch
+from tests.gateways import write_configuration
+from tests.records.encoding import CODECS, encode_batch, values
+
+TOPIC_ID = uuid.UUID(int=7)
+SCHEMA = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {"id": {"type": "integer"}, "note": {"type": "string", "maxLength": 5}},
+}
+GOOD, BAD = b'{"id": 1}', b'{"id": "1"}'
+CLASS = "record.validation.policy.class.name"
+POLICIES = """
+from penstock.policy import *
+from penstock.policies import JsonSchema
+class Mine(JsonSchema): pass
+class Passes(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers): pass
+"""
+
+
+class Clock:
+    """A clock that moves when it is read."""
+
+    def __init__(self):
+        self.now = self.step = 0.0
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("schemas")
+    (folder / "order.json").write_text(json.dumps(SCHEMA))
+    unbounded = {"type": "array", "uniqueItems": True}
+    (folder / "unbounded.json").write_text(json.dumps(unbounded))
+    return folder
+
+
+def configured(folder, **properties):
+    properties = {
+        CLASS: "penstock.policies.JsonSchema",
+        "topics.orders.record.validation.policy": "order.json",
+        **properties,
+    }
+    file = write_configuration(folder, "127.0.0.1:1", 9, properties, POLICIES)
+    return load_configuration(file).policies
+
+
+def judge_of(configuration, clock=lambda: 0.0, cpu_clock=lambda: 0.0):
+    return InlineJudge(configuration, clock=clock, cpu_clock=cpu_clock)
+
+
+def accepts(judge, plan, data):
+    return judge.accepts(plan, 0, TOPIC_ID, 9, memoryview(data))
+
+
+@pytest.fixture(scope="module")
+def orders(folder):
+    configuration = configured(folder)
+    return judge_of(configuration), Plan(configuration).for_topic("orders")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_small_batches_that_fit_are_accepted(orders, codec):
+    assert accepts(*orders, encode_batch(values(*[GOOD] * 10), codec=codec))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode_batch(values(GOOD, BAD, GOOD)),
+        encode_batch(values(GOOD, None)) + b"x",
+        encode_batch(values(GOOD))[:-1],
+        b"",
+        encode_batch(values(*[GOOD] * (MAX_RECORDS + 1))),
+        encode_batch(values(b'{"id": 1}' + b" " * MAX_BYTES)),
+        encode_batch(values(b'{"id": 1}' + b" " * MAX_BYTES), codec="gzip"),
+    ],
+    ids=["refused", "bytes behind", "cut off", "empty", "many records", "large", "unpacks large"],
+)
+def test_all_else_is_left_to_a_worker(orders, data):
+    assert not accepts(*orders, data)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {CLASS: "policies.Mine"},
+        {CLASS: "penstock.policies.JsonSchema", "record.validator.classes": "policies.Passes"},
+        {CLASS: "penstock.policies.JsonSchema", "record.validation.policy.class.path": "."},
+        {"topics.orders.record.validation.policy": "unbounded.json"},
+    ],
+    ids=["a user's class", "a second policy", "a class path", "not bounded"],
+)
+def test_policies_that_are_not_run_inline(folder, properties):
+    configuration = configured(folder, **properties)
+    plan = Plan(configuration).for_topic("orders")
+    assert not judge_of(configuration).judges(plan)
+    assert not accepts(judge_of(configuration), plan, encode_batch(values(b"[]", GOOD)))
+
+
+def test_the_files_of_topic_configs_are_read_elsewhere(folder):
+    configuration = configured(folder)
+    works = []
+    judge = InlineJudge(configuration, in_background=works.append, cpu_clock=lambda: 0.0)
+    settings_of_topic = {"record.validation.policy": "value=order.json"}
+    plan = Plan(configuration).for_topic("others", settings_of_topic)
+    batch = encode_batch(values(GOOD))
+    assert [accepts(judge, plan, batch) for _ in range(2)] == [False, False]
+    (work,) = works
+    work()
+    assert accepts(judge, plan, batch)
+
+
+def test_what_takes_long_is_left_to_workers_for_a_while(folder):
+    clock, cpu_clock = Clock(), Clock()
+    configuration = configured(folder)
+    judge = judge_of(configuration, clock, cpu_clock)
+    plan = Plan(configuration).for_topic("orders")
+    batch = encode_batch(values(GOOD))
+    cpu_clock.step = SLOW_S * 1.1
+    assert accepts(judge, plan, batch)
+    cpu_clock.step = 0.0
+    assert not accepts(judge, plan, batch)
+    clock.now += SUSPENDED_S * 0.9
+    assert not accepts(judge, plan, batch)
+    clock.now += SUSPENDED_S * 0.2
+    assert accepts(judge, plan, batch)
+
+
+DOCUMENTS = st.one_of(
+    st.sampled_from([GOOD, BAD, None, b"", b"{", b'{"id": 1, "note": "123456"}', b"\xff"]),
+    st.builds(
+        lambda given: json.dumps(given).encode(),
+        st.fixed_dictionaries(
+            {}, optional={"id": st.integers() | st.none(), "note": st.text(max_size=7)}
+        ),
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(DOCUMENTS, min_size=1, max_size=5))
+def test_what_is_accepted_is_what_a_worker_accepts(folder_of_judges, documents):
+    judge, chain, plan = folder_of_judges
+    data = encode_batch(values(*documents))
+    batch = read_batch(data, api_version=9, max_decompressed_bytes=10**6)
+    verdict = chain.judge(0, TOPIC_ID, StoredColumns(batch.records))
+    assert accepts(judge, plan, data) is (verdict is ACCEPTED)
+
+
+@pytest.fixture(scope="module")
+def folder_of_judges(folder):
+    configuration = configured(folder)
+    plan = Plan(configuration)
+    policies = PolicyInstances(configuration, plan.names)
+    topic = plan.for_topic("orders")
+    return judge_of(configuration), Chain(topic, policies), topic
