@@ -15,7 +15,6 @@ see the same documents, since the same reader says first what is JSON:
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -42,7 +41,6 @@ _DIALECTS: Final = {
 }
 _METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 _is_json: Final = corvus.compile(True).is_valid_json
-_PLACE: Final = re.compile(r"at byte \d+$")
 _MAX_MESSAGE: Final = 300
 _TOO_DEEP: Final = "recursion limit exceeded"
 _NOT_UTF_8: Final = "not UTF-8"
@@ -167,5 +165,4 @@ def _not_json(error: str) -> str:
         return "has a number that is too large for a double"
     if _NOT_UTF_8 in error:
         return "is not JSON, which is UTF-8"
-    place = _PLACE.search(error)
-    return f"is not JSON{f' ({place[0]})' if place else ''}"
+    return "is not JSON"
