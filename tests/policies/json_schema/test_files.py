@@ -80,6 +80,23 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
     assert said in objection(folder, name)
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"items": 3}, "schema.json: $ref to b.json: it is not a valid schema at /items: 3 is not"),
+        ({"type": "strin"}, "schema.json: $ref to b.json: it is not a valid schema at /type: "),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$ref to b.json: it: $schema must"),
+        ({"pattern": "(?=a)"}, "schema.json, or a file it refers to, is not a valid schema at /pattern"),
+        ("{", "schema.json: $ref to b.json: b.json is not JSON"),
+        ({"$ref": "c.json"}, "$ref to c.json: c.json: there is no such file"),
+    ],
+)  # fmt: skip
+def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, said):
+    write(tmp_path, schema={"properties": {"a": {"$ref": "b.json"}}}, b=other)
+
+    assert said in objection(tmp_path)
+
+
 def test_references_lead_to_files_of_the_folder(tmp_path):
     (tmp_path / "inner").mkdir()
     write(tmp_path, schema={"$ref": "inner/a.json#/$defs/x"}, b={"type": "integer"})

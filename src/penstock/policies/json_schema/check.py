@@ -15,6 +15,7 @@ see the same documents, since the same reader says first what is JSON:
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -73,7 +74,7 @@ class Check:
                 files.schema,
                 validate_formats=formats,
                 ignore_unknown_formats=False,
-                retriever=files.retrieve,
+                retriever=partial(_retrieved, files),
                 base_uri=files.uri,
                 pattern_options=jsonschema_rs.RegexOptions(),
             )
@@ -117,6 +118,17 @@ class Check:
             return None
 
 
+def _retrieved(files: SchemaFiles, uri: str) -> Any:
+    """Return a file that a schema refers to, after a look at whether it is a schema itself."""
+    schema = files.retrieve(uri)
+    if isinstance(schema, dict):
+        try:
+            jsonschema_rs.meta.validate({"$schema": files.dialect, **schema})
+        except jsonschema_rs.ValidationError as error:
+            raise files.refused(uri, f"it {_invalid(error)}") from None
+    return schema
+
+
 def _features(files: SchemaFiles, *, formats: bool) -> Features:
     metaschemas: list[str] = []
     registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
@@ -141,6 +153,10 @@ def _features(files: SchemaFiles, *, formats: bool) -> Features:
 def _about(files: SchemaFiles, error: BaseException) -> str:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return f"{files.name}: {error}"
+    return f"{files.names} {_invalid(error)}"
+
+
+def _invalid(error: jsonschema_rs.ValidationError) -> str:
     place = "".join(f"/{step}" for step in error.instance_path)
     why = ""
     if 'is not a "regex"' in error.message:
@@ -148,9 +164,7 @@ def _about(files: SchemaFiles, error: BaseException) -> str:
             ": regular expressions must be of those that are matched in linear time, which have "
             "no look-around and no references back"
         )
-    return (
-        f"{files.name} is not a valid schema at {place or 'its root'}: {_cut(error.message)}{why}"
-    )
+    return f"is not a valid schema at {place or 'its root'}: {_cut(error.message)}{why}"
 
 
 def _cut(text: str) -> str:

@@ -75,11 +75,27 @@ class SchemaFiles:
         uri = urldefrag(uri).url
         if uri not in self._by_uri:
             try:
-                self._by_uri[uri] = self._find(uri)
+                found = self._find(uri)
+                _draft("it", found, self.draft)
+                self._by_uri[uri] = found
             except SchemaError as error:
-                self.problem = f"{self.name}: $ref to {uri.removeprefix(_ROOT)}: {error}"
-                raise SchemaError(self.problem) from None
+                raise self.refused(uri, str(error)) from None
         return self._by_uri[uri]
+
+    def refused(self, uri: str, why: str) -> SchemaError:
+        """Return the error about a `$ref`, which `problem` keeps: evaluators hide it."""
+        self.problem = f"{self.name}: $ref to {uri.removeprefix(_ROOT)}: {why}"
+        return SchemaError(self.problem)
+
+    @property
+    def dialect(self) -> str:
+        """The `$schema` of its draft."""
+        return next(uri for uri, draft in DRAFTS.items() if draft == self.draft)
+
+    @property
+    def names(self) -> str:
+        """The file's name, and that there are others, for messages."""
+        return self.name if len(self._by_uri) == 1 else f"{self.name}, or a file it refers to,"
 
     def is_file(self, uri: str) -> bool:
         """Return whether a URI is that of a whole file that has been read."""
