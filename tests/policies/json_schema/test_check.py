@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.policies.json_schema import oracle
 from tests.policies.json_schema.oracle import compare, fast_answer
 from tests.policies.json_schema.pairs import DRAFTS, Pairs
 from tests.policies.json_schema.schemas import check
@@ -123,6 +124,13 @@ def test_both_ways_agree(tmp_path, draft):
     assert found.differences == []
     assert 0.3 * found.pairs < found.fits < 0.9 * found.pairs
     assert found.schemas["fast"] > found.schemas["slow"] > 0
+
+
+def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
+    """An evaluator that takes what the other refuses, and one that never says yes."""
+    for answer in (True, False):
+        monkeypatch.setattr(oracle, "fast_answer", lambda *_, answer=answer: answer)
+        assert len(compare("7", 100, tmp_path).differences) > 10
 
 
 @pytest.mark.parametrize("draft", DRAFTS)

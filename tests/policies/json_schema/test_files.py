@@ -143,6 +143,17 @@ def test_the_drafts_metaschemas_are_known(tmp_path):
     assert check.objection(b'{"type": "string"}', "value") is None
 
 
+def test_a_file_that_names_no_draft_is_of_that_of_the_schema(tmp_path):
+    """Read as 2020-12, `items` could not be a list and `additionalItems` would say nothing."""
+    other = {"items": [{"type": "integer"}], "additionalItems": False}
+    write(tmp_path, schema={"$schema": DRAFT_7, "$ref": "b.json"}, b=other)
+    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+
+    assert check.fits is not None
+    for text, fits in ((b"[1]", True), (b'["a"]', False), (b"[1, 2]", False)):
+        assert (check.fits(text), check.objection(text, "value") is None) == (fits, fits)
+
+
 def test_files_of_several_drafts_are_judged_the_slow_way(tmp_path):
     write(tmp_path, schema={"items": {"$ref": "b.json"}}, b={"$schema": DRAFT_7})
     check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)

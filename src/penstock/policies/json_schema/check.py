@@ -123,7 +123,7 @@ def _retrieved(files: SchemaFiles, uri: str) -> Any:
     schema = files.retrieve(uri)
     if isinstance(schema, dict):
         try:
-            jsonschema_rs.meta.validate({"$schema": files.dialect, **schema})
+            jsonschema_rs.meta.validate(schema)
         except jsonschema_rs.ValidationError as error:
             raise files.refused(uri, f"it {_invalid(error)}") from None
     return schema

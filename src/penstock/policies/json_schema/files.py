@@ -64,7 +64,7 @@ class SchemaFiles:
         self._by_uri[self.uri] = self.schema
 
     def retrieve(self, uri: str) -> Any:
-        """Return the schema that a `$ref` of a schema names.
+        """Return the schema that a `$ref` of a schema names; without `$schema` it gets ours.
 
         Args:
             uri: Absolute; a fragment does not count.
@@ -77,7 +77,9 @@ class SchemaFiles:
             try:
                 found = self._find(uri)
                 _draft("it", found, self.draft)
-                self._by_uri[uri] = found
+                # Evaluators differ in what they take a file for that does not say its draft.
+                dialect = {"$schema": self._dialect}
+                self._by_uri[uri] = dialect | found if isinstance(found, dict) else found
             except SchemaError as error:
                 raise self.refused(uri, str(error)) from None
         return self._by_uri[uri]
@@ -88,8 +90,7 @@ class SchemaFiles:
         return SchemaError(self.problem)
 
     @property
-    def dialect(self) -> str:
-        """The `$schema` of its draft."""
+    def _dialect(self) -> str:
         return next(uri for uri, draft in DRAFTS.items() if draft == self.draft)
 
     @property
