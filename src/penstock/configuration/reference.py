@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS
+from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -36,6 +37,15 @@ Written as `topics.<glob>.<key>=<value>`: a default for the topics whose name ma
 |---|---|
 """
 
+_JSON_SCHEMA = """\
+## Keys of `penstock.policies.JsonSchema`
+
+Read where `record.validation.policy.class.name` names it: [policies.md](policies.md#json-schema).
+
+| key | default | meaning |
+|---|---|---|
+"""
+
 
 def reference() -> str:
     """Return the reference as Markdown."""
@@ -48,6 +58,11 @@ def reference() -> str:
         parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{text}")
     topics = "".join(f"| `{key.name}` | {key.meaning} |\n" for key in TOPIC_KEYS.values())
     parts.append(_TOPICS + topics)
+    json_schema = "".join(
+        f"| `{key}` | `{default}` | {meaning} |\n"
+        for key, (default, meaning) in JSON_SCHEMA_KEYS.items()
+    )
+    parts.append(_JSON_SCHEMA + json_schema)
     return "\n".join(parts)
 
 

@@ -1,12 +1,18 @@
 """Both ways of judging agree, and neither is brought down by what it is given."""
 
+import json
 import subprocess
 import sys
 
+import corvus_json_schema_rs as corvus
+import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.policies.json_schema import oracle
 from tests.policies.json_schema.oracle import compare, fast_answer
-from tests.policies.json_schema.pairs import DRAFTS
+from tests.policies.json_schema.pairs import DRAFTS, Pairs
 from tests.policies.json_schema.schemas import check
 
 NOT_JSON = {
@@ -118,6 +124,40 @@ def test_both_ways_agree(tmp_path, draft):
     assert found.differences == []
     assert 0.3 * found.pairs < found.fits < 0.9 * found.pairs
     assert found.schemas["fast"] > found.schemas["slow"] > 0
+
+
+def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
+    """An evaluator that takes what the other refuses, and one that never says yes."""
+    for answer in (True, False):
+        monkeypatch.setattr(oracle, "fast_answer", lambda *_, answer=answer: answer)
+        assert len(compare("7", 100, tmp_path).differences) > 10
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32), damage=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=3)))
+)
+def test_what_the_one_reader_takes_for_json_the_others_do(draft, seed, damage):
+    """Its yes is a yes of orjson, which makes the documents that reasons are found in."""
+    pairs = Pairs(draft, seed)
+    text = pairs.text(pairs.schema())
+    for place, piece in damage[:3]:
+        at = int(place * len(text))
+        text = text[:at] + piece + text[at + len(piece) :]
+    try:
+        expected = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        expected = ...
+    try:
+        corvus.compile(True).is_valid_json(text)
+    except ValueError as error:
+        assert expected is ... or "recursion limit exceeded" in str(error)
+    else:
+        assert expected is not ...
+        assert json.loads(text, parse_int=float) == json.loads(
+            orjson.dumps(expected), parse_int=float
+        )
 
 
 HOSTILE = """

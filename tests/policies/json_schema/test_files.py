@@ -80,6 +80,23 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
     assert said in objection(folder, name)
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"items": 3}, "schema.json: $ref to b.json: it is not a valid schema at /items: 3 is not"),
+        ({"type": "strin"}, "schema.json: $ref to b.json: it is not a valid schema at /type: "),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$ref to b.json: it: $schema must"),
+        ({"pattern": "(?=a)"}, "schema.json, or a file it refers to, is not a valid schema at /pattern"),
+        ("{", "schema.json: $ref to b.json: b.json is not JSON"),
+        ({"$ref": "c.json"}, "$ref to c.json: c.json: there is no such file"),
+    ],
+)  # fmt: skip
+def test_the_files_that_are_referred_to_are_schemas_themselves(tmp_path, other, said):
+    write(tmp_path, schema={"properties": {"a": {"$ref": "b.json"}}}, b=other)
+
+    assert said in objection(tmp_path)
+
+
 def test_references_lead_to_files_of_the_folder(tmp_path):
     (tmp_path / "inner").mkdir()
     write(tmp_path, schema={"$ref": "inner/a.json#/$defs/x"}, b={"type": "integer"})
@@ -124,6 +141,17 @@ def test_the_drafts_metaschemas_are_known(tmp_path):
 
     assert check.objection(b'{"type": 3}', "value") is not None
     assert check.objection(b'{"type": "string"}', "value") is None
+
+
+def test_a_file_that_names_no_draft_is_of_that_of_the_schema(tmp_path):
+    """Read as 2020-12, `items` could not be a list and `additionalItems` would say nothing."""
+    other = {"items": [{"type": "integer"}], "additionalItems": False}
+    write(tmp_path, schema={"$schema": DRAFT_7, "$ref": "b.json"}, b=other)
+    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+
+    assert check.fits is not None
+    for text, fits in ((b"[1]", True), (b'["a"]', False), (b"[1, 2]", False)):
+        assert (check.fits(text), check.objection(text, "value") is None) == (fits, fits)
 
 
 def test_files_of_several_drafts_are_judged_the_slow_way(tmp_path):

@@ -2,6 +2,8 @@
 
 import sys
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -91,7 +93,7 @@ def test_keys_and_values_are_judged(folder):
         (3, "the key must be of type string"),
         (4, "the key is null"),
         (6, "the key is null"),
-        (7, "the key is not JSON (at byte 0)"),
+        (7, "the key is not JSON"),
         (8, "the key has more characters than 50"),
     ]
 
@@ -177,6 +179,24 @@ def test_a_missing_package_is_named_at_start(folder, monkeypatch):
 
     with pytest.raises(ConfigurationError, match=r"install penstock\[json-schema\]"):
         loaded(folder)
+
+
+def test_the_example_of_a_class_refuses_the_same(monkeypatch):
+    """`examples/policies/json_schema.py`, on the orders of the demo."""
+    examples = Path(__file__).parents[3] / "examples"
+    monkeypatch.syspath_prepend(str(examples / "policies"))
+    monkeypatch.syspath_prepend(str(examples / "demo"))
+    orders = import_module("orders").make_orders(500, bad_share=0.5, seed=3)
+    configs = {"json.schema.folder": str(examples / "demo")}
+
+    def refused(cls):
+        records = [order.value for order in orders]
+        verdicts = judge(cls, records, configs=configs, validation_policy="order.schema.json")
+        return [verdict.code for verdict in verdicts]
+
+    built_in = refused(JsonSchema)
+    assert built_in == refused(import_module("json_schema").JsonSchema)
+    assert built_in == [87 if order.bad not in {"", "no key"} else 0 for order in orders]
 
 
 def test_a_text_that_a_topic_is_to_have_is_tried(folder):

@@ -15,7 +15,7 @@ see the same documents, since the same reader says first what is JSON:
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -42,7 +42,6 @@ _DIALECTS: Final = {
 }
 _METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 _is_json: Final = corvus.compile(True).is_valid_json
-_PLACE: Final = re.compile(r"at byte \d+$")
 _MAX_MESSAGE: Final = 300
 _TOO_DEEP: Final = "recursion limit exceeded"
 _NOT_UTF_8: Final = "not UTF-8"
@@ -75,7 +74,7 @@ class Check:
                 files.schema,
                 validate_formats=formats,
                 ignore_unknown_formats=False,
-                retriever=files.retrieve,
+                retriever=partial(_retrieved, files),
                 base_uri=files.uri,
                 pattern_options=jsonschema_rs.RegexOptions(),
             )
@@ -119,6 +118,17 @@ class Check:
             return None
 
 
+def _retrieved(files: SchemaFiles, uri: str) -> Any:
+    """Return a file that a schema refers to, after a look at whether it is a schema itself."""
+    schema = files.retrieve(uri)
+    if isinstance(schema, dict):
+        try:
+            jsonschema_rs.meta.validate(schema)
+        except jsonschema_rs.ValidationError as error:
+            raise files.refused(uri, f"it {_invalid(error)}") from None
+    return schema
+
+
 def _features(files: SchemaFiles, *, formats: bool) -> Features:
     metaschemas: list[str] = []
     registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
@@ -143,6 +153,10 @@ def _features(files: SchemaFiles, *, formats: bool) -> Features:
 def _about(files: SchemaFiles, error: BaseException) -> str:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return f"{files.name}: {error}"
+    return f"{files.names} {_invalid(error)}"
+
+
+def _invalid(error: jsonschema_rs.ValidationError) -> str:
     place = "".join(f"/{step}" for step in error.instance_path)
     why = ""
     if 'is not a "regex"' in error.message:
@@ -150,9 +164,7 @@ def _about(files: SchemaFiles, error: BaseException) -> str:
             ": regular expressions must be of those that are matched in linear time, which have "
             "no look-around and no references back"
         )
-    return (
-        f"{files.name} is not a valid schema at {place or 'its root'}: {_cut(error.message)}{why}"
-    )
+    return f"is not a valid schema at {place or 'its root'}: {_cut(error.message)}{why}"
 
 
 def _cut(text: str) -> str:
@@ -167,5 +179,4 @@ def _not_json(error: str) -> str:
         return "has a number that is too large for a double"
     if _NOT_UTF_8 in error:
         return "is not JSON, which is UTF-8"
-    place = _PLACE.search(error)
-    return f"is not JSON{f' ({place[0]})' if place else ''}"
+    return "is not JSON"

@@ -64,7 +64,7 @@ class SchemaFiles:
         self._by_uri[self.uri] = self.schema
 
     def retrieve(self, uri: str) -> Any:
-        """Return the schema that a `$ref` of a schema names.
+        """Return the schema that a `$ref` of a schema names; without `$schema` it gets ours.
 
         Args:
             uri: Absolute; a fragment does not count.
@@ -75,11 +75,28 @@ class SchemaFiles:
         uri = urldefrag(uri).url
         if uri not in self._by_uri:
             try:
-                self._by_uri[uri] = self._find(uri)
+                found = self._find(uri)
+                _draft("it", found, self.draft)
+                # Evaluators differ in what they take a file for that does not say its draft.
+                dialect = {"$schema": self._dialect}
+                self._by_uri[uri] = dialect | found if isinstance(found, dict) else found
             except SchemaError as error:
-                self.problem = f"{self.name}: $ref to {uri.removeprefix(_ROOT)}: {error}"
-                raise SchemaError(self.problem) from None
+                raise self.refused(uri, str(error)) from None
         return self._by_uri[uri]
+
+    def refused(self, uri: str, why: str) -> SchemaError:
+        """Return the error about a `$ref`, which `problem` keeps: evaluators hide it."""
+        self.problem = f"{self.name}: $ref to {uri.removeprefix(_ROOT)}: {why}"
+        return SchemaError(self.problem)
+
+    @property
+    def _dialect(self) -> str:
+        return next(uri for uri, draft in DRAFTS.items() if draft == self.draft)
+
+    @property
+    def names(self) -> str:
+        """The file's name, and that there are others, for messages."""
+        return self.name if len(self._by_uri) == 1 else f"{self.name}, or a file it refers to,"
 
     def is_file(self, uri: str) -> bool:
         """Return whether a URI is that of a whole file that has been read."""

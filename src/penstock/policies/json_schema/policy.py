@@ -26,7 +26,7 @@ from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHint
 from penstock.policy import RecordValidationPolicy as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.policies.json_schema.check import Check
     from penstock.policy import RecordProxy, TopicMetadata
@@ -44,10 +44,17 @@ class Columns(Protocol):
 
 
 class _TopicChecks(NamedTuple):
-    """The checks of one text; None for what is not judged."""
+    """The checks of one text.
+
+    Attributes:
+        key: How keys are judged, or None.
+        value: How values are judged, or None.
+        fits: The fast way for a value; None where there is none, or where the key is judged, too.
+    """
 
     key: Check | None
     value: Check | None
+    fits: Callable[[bytes], bool] | None
 
 
 class JsonSchema(Policy):
@@ -108,7 +115,7 @@ class JsonSchema(Policy):
             checks = self._checks(topic.validation_policy)
         except ValueError:
             return False
-        return all(check is None or check.features.bounded for check in checks)
+        return all(one is None or one.features.bounded for one in (checks.key, checks.value))
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return where key and value fit.
@@ -117,19 +124,21 @@ class JsonSchema(Policy):
             InvalidRecordException: One does not; the text says where and why, in the words of
                 the schema.
         """
-        key, value = self._checks(topic.validation_policy)
-        objection = None
-        if key is not None:
-            objection = self._objection(key, record.key, "key", self._settings.null_keys)
-        if objection is None and value is not None:
-            data = record.value
-            objection = self._objection(value, data, "value", self._settings.null_values)
+        checks = self._checks(topic.validation_policy)
+        fits, data = checks.fits, record.value
+        if fits is not None and data is not None:
+            try:
+                if fits(data):
+                    return
+            except Exception:  # noqa: S110 - no answer: the slow way has one
+                pass
+        objection = self._objection(checks, record)
         if objection is not None:
             raise InvalidRecordException(objection)
 
     def validate_batch(self, topic: TopicMetadata, batch: Columns) -> Iterator[tuple[int, str]]:
         """Yield the position and the text of each record that `validate` would refuse."""
-        key, value = self._checks(topic.validation_policy)
+        key, value, _ = self._checks(topic.validation_policy)
         if key is None:
             assert value is not None
             yield from self._column(value, batch.values, "value", self._settings.null_values)
@@ -155,15 +164,16 @@ class JsonSchema(Policy):
             if text is not None:
                 yield position, text
 
-    def _objection(self, check: Check, data: bytes | None, field: str, null: bool) -> str | None:
-        fits = check.fits
-        if fits is not None and data is not None:
-            try:
-                if fits(data):
-                    return None
-            except Exception:  # noqa: S110 - no answer: the slow way has one
-                pass
-        return self._slow(check, data, field, null)
+    def _objection(self, checks: _TopicChecks, record: RecordProxy) -> str | None:
+        settings = self._settings
+        for check, data, field, null in (
+            (checks.key, record.key, "key", settings.null_keys),
+            (checks.value, record.value, "value", settings.null_values),
+        ):
+            if check is not None:
+                for _, text in self._column(check, (data,), field, null):
+                    return text
+        return None
 
     def _slow(self, check: Check, data: bytes | None, field: str, null: bool) -> str | None:
         if data is None:
@@ -181,4 +191,5 @@ class JsonSchema(Policy):
                 checks[field] = Check(files, formats=self._settings.formats)
             except SchemaError as error:
                 raise ValueError(str(error)) from None
-        return _TopicChecks(checks.get("key"), checks.get("value"))
+        key, value = checks.get("key"), checks.get("value")
+        return _TopicChecks(key, value, value.fits if key is None and value else None)

@@ -13,7 +13,19 @@ FOLDER: Final = "json.schema.folder"
 FORMATS: Final = "json.schema.formats"
 NULL_VALUES: Final = "json.schema.null.values"
 NULL_KEYS: Final = "json.schema.null.keys"
-KEYS: Final = (FOLDER, FORMATS, NULL_VALUES, NULL_KEYS)
+KEYS: Final = {
+    FOLDER: (".", "The folder of schemas; a relative one starts at the file's folder."),
+    FORMATS: (
+        "false",
+        "`true`: `format` is judged, and an unknown one is an error. `false`: it says nothing.",
+    ),
+    NULL_VALUES: (
+        "accept",
+        "`accept` or `refuse` records without a value (tombstones), where values are judged.",
+    ),
+    NULL_KEYS: ("refuse", "`refuse` or `accept` records without a key, where keys are judged."),
+}
+"""The keys, with their defaults and meanings for the configuration reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +55,19 @@ class JsonSchemaSettings:
             if key.startswith(PREFIX) and key not in KEYS:
                 raise ValueError(f"{key} is unknown; there are {', '.join(KEYS)}")
         return cls(
-            configs.get(FOLDER, ".").strip() or ".",
-            _either(configs, FORMATS, "true", "false", default="false"),
-            _either(configs, NULL_VALUES, "accept", "refuse", default="accept"),
-            _either(configs, NULL_KEYS, "accept", "refuse", default="refuse"),
+            _given(configs, FOLDER) or ".",
+            _either(configs, FORMATS, "true", "false"),
+            _either(configs, NULL_VALUES, "accept", "refuse"),
+            _either(configs, NULL_KEYS, "accept", "refuse"),
         )
 
 
-def _either(configs: Mapping[str, str], key: str, yes: str, no: str, *, default: str) -> bool:
-    given = configs.get(key, default).strip().lower()
+def _given(configs: Mapping[str, str], key: str) -> str:
+    return configs.get(key, KEYS[key][0]).strip()
+
+
+def _either(configs: Mapping[str, str], key: str, yes: str, no: str) -> bool:
+    given = _given(configs, key).lower()
     if given not in {yes, no}:
         raise ValueError(f"{key} must be {yes} or {no}, not {given or 'nothing'}")
     return given == yes

@@ -1,0 +1,102 @@
+"""What a class of KIP-940 says of a topic's text before a record comes."""
+
+import pytest
+
+from penstock.configuration import ConfigurationError, read_configuration
+from penstock.engine.chain import Chain
+from penstock.engine.instances import PolicyInstances
+from penstock.engine.plan import Plan
+
+POLICIES = """
+from penstock.policy import *
+
+class Reads(RecordValidationPolicy):
+    made = 0
+    closed = 0
+    def __init__(self):
+        Reads.made += 1
+    def use_folder(self, folder):
+        self.folder = folder
+    def configure(self, configs):
+        self.beside = (self.folder / "beside.txt").read_text()
+    def prepare_validation_policy(self, text):
+        if text == "crash":
+            raise KeyError(text)
+        if text != self.beside:
+            raise ValueError(f"must be {self.beside}, not {text}")
+    def validate(self, topic, record):
+        pass
+    def close(self):
+        Reads.closed += 1
+
+class ReadsNothing(RecordValidationPolicy):
+    def __init__(self):
+        ReadsNothing.made = True
+    def validate(self, topic, record):
+        pass
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Loads policies of a file that has these keys; gives them and the plan."""
+    module = f"policies_{abs(hash(tmp_path))}"
+    (tmp_path / f"{module}.py").write_text(POLICIES)
+    (tmp_path / "beside.txt").write_text("right")
+
+    def loaded(name="Reads", **defaults):
+        properties = {
+            "upstream.bootstrap.servers": "none:1",
+            "record.validation.policy.class.name": f"{module}.{name}",
+            **{f"topics.{t}.record.validation.policy": text for t, text in defaults.items()},
+        }
+        configuration = read_configuration(tmp_path / "penstock.properties", properties).policies
+        plan = Plan(configuration)
+        return PolicyInstances(configuration, plan.names), plan
+
+    return loaded
+
+
+def test_the_files_texts_are_read_at_start(load, tmp_path):
+    load(orders="right")
+    with pytest.raises(ConfigurationError) as raised:
+        load(orders="right", other="wrong")
+
+    assert str(raised.value) == (
+        f"{tmp_path / 'penstock.properties'}: topics.other.record.validation.policy=wrong: "
+        "must be right, not wrong"
+    )
+
+
+def test_a_class_that_fails_over_a_text_says_where(load):
+    with pytest.raises(ConfigurationError, match=r"policy=crash: KeyError: 'crash' \(.*py:\d+\)$"):
+        load(orders="crash")
+
+
+def test_a_topic_with_a_wrong_text_cannot_be_judged(load):
+    policies, plan = load()
+
+    assert Chain(plan.for_topic("a", {"record.validation.policy": "right"}), policies).judges
+    with pytest.raises(ConfigurationError, match=r"policy=wrong: must be right, not wrong$"):
+        Chain(plan.for_topic("a", {"record.validation.policy": "wrong"}), policies)
+
+
+def test_a_text_is_tried_by_an_instance_of_its_own(load):
+    policies, plan = load()
+    [name] = plan.names["record.validation.policy.class.name"]
+    cls = type(policies.validation)
+
+    assert policies.try_validation_policy(name, "right") is None
+    assert policies.try_validation_policy(name, "wrong") == "must be right, not wrong"
+    with pytest.raises(ConfigurationError, match="KeyError"):
+        policies.try_validation_policy(name, "crash")
+    assert (cls.made, cls.closed) == (4, 3)
+
+
+def test_a_class_that_reads_no_text_is_not_made_to_try_one(load):
+    policies, plan = load("ReadsNothing", orders="anything")
+    [name] = plan.names["record.validation.policy.class.name"]
+    del type(policies.validation).made
+
+    assert policies.try_validation_policy(name, "anything") is None
+    assert not hasattr(type(policies.validation), "made")
