@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.cli.failures import CommandError
 from penstock.cli.jobs import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import ClusterMetadata, UnknownError
+from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
@@ -76,7 +76,7 @@ async def judge_topics(
                 asked = TopicCreation(name, *topics[name], None, configs[name])
                 verdict = await policies.creation(asked, asking)
             judged.append(JudgedTopic(name, verdict))
-    except (UnknownError, CompactedTopicError) as error:
+    except (MetadataUnavailableError, CompactedTopicError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     else:
         return judged

@@ -111,7 +111,7 @@ class SparkJob:
         return client_options(self.properties, self.folder)
 
     def plan(self, topic: Topic | None, *, file: str | None = None) -> RecordPlan:
-        """Load a plan that knows the id of the topic, if there is one."""
+        """Load the plan, with the ids of the topics if there are any."""
         from penstock.spark.plan import load_plan  # noqa: PLC0415
 
         plan = load_plan(

@@ -1,7 +1,7 @@
-"""Follows a compacted topic from the event loop, and writes to it.
+"""Follows a compacted topic, and writes to it, from the event loop.
 
-Who meets something that is new to it waits until everything has been read that was in the topic
-by then: what other gateways wrote before holds here, too.
+Before a gateway uses a topic or a producer for the first time, it reads the compacted topic to its
+end, so that earlier writes of other gateways are effective here, too.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class LogFollower:
     """One gateway's view of a compacted topic: all records up to a position."""
 
     def __init__(self, topic: CompactedTopic, take: Callable[[LogRecord], None]) -> None:
-        """Prepare; nothing is contacted.
+        """Make the follower; `start` connects.
 
         Args:
             topic: The topic.
-            take: Called from the event loop with each record, in order.
+            take: Called in the event loop with each record, in order.
         """
         self.topic = topic.topic
         self.position = 0
@@ -47,11 +47,11 @@ class LogFollower:
         self._warned = 0.0
 
     async def start(self, timeout_s: float) -> None:
-        """Read all records, and follow the topic from here on.
+        """Read all records, and follow the topic from then on.
 
         Raises:
             ConfigurationError: The topic cannot be used.
-            CompactedTopicError: The cluster does not answer.
+            CompactedTopicError: The cluster does not respond.
         """
         self._loop = asyncio.get_running_loop()
         for record in await asyncio.to_thread(self._log.open, timeout_s):

@@ -1,4 +1,4 @@
-"""The topic level keys as configs of a topic: what admin tools may set, and how it is described."""
+"""The topic level keys that admin tools may set, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ if TYPE_CHECKING:
 
 SET_ON_TOPIC: Final = 1
 DEFAULT: Final = 5
-"""Sources of a config's value, as DescribeConfigs numbers them: DYNAMIC_TOPIC_CONFIG and
-DEFAULT_CONFIG."""
+"""The sources of a config in DescribeConfigs: DYNAMIC_TOPIC_CONFIG and DEFAULT_CONFIG."""
 
 
 VALUE_MAX_BYTES: Final = 4096
 
 
 def config_keys() -> dict[str, TopicKey]:
-    """Return the keys that may be set on a topic, in the order of their names."""
+    """Return the keys that may be set for a topic, sorted by name."""
     return dict(sorted(keys_in(Scope.TOPIC).items()))
 
 
 def select(configs: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return those of some configs that are kept by Penstock."""
-    ours = config_keys()
-    return {name: value for name, value in configs.items() if name in ours}
+    """Return the configs whose names are topic level keys of Penstock."""
+    names = config_keys()
+    return {name: value for name, value in configs.items() if name in names}
 
 
 def normalize(name: str, value: str) -> str:
-    """Return a value as brokers describe one of its type."""
+    """Return a value as brokers describe values of its type."""
     return config_keys()[name].type.normalize(value)
 
 
 def value_error(name: str, value: str) -> str | None:
-    """Say what is wrong with a value, in the words of Kafka's ConfigException; None if nothing."""
+    """Return the message of Kafka's ConfigException for a value; None if it is valid."""
     if len(value.encode("utf-8", "replace")) > VALUE_MAX_BYTES:
         return f"Invalid value for configuration {name}: it is longer than {VALUE_MAX_BYTES} bytes"
     key_type = config_keys()[name].type
@@ -47,5 +46,5 @@ def value_error(name: str, value: str) -> str | None:
 
 
 def invalid_value(name: str, value: str, why: str) -> str:
-    """State that a value may not be set, as Kafka's ConfigException does."""
+    """Return the message of Kafka's ConfigException for an invalid value."""
     return f"Invalid value {value} for configuration {name}: {why}"

@@ -1,4 +1,4 @@
-"""The compacted topic in which settings are kept."""
+"""The compacted topic that stores topic configs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def topic_configs_topic(
     """Return the topic that a configuration names; nothing is contacted.
 
     Args:
-        configuration: Names it.
-        properties: How the cluster is reached, as a Java client takes it.
+        configuration: Names the topic.
+        properties: The client properties for the cluster, as for a Java client.
     """
     return CompactedTopic(
         properties,

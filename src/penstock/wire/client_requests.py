@@ -1,7 +1,6 @@
-"""Requests that are read as a whole, changed, and answered in the client's own version.
+"""Requests of clients that are parsed by the protocol library, with responses in their version.
 
-For the APIs of topics and configs, which are small and rare: the protocol library reads and
-writes them.
+Used by handlers: the requests of the admin APIs are small and rare.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 NO_TIME: Final = i32Timedelta.parse(dt.timedelta())
-"""As the `throttle_time` of what is answered here."""
+"""The `throttle_time` of responses that are made here."""
 _CORRELATION_AT: Final = 8
 _CLIENT_ID_AT: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A request that has been read.
+    """A parsed request of a client.
 
     Attributes:
-        frame: As it came, length included.
-        api_key: Its API.
-        version: Its version.
-        correlation_id: The client's number for it.
-        client_id: What the client calls itself, or None.
-        body: The library's entity.
+        frame: The original frame, length included.
+        api_key: The API key.
+        version: The version.
+        correlation_id: The client's correlation id.
+        client_id: The client id, or None.
+        body: The entity of the protocol library.
     """
 
     frame: bytes
@@ -54,43 +53,43 @@ class ClientRequest:
     _body_at: int
 
     def with_body(self, body: Any) -> bytes:
-        """Write it with another body of the same version; give the frame."""
+        """Return the frame of this request with another body of the same version."""
         return _framed(self.frame[4 : self._body_at], body)
 
     def response(self, body: Any) -> bytes:
-        """Write a response to it; give the frame."""
+        """Return the frame of a response to this request."""
         tags = b"\x00" if body.__header_schema__.__flexible__ else b""
         return _framed(INT32.pack(self.correlation_id) + tags, body)
 
     def read_response(self, frame: bytes) -> Any:
-        """Read the body of a response to it.
+        """Return the body of a response to this request.
 
         Raises:
-            WireError: It is none.
+            WireError: It cannot be read.
         """
         return read_response(frame, self.response_type)
 
     @property
     def types(self) -> ModuleType:
-        """The library's module of the request's types."""
+        """The protocol library's module with the types of the request."""
         return _module(type(self.body))
 
     @property
     def response_type(self) -> Any:
-        """The library's type of the response."""
+        """The protocol library's type of the response."""
         return load_response_schema(self.api_key, self.version)
 
     @property
     def response_types(self) -> ModuleType:
-        """The library's module of the response's types."""
+        """The protocol library's module with the types of the response."""
         return _module(self.response_type)
 
 
 def read_request(frame: bytes) -> ClientRequest:
-    """Read a request, length included.
+    """Return the request in a frame, length included.
 
     Raises:
-        WireError: It is none that the library knows, or has something behind its end.
+        WireError: It cannot be read, or has bytes after its end.
     """
     try:
         api_key, version = INT16.unpack_from(frame, 4)[0], INT16.unpack_from(frame, 6)[0]
@@ -119,7 +118,7 @@ def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
 
 
 def as_version(body: Any, kind: type[Any]) -> Any:
-    """Return a body as one of another version of the same type, without what that has not."""
+    """Return a body in another version of its type, without fields that this version lacks."""
     of = sys.modules[kind.__module__]
     fields = {}
     for field in dataclasses.fields(kind):

@@ -1,4 +1,4 @@
-"""Ends of transactions (EndTxn, API key 26), and partitions added to one (AddPartitionsToTxn).
+"""EndTxn (API key 26), and AddPartitionsToTxn (24) as a request of the gateway's own.
 
 EndTxn version 5 is what clients of transactions 2 (KIP-890) send. AddPartitionsToTxn version
 3 is the last that clients may send; later ones are the brokers' own.

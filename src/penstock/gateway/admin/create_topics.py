@@ -25,7 +25,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import UnknownError
+from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
@@ -192,7 +192,7 @@ class _CreateTopics:
             return None
         try:
             creation = await self._creation(topic, result)
-        except UnknownError as error:
+        except MetadataUnavailableError as error:
             return cannot_be_judged(error)
         return await checks.creation(creation)
 

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import UnknownError
+from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
@@ -37,7 +37,7 @@ async def find_coordinator(context: RequestContext) -> bytes:
         return await context.forward()
     try:
         missing = await context.gateway.cluster.missing_internal_topic(topic)
-    except UnknownError as error:
+    except MetadataUnavailableError as error:
         log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
         return _refused(context, f"The policy cannot be asked about {topic}")
     if missing is None:

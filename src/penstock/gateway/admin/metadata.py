@@ -23,7 +23,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from penstock.cluster.metadata import INTERNAL_TOPICS, UnknownError
+from penstock.cluster.metadata import INTERNAL_TOPICS, MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
 from penstock.wire.addresses import replace_addresses
@@ -109,7 +109,7 @@ async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
             missing = await context.gateway.cluster.missing_internal_topic(topic)
             return None if missing is None else await checks.internal_topic(missing)
         created = await _as_created(context, topic)
-    except UnknownError as error:
+    except MetadataUnavailableError as error:
         return Refusal(UNKNOWN_SERVER_ERROR, str(error))
     return created if isinstance(created, Refusal) else await checks.creation(created)
 

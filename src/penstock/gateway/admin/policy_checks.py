@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cluster.metadata import UnknownError
+from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, Verdict
@@ -30,7 +30,7 @@ class Refusal(NamedTuple):
     message: str | None
 
 
-def cannot_be_judged(error: UnknownError) -> Refusal:
+def cannot_be_judged(error: MetadataUnavailableError) -> Refusal:
     """Return the refusal of what a policy cannot judge, because cluster metadata is missing."""
     return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
 
@@ -94,7 +94,7 @@ class PolicyChecks:
             return AdminContext()
         try:
             topics = await self._gateway.cluster.topics()
-        except UnknownError as error:
+        except MetadataUnavailableError as error:
             return cannot_be_judged(error)
         return AdminContext(self._principal, self._client_id, topics)
 

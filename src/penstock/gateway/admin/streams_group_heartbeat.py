@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import UnknownError
+from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal, cannot_be_judged
 from penstock.wire.client_requests import NO_TIME
@@ -60,7 +60,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
             replicas = int(topic.replication_factor)
             if replicas <= 0:
                 replicas = await context.gateway.cluster.default("default.replication.factor")
-        except UnknownError as error:
+        except MetadataUnavailableError as error:
             return _refused(context, cannot_be_judged(error))
         configs = {config.key: config.value for config in topic.topic_configs}
         asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
