@@ -65,7 +65,7 @@ unit: setup  ## the tests that need no Kafka, no Spark and no process: under a m
 	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
 
 test: lint unit test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
-	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --manifest-path native/Cargo.toml)

@@ -6,7 +6,7 @@ from penstock.gateway.routes import API_VERSIONS, SASL_AUTHENTICATE, route
 
 
 def is_readdressed(api_key: int, version: int) -> bool:
-    """Tell it of an API's version, from the table of routes."""
+    """Return whether the routing table has addresses replaced in responses of this version."""
     if api_key in {API_VERSIONS, SASL_AUTHENTICATE}:
         return False
-    return route(api_key).respond(SimpleNamespace(host=None), version) is not None
+    return route(api_key).respond(SimpleNamespace(gateway=None), version) is not None

@@ -6,18 +6,18 @@
     │   ├── ConfigurationError           the file, or a class it names, is not usable
     │   ├── MalformedError
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
-    │   │   ├── UnreadableSettingsError  topics: a record of the topic of settings
+    │   │   ├── UnreadableTopicConfigsError  topics: a record of the topic of settings
     │   │   └── WireError                wire: the peer's bytes; its connection is closed
     │   └── UnavailableError
     │       ├── ArtifactError            Java, or what is fetched from a Maven repository
     │       ├── ClusterError             the cluster, for the Spark commands
-    │       ├── CompactedTopicError      a topic in which Penstock keeps something
+    │       ├── CompactedTopicError      a topic that stores state of Penstock
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
-    │       ├── LocalStoreError          gateway: the file that keeps producers
-    │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 where it cannot be used
+    │       ├── LocalStoreError          gateway: the file that stores producer state
+    │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── SparkError               spark: a session or a job
-    │       ├── UnknownError             gateway: the cluster does not tell what was asked
-    │       └── UnreachableError         gateway: no broker answers
+    │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
+    │       └── UnreachableError         gateway: no broker responds
     └── PolicyException                  public: what policies raise, by Kafka's names
         ├── InvalidRecordException
         ├── PolicyViolationException
@@ -29,12 +29,12 @@ Each is defined in the package that raises it; those of policies stand apart, si
 
 
 class PenstockError(Exception):
-    """Anything that Penstock itself raises. The text is for a user, or for the log."""
+    """The base of all errors of Penstock. The message is for a user, or for the log."""
 
 
 class MalformedError(PenstockError):
-    """Bytes from outside are not what they have to be. The text never holds what they hold."""
+    """Bytes from outside are invalid. The message never contains them."""
 
 
 class UnavailableError(PenstockError):
-    """Something that Penstock needs does not answer, or not as asked."""
+    """Something that Penstock needs does not respond, or responds with an error."""

@@ -41,7 +41,7 @@ async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producer
     }
     follower._take(LogRecord(1, key, json.dumps(good).encode()))
     follower._take(LogRecord(2, key, json.dumps({**good, "epoch": "0"}).encode()))
-    await follower.read_on(0.3)
+    await follower.read_to_end(0.3)
 
 
 def test_a_writer_that_had_a_fatal_error_is_made_anew():

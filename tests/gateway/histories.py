@@ -268,7 +268,7 @@ class World:
         return (
             not self.direct
             and not (request.judged and request.verdict)
-            and connection.gateway.producers.has_to_ask(
+            and connection.gateway.producers.needs_last_sequence(
                 request.key, request.attempt.epoch, request.numbers, request.dropped
             )
         )
@@ -282,7 +282,7 @@ class World:
         last = self.broker.last_sequence(request.key.producer_id, epoch)
         if self.shared:
             connection.gateway.read()  # what was decided about what is there
-        connection.gateway.producers.has_stored(
+        connection.gateway.producers.on_last_sequence(
             request.key, request.arrival, epoch, request.numbers, last, request.dropped
         )
 
@@ -435,7 +435,7 @@ class World:
                 return
         connection.replies.popleft()
         if request.sent and not self.direct:
-            code = producers.answered(request.key, attempt.epoch, request.made, code, Stored(1))
+            code = producers.on_response(request.key, attempt.epoch, request.made, code, Stored(1))
         elif request.due:
             code = producers.acknowledge(request.key, attempt.epoch, request.made)
         if (request.due and code == 45) or (request.sent and code == 59):
@@ -501,7 +501,7 @@ class World:
             return
         code = request.append.code if request.append is not None else request.code
         if code is not None:
-            connection.gateway.producers.answered(
+            connection.gateway.producers.on_response(
                 request.key, request.attempt.epoch, request.made, code, Stored(1)
             )
 

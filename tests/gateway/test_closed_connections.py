@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from penstock.configuration import load_configuration
-from penstock.gateway.connection import Client
+from penstock.gateway.connection import ClientConnection
 from penstock.gateway.server import Gateway
 from penstock.gateway.session import Session
 from tests.gateways import write_configuration
@@ -34,7 +34,7 @@ def uncollected():
 
 @pytest.fixture
 def made(monkeypatch):
-    """Collect references to all clients and sessions."""
+    """Collect references to all connections and sessions."""
     references = []
 
     def note(init):
@@ -44,7 +44,7 @@ def made(monkeypatch):
 
         return noted
 
-    monkeypatch.setattr(Client, "__init__", note(Client.__init__))
+    monkeypatch.setattr(ClientConnection, "__init__", note(ClientConnection.__init__))
     monkeypatch.setattr(Session, "__init__", note(Session.__init__))
     return references
 
@@ -71,7 +71,7 @@ def test_nothing_waits_for_the_collector(ends, kafka, topic, tmp_path, made, unc
             for _ in range(10):
                 await ask(address, sent, answered=ends == "answered")
             async with asyncio.timeout(20):
-                while gateway.clients or any(one() for one in made):
+                while gateway.connections or any(one() for one in made):
                     await asyncio.sleep(0.05)
         finally:
             await gateway.stop()

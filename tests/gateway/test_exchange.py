@@ -6,7 +6,7 @@ import pytest
 
 from penstock.gateway.exchange import TRANSITIONS, State, Streamed
 
-FINAL = {State.ANSWERED}
+FINAL = {State.COMPLETED}
 
 
 def streamed(state=State.RECEIVING):
@@ -23,11 +23,11 @@ def test_every_state_has_its_row():
 def test_only_the_transitions_of_the_table_are_taken(before, after):
     exchange = streamed(before)
     if after in TRANSITIONS[before]:
-        exchange.become(after)
+        exchange.transition_to(after)
         assert exchange.state is after
     else:
         with pytest.raises(AssertionError, match=f"{before.name} to {after.name}"):
-            exchange.become(after)
+            exchange.transition_to(after)
         assert exchange.state is before
 
 
@@ -40,14 +40,14 @@ def test_every_state_can_be_reached_and_left():
 @pytest.mark.parametrize("state", set(State) - FINAL)
 def test_whatever_has_no_response_can_be_abandoned(state):
     exchange = streamed(state)
-    exchange.abandon()
-    assert exchange.state is State.ABANDONED
+    exchange.cancel()
+    assert exchange.state is State.CANCELLED
 
 
 def test_what_is_answered_stays_so():
-    exchange = streamed(State.ANSWERED)
-    exchange.abandon()
-    assert exchange.state is State.ANSWERED
+    exchange = streamed(State.COMPLETED)
+    exchange.cancel()
+    assert exchange.state is State.COMPLETED
 
 
 def test_pieces_wait_until_they_are_sent():

@@ -21,7 +21,7 @@ class Intercepted(Talk):
     def __init__(self, producers=None):
         super().__init__()
         self.producers = Producers(now=time.time) if producers is None else producers
-        self.session._describes_producers = False  # an older broker
+        self.session._supports_describe_producers = False  # an older broker
 
     has_interceptors = True
 
@@ -243,7 +243,7 @@ class Asked(Intercepted):
 
     def __init__(self):
         super().__init__()
-        self.session._describes_producers = True
+        self.session._supports_describe_producers = True
 
     def answer_questions(self, *, error_code=0, last_sequence=None):
         """Answer whether the broker leads, and how far the producer has come."""
@@ -397,7 +397,7 @@ def test_an_attempt_that_is_told_late_to_come_again_holds_up_nothing():
     """A slow attempt, whose client went on with the same batch on another connection."""
     slow = Intercepted()
     slow.session.client_data(request(1, batch(b"v")))
-    slow.session.client_gone()
+    slow.session.client_disconnected()
     talk = Intercepted(slow.producers)
     for first in range(12):
         talk.session.client_data(request(first + 1, batch(b"v", first=first)))

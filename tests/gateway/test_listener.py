@@ -35,10 +35,13 @@ async def listen():
     """Start a listener; give its limits, and what connects to it."""
     running, connected = [], []
 
-    def start(most=ANY, per_ip=ANY, creation_rate=ANY):
+    def start(max_connections=ANY, per_ip=ANY, creation_rate=ANY):
         loop = asyncio.get_running_loop()
         limits = ConnectionLimits(
-            most=most, per_ip=per_ip, creation_rate=creation_rate, clock=loop.time
+            max_connections=max_connections,
+            per_ip=per_ip,
+            creation_rate=creation_rate,
+            clock=loop.time,
         )
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
@@ -73,7 +76,7 @@ async def is_served(reader, writer, within_s=1.0):
 
 
 async def test_no_more_than_the_most_are_accepted_until_one_closes(listen):
-    limits, connect = listen(most=2)
+    limits, connect = listen(max_connections=2)
     first, second, third = [await connect() for _ in range(3)]
     assert await is_served(*first)
     assert await is_served(*second)

@@ -29,10 +29,10 @@ class Connection:
 
     def abort(self):
         self.is_open = False
-        self.budget.left(self)
+        self.budget.remove(self)
 
     def hold(self, held_bytes):
-        self.budget.holds(self, held_bytes)
+        self.budget.set_held_bytes(self, held_bytes)
 
 
 @pytest.fixture

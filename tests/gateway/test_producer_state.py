@@ -64,7 +64,7 @@ class Gateway:
         return self.producers.send(KEY, epoch, batch)
 
     def answered(self, batch, code, *, epoch=0):
-        return self.producers.answered(KEY, epoch, batch, code, Stored())
+        return self.producers.on_response(KEY, epoch, batch, code, Stored())
 
     def acknowledge(self, batch, *, epoch=0):
         return self.producers.acknowledge(KEY, epoch, batch)
@@ -77,11 +77,11 @@ class Gateway:
         return batch
 
     def asks(self, first, count, dropped=(), *, epoch=0):
-        return self.producers.has_to_ask(KEY, epoch, Range(first, count), dropped)
+        return self.producers.needs_last_sequence(KEY, epoch, Range(first, count), dropped)
 
     def hears(self, first, count, last, dropped=(), *, epoch=0):
         """Let the broker say how far the producer has come."""
-        self.producers.has_stored(KEY, ARRIVAL, epoch, Range(first, count), last, dropped)
+        self.producers.on_last_sequence(KEY, ARRIVAL, epoch, Range(first, count), last, dropped)
 
     def reads(self, other):
         """Read all that another gateway has kept."""

@@ -33,7 +33,7 @@ def decide(state, first, count, dropped=(), data=b"x", *, epoch=0, connection=1)
 
 def stored(state, batch, *, epoch=0):
     assert state.send(KEY, epoch, batch) == 0
-    assert state.answered(KEY, epoch, batch, 0, Stored(9)) == 0
+    assert state.on_response(KEY, epoch, batch, 0, Stored(9)) == 0
 
 
 def test_numbers_are_lowered_by_what_was_dropped_before():

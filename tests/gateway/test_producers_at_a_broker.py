@@ -41,7 +41,9 @@ class Partition:
         if gateway.asks(first, count, dropped):
             if self.can_ask:
                 gateway.hears(first, count, self.broker.last_sequence(PRODUCER, 0), dropped)
-            elif not gateway.producers.cannot_ask(KEY, Arrival(*KEY[:3]), 0, numbers, dropped):
+            elif not gateway.producers.without_last_sequence(
+                KEY, Arrival(*KEY[:3]), 0, numbers, dropped
+            ):
                 return UNKNOWN_PRODUCER
         batch = gateway.decide(first, count, dropped)
         if isinstance(batch, int):

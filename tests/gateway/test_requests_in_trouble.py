@@ -34,7 +34,7 @@ class Shared:
         self.outcomes = list(outcomes)
         self.reads = 0
 
-    async def read_on(self):
+    async def read_to_end(self):
         self.reads += 1
         await asyncio.sleep(0)
         if self.outcomes and not self.outcomes.pop(0):
@@ -217,7 +217,7 @@ def test_scope_request_tells_no_failure_of_what_is_stored():
     producers = talk.producers
     for key, one in producers._producers.items():
         for stored in one.batches:
-            producers.answered(key, 0, stored, 0, Stored(1))
+            producers.on_response(key, 0, stored, 0, Stored(1))
     again = Intercepted(producers)
     again.policies = again.policies._replace(whole_request=True)
     again.session.client_data(two_partitions(1, batch(b"a"), batch(b"new", first=1)))
@@ -269,7 +269,7 @@ def test_an_abandoned_request_registers_nothing_anew():
     assert not talk.producers._arrived
     exchange = question.on_response.__self__
     talk.session.topics.put("judged", topic_id)
-    exchange._resolved({})  # what `_found` does with the broker's answer
+    exchange._on_topics_resolved({})  # what `_on_topics` does with the broker's response
     assert not talk.producers._arrived, "for ever: later batches are told 7"
 
 
@@ -285,7 +285,7 @@ class Settings:
     """Topics' settings, of which the first reading fails."""
 
     topic = "__settings"
-    are_kept = True
+    are_stored = True
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
@@ -296,7 +296,7 @@ class Settings:
     def unknown(self, ids):
         return list(ids)
 
-    async def read_on(self):
+    async def read_to_end(self):
         await asyncio.sleep(0)
         if not self.outcomes.pop(0):
             raise CompactedTopicError("away")

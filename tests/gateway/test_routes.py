@@ -13,13 +13,13 @@ PLAIN = {"create_topic": None, "alter_config": None, "needs_context": False}
 TOPIC_APIS = {19, 20, 21, 32, 33, 37, 44}
 
 
-class Host:
+class GatewayState:
     """A gateway with these policies, topic level keys and producers."""
 
     requires_sasl = False
 
-    def __init__(self, *, are_kept=False, judged=False, producers=(), partitions=True, **topics):
-        self.topic_configs = SimpleNamespace(are_kept=are_kept)
+    def __init__(self, *, are_stored=False, judged=False, producers=(), partitions=True, **topics):
+        self.topic_configs = SimpleNamespace(are_stored=are_stored)
         self.producers = producers
         self.transactions = ()
         names = {"records.policy.class.name": topics.pop("named", ())}
@@ -30,9 +30,9 @@ class Host:
         )
 
 
-def held(host):
+def held(gateway):
     """The APIs of which a request in the last version is held."""
-    return {row.api_key for row in ROUTES if row.hold(host, row.versions[1]) is not None}
+    return {row.api_key for row in ROUTES if row.hold(gateway, row.versions[1]) is not None}
 
 
 SASL = {routes.SASL_HANDSHAKE, routes.SASL_AUTHENTICATE}
@@ -49,44 +49,44 @@ def test_an_api_without_a_row_passes_in_all_versions():
     groups = route(16)
     assert groups.versions[0] == 0
     assert groups.versions[1] > 1000
-    assert groups.hold(Host(are_kept=True, judged=True), 5) is None
+    assert groups.hold(GatewayState(are_stored=True, judged=True), 5) is None
     assert groups.respond(SimpleNamespace(), 5) is None
     assert 16 not in VERSIONS
 
 
 @pytest.mark.parametrize(
-    ("host", "apis"),
+    ("gateway", "apis"),
     [
-        (Host(), set()),
-        (Host(judged=True), {0}),
-        (Host(producers=("there were interceptors",)), {0}),
-        (Host(are_kept=True), {0} | TOPIC_APIS),
-        (Host(create_topic="p.P"), {3, 10, 19, 37, 88}),
-        (Host(create_topic="p.P", partitions=False), {3, 10, 19, 88}),
-        (Host(create_topic="p.P", needs_context=True), {3, 10, 19, 20, 37, 88}),
-        (Host(alter_config="p.P"), {19, 33, 44}),
-        (Host(judged=True, named=("p.P",)), {0, 20}),
+        (GatewayState(), set()),
+        (GatewayState(judged=True), {0}),
+        (GatewayState(producers=("there were interceptors",)), {0}),
+        (GatewayState(are_stored=True), {0} | TOPIC_APIS),
+        (GatewayState(create_topic="p.P"), {3, 10, 19, 37, 88}),
+        (GatewayState(create_topic="p.P", partitions=False), {3, 10, 19, 88}),
+        (GatewayState(create_topic="p.P", needs_context=True), {3, 10, 19, 20, 37, 88}),
+        (GatewayState(alter_config="p.P"), {19, 33, 44}),
+        (GatewayState(judged=True, named=("p.P",)), {0, 20}),
     ],
 )
-def test_what_is_held_follows_from_the_policies(host, apis):
-    assert held(host) == apis | SASL
+def test_what_is_held_follows_from_the_policies(gateway, apis):
+    assert held(gateway) == apis | SASL
 
 
 def test_a_transaction_is_held_at_its_end_only_where_all_may_be_dropped():
-    host = Host()
+    gateway = GatewayState()
     end = route(routes.END_TXN)
-    assert end.hold(host, 5) is None
-    host.transactions = ("one",)
-    assert end.hold(host, 5) is not None
-    assert end.hold(host, 4) is None
+    assert end.hold(gateway, 5) is None
+    gateway.transactions = ("one",)
+    assert end.hold(gateway, 5) is not None
+    assert end.hold(gateway, 4) is None
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_versions_of_produce_that_cannot_be_judged(version):
     produce = route(routes.PRODUCE)
-    assert produce.hold(Host(), version) is None
+    assert produce.hold(GatewayState(), version) is None
     with pytest.raises(WireError, match=f"Produce version {version}"):
-        produce.hold(Host(judged=True), version)
+        produce.hold(GatewayState(judged=True), version)
 
 
 def test_before_a_login():
@@ -94,4 +94,4 @@ def test_before_a_login():
 
 
 def test_only_api_versions_answers_a_version_that_is_not_known():
-    assert [row.api_key for row in ROUTES if row.unknown_version is not None] == [18]
+    assert [row.api_key for row in ROUTES if row.unsupported_version is not None] == [18]

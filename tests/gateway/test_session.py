@@ -16,8 +16,8 @@ from penstock.gateway.policy_set import PolicySet
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.transactions import EmptyTransactions
-from penstock.gateway.routes import Route, held, route
-from penstock.gateway.session import PENDING_MAX, REPLIES_MAX, Session
+from penstock.gateway.routes import Route, handled_by, route
+from penstock.gateway.session import PENDING_MAX, UNANSWERED_MAX, Session
 from penstock.wire.errors import WireError
 from tests.raw import parse_response, produce_request, produced, request_frame
 
@@ -233,7 +233,7 @@ def test_a_client_that_goes_away_leaves_nothing_unjudged_and_nothing_half():
     talk = Talk()
     whole, half = produce(1, "judged"), produce(2, "judged")[:-3]
     talk.session.client_data(whole + half)
-    talk.session.client_gone()
+    talk.session.client_disconnected()
     assert not talk.done
     talk.decide()
     assert talk.broker.take() == whole
@@ -296,7 +296,7 @@ class Answering(Talk):
 
     def route(self, api_key):
         return (
-            Route(16, hold=held(self._handle, when=lambda _: True))
+            Route(16, hold=handled_by(self._handle, when=lambda _: True))
             if api_key == 16
             else route(api_key)
         )
@@ -426,7 +426,7 @@ def test_who_has_many_requests_without_an_answer_is_not_read():
     later = b"".join(unknown_versions(number) for number in range(2, 2_000))
     talk.session.client_data(other(1) + later)
     assert talk.session.is_suspended
-    assert talk.session.held_bytes > REPLIES_MAX * 400
+    assert talk.session.held_bytes > UNANSWERED_MAX * 400
     answered = 0
     talk.session.upstream_data(answer(1))
     for _ in range(20):
@@ -465,12 +465,12 @@ class Addresses:
 def test_a_lost_client_awaits_answers_only_where_they_are_of_use():
     talk = Talk()
     talk.session.client_data(other(1))
-    talk.session.client_gone()
+    talk.session.client_disconnected()
     assert talk.session.serves_client_only
     judged = Talk()
     judged.session.client_data(produce(1, "judged"))
     judged.decide()
-    judged.session.client_gone()
+    judged.session.client_disconnected()
     assert not judged.session.serves_client_only
 
 

@@ -14,9 +14,14 @@ from penstock.gateway.admin.topic_configs import (
     ABANDONED_AFTER_S,
     LEFT_AFTER_S,
     MISSED_TIMES,
-    KeptTopicConfigs,
+    StoredTopicConfigs,
 )
-from penstock.topic_configs.index import Entry, UnreadableSettingsError, of_creation, of_topic
+from penstock.topic_configs.index import (
+    TopicConfigRecord,
+    UnreadableTopicConfigsError,
+    creation_key,
+    topic_key,
+)
 from tests.topic_configs.admin_requests import judged_by
 from tests.topic_configs.test_index import WITHOUT_A_NAME, with_a_name
 
@@ -142,22 +147,22 @@ class Gateways:
         self.clock = clock
         self.changes: list[str] = []
 
-    async def start(self, name: str = "one", *, dies: int = 0) -> KeptTopicConfigs:
+    async def start(self, name: str = "one", *, dies: int = 0) -> StoredTopicConfigs:
         """Start a gateway, as after a crash."""
         log = MemoryLog(self.kept)
         log.dies = dies
-        started = KeptTopicConfigs(log, name, self.changes.append)
+        started = StoredTopicConfigs(log, name, self.changes.append)
         await started.start(1.0)
         return started
 
-    async def restart(self, name: str = "one") -> KeptTopicConfigs:
+    async def restart(self, name: str = "one") -> StoredTopicConfigs:
         """Start a gateway, and have it look after what it has left behind."""
         started = await self.start(name)
         await started.sweep(self.cluster.look_up, starting=True)
         return started
 
     async def create(
-        self, gateway: KeptTopicConfigs, topic: str, own: Mapping[str, str], *, dies: str = ""
+        self, gateway: StoredTopicConfigs, topic: str, own: Mapping[str, str], *, dies: str = ""
     ) -> UUID:
         """Create a topic, in the steps of CreateTopics."""
         creation = await gateway.prepare(topic, own)
@@ -170,12 +175,12 @@ class Gateways:
             await gateway.finish(creation, topic_id)
         return topic_id
 
-    async def delete(self, gateway: KeptTopicConfigs, topic: str) -> None:
+    async def delete(self, gateway: StoredTopicConfigs, topic: str) -> None:
         """Delete a topic, in the steps of DeleteTopics."""
         over = gateway.open_creations(topic)
         await gateway.forget([self.cluster.ids.pop(topic)], over=over)
 
-    async def alter(self, gateway: KeptTopicConfigs, topic: str, own: Mapping[str, str]) -> None:
+    async def alter(self, gateway: StoredTopicConfigs, topic: str, own: Mapping[str, str]) -> None:
         """Give a topic other settings, in the steps of AlterConfigs."""
         over = gateway.open_creations(topic)
         await gateway.put(topic, self.cluster.ids[topic], own, over=over)
@@ -329,7 +334,7 @@ async def test_read_on_waits_for_what_was_in_the_log_when_it_was_called(gateways
     topic_id = gateways.cluster.create("orders")
     await one.put("orders", topic_id, OWN)
 
-    reading = asyncio.ensure_future(two.read_on())
+    reading = asyncio.ensure_future(two.read_to_end())
     await asyncio.sleep(0.02)
     assert not reading.done()
     two._follower._log.lags = False
@@ -345,10 +350,10 @@ async def test_read_on_gives_up_after_a_time(gateways):
     await one.put("orders", uuid4(), OWN)
 
     with pytest.raises(CompactedTopicError):
-        await two.read_on()
+        await two.read_to_end()
     two._follower._log.failure = "no answer"
     with pytest.raises(CompactedTopicError):
-        await two.read_on()
+        await two.read_to_end()
 
 
 async def test_nothing_is_answered_before_it_can_be_read_here(gateways):
@@ -425,7 +430,7 @@ async def crash(gateways: Gateways, how: Mapping) -> None:
     gateways.kept.logs.remove(one._follower._log)
 
 
-async def check_the_promise(gateways: Gateways, now: KeptTopicConfigs) -> None:
+async def check_the_promise(gateways: Gateways, now: StoredTopicConfigs) -> None:
     """The topic has its settings if it is there; one that is made later without any has none."""
     topic_id = gateways.cluster.ids.get("orders")
     if topic_id is not None:
@@ -668,22 +673,22 @@ async def test_what_the_cluster_does_not_tell_is_left_alone(gateways):
 @pytest.mark.parametrize("value", with_a_name("orders"), ids=lambda value: value[:40])
 async def test_a_creation_of_a_later_version_is_not_settled_into_nothing(gateways, value):
     """A gateway of a later version died: an older one must not let its topic pass unjudged."""
-    gateways.kept.append(of_creation(uuid4()).encode(), value)
+    gateways.kept.append(creation_key(uuid4()).encode(), value)
     topic_id = gateways.cluster.create("orders")
     one = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
 
     await one.sweep(gateways.cluster.look_up)
 
-    with pytest.raises(UnreadableSettingsError):
+    with pytest.raises(UnreadableTopicConfigsError):
         one.of("orders", topic_id)
 
 
 @pytest.mark.parametrize("starting", [True, False])
 async def test_the_cluster_is_not_asked_about_topics_without_a_name(gateways, starting):
     for value in WITHOUT_A_NAME:
-        gateways.kept.append(of_creation(uuid4()).encode(), value)
-        gateways.kept.append(of_topic(uuid4()).encode(), value)
+        gateways.kept.append(creation_key(uuid4()).encode(), value)
+        gateways.kept.append(topic_key(uuid4()).encode(), value)
     one = await gateways.start()
     gateways.later(ABANDONED_AFTER_S + 1)
 
@@ -696,10 +701,12 @@ async def test_a_record_that_cannot_be_understood_does_not_hold_up_those_behind_
     one, topic_id = await gateways.start(), gateways.cluster.create("orders")
 
     for value in [*WITHOUT_A_NAME, *with_a_name("orders")]:
-        gateways.kept.append(of_topic(topic_id).encode(), value)
-        await one.read_on()
-        with pytest.raises(UnreadableSettingsError):
+        gateways.kept.append(topic_key(topic_id).encode(), value)
+        await one.read_to_end()
+        with pytest.raises(UnreadableTopicConfigsError):
             one.of("orders", topic_id)
-        gateways.kept.append(of_topic(topic_id).encode(), Entry("orders", OWN, "two").encode())
-        await one.read_on()
+        gateways.kept.append(
+            topic_key(topic_id).encode(), TopicConfigRecord("orders", OWN, "two").encode()
+        )
+        await one.read_to_end()
         assert dict(one.of("orders", topic_id)) == OWN

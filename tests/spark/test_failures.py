@@ -8,6 +8,7 @@ import sys
 import pytest
 from pyspark.sql import functions as F
 
+from penstock.spark.failures import reason_of
 from tests.spark.conftest import NO_BAD
 
 
@@ -156,3 +157,19 @@ def test_nothing_to_do_is_no_failure(command, configured, topic, spark, tmp_path
         assert spark.read.parquet(str(tmp_path / "d")).count() == 0
         done = command("audit", configured(), "--input", tmp_path / "a", "--fail-over", "0")
         assert (done.code, "0 records judged" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("struct.error: a secret", "Spark's job failed: "),
+        ("  File x\npkg.StrangeError: a secret", "pkg.StrangeError in a Python worker"),
+        ("ImportError: cannot import name 'a' from 'b'", "cannot import name 'a' from 'b'"),
+    ],
+)
+def test_an_error_in_a_python_worker_is_named_without_its_text(last, said):
+    from pyspark.errors import PythonException
+
+    text = f"An exception was thrown from the Python worker:\nTraceback (most recent call last):\n{last}\n"
+    reason, code = reason_of(PythonException(text))
+    assert (code, said in reason, "secret" in reason) == (3, True, False), reason

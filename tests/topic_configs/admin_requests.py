@@ -22,7 +22,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, RECORDS_POLICY_ENABLED
-from penstock.topic_configs.settings import SET_ON_TOPIC, own_keys
+from penstock.topic_configs.definitions import SET_ON_TOPIC, config_keys
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
@@ -73,7 +73,7 @@ class TopicClient(RawClient):
     def own_settings(self, topic: str) -> dict[str, str]:
         """Those of our keys that DescribeConfigs says were set on the topic."""
         asked = DescribeConfigsResource(
-            resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(own_keys())
+            resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(config_keys())
         )
         (result,) = self.call(DescribeConfigsRequest(resources=(asked,))).results
         assert result.error_code == 0, result

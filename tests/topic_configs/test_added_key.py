@@ -1,4 +1,4 @@
-"""A key that is added to the table of topic level keys works everywhere; that is its only place.
+"""A key that is added to the table of topic level keys works everywhere; that is its only record_key.
 
 The gateway's part: tests/integration/topics/test_added_key.py.
 """
@@ -15,8 +15,13 @@ from penstock.configuration.reference import reference
 from penstock.configuration.topic_keys import TOPIC_KEYS, VALIDATION_POLICY
 from penstock.engine.plan import Plan, TopicPlan, allows_topic_settings
 from penstock.spark.plan import load_plan
-from penstock.topic_configs import settings
-from penstock.topic_configs.index import Entry, SettingsIndex, UnreadableSettingsError, of_topic
+from penstock.topic_configs import definitions
+from penstock.topic_configs.index import (
+    TopicConfigIndex,
+    TopicConfigRecord,
+    UnreadableTopicConfigsError,
+    topic_key,
+)
 from tests.topic_configs.added_key import ADDED
 
 LEAST = {"upstream.bootstrap.servers": "a:1", "record.validator.classes": "policies.Any"}
@@ -75,31 +80,31 @@ def test_the_reference_has_it():
 
 @pytest.mark.usefixtures("added")
 def test_a_topic_takes_its_values_only():
-    assert settings.own({"test.level": "high", "retention.ms": "1"}) == {"test.level": "high"}
-    assert settings.normal("test.level", " HIGH ") == "high"
-    assert settings.complaint("test.level", "high") is None
-    assert settings.complaint("test.level", "x") == (
+    assert definitions.select({"test.level": "high", "retention.ms": "1"}) == {"test.level": "high"}
+    assert definitions.normalize("test.level", " HIGH ") == "high"
+    assert definitions.value_error("test.level", "high") is None
+    assert definitions.value_error("test.level", "x") == (
         "Invalid value x for configuration test.level: Expected one of low, high"
     )
 
 
 def kept(values):
     """What the topic of settings says of a topic after one record."""
-    index, topic_id = SettingsIndex(), uuid4()
-    index.apply(of_topic(topic_id).encode(), Entry("t", values, "gateway").encode(), 0)
+    index, topic_id = TopicConfigIndex(), uuid4()
+    index.apply(topic_key(topic_id).encode(), TopicConfigRecord("t", values, "gateway").encode(), 0)
     return index.of("t", topic_id)
 
 
 @pytest.mark.usefixtures("added")
 def test_it_is_kept():
     assert kept({"test.level": "high"}) == {"test.level": "high"}
-    with pytest.raises(UnreadableSettingsError):
+    with pytest.raises(UnreadableTopicConfigsError):
         kept({"test.level": "x"})
 
 
 def test_a_gateway_without_the_row_does_not_pass_over_it():
     """Nobody there knows what it asks for."""
-    with pytest.raises(UnreadableSettingsError, match="later version"):
+    with pytest.raises(UnreadableTopicConfigsError, match="later version"):
         kept({"test.level": "high"})
 
 

@@ -16,11 +16,11 @@ from penstock.configuration.topic_keys import (
     VALIDATION_POLICY,
 )
 from penstock.topic_configs.index import (
-    Entry,
-    SettingsIndex,
-    UnreadableSettingsError,
-    of_creation,
-    of_topic,
+    TopicConfigIndex,
+    TopicConfigRecord,
+    UnreadableTopicConfigsError,
+    creation_key,
+    topic_key,
 )
 from penstock.wire.topics import NO_ID
 from tests.topic_configs.admin_requests import judged_by
@@ -67,7 +67,7 @@ class Record(NamedTuple):
 
 def value_of(topic: str, settings: dict[str, str]) -> bytes:
     """A value as a gateway writes it."""
-    return Entry(topic, settings, "gateway", id="any").encode()
+    return TopicConfigRecord(topic, settings, "gateway", id="any").encode()
 
 
 def later_value_of(topic: str, **fields: object) -> bytes:
@@ -85,11 +85,11 @@ def with_a_name(topic: str) -> list[bytes]:
     ]
 
 
-def read(records: Iterable[Record]) -> SettingsIndex:
+def read(records: Iterable[Record]) -> TopicConfigIndex:
     """Apply records, as a gateway does."""
-    index = SettingsIndex()
+    index = TopicConfigIndex()
     for record in records:
-        with suppress(UnreadableSettingsError):
+        with suppress(UnreadableTopicConfigsError):
             index.apply(record.key, record.value, 0)
     return index
 
@@ -104,7 +104,7 @@ def compacted(records: list[Record], *, tombstones: bool) -> list[Record]:
     ]
 
 
-def settings_for_batches(index: SettingsIndex, topic: str, topic_id: UUID) -> list[object]:
+def settings_for_batches(index: TopicConfigIndex, topic: str, topic_id: UUID) -> list[object]:
     """By which settings batches are judged that name a topic's id, and that name the topic.
 
     Those that name the topic are not looked up by id unless something is known of the name.
@@ -113,12 +113,12 @@ def settings_for_batches(index: SettingsIndex, topic: str, topic_id: UUID) -> li
     for known_id in (topic_id, topic_id if index.names(topic) else NO_ID):
         try:
             found.append(dict(index.of(topic, known_id)))
-        except UnreadableSettingsError:
+        except UnreadableTopicConfigsError:
             found.append(UNREADABLE)
     return found
 
 
-def state(index: SettingsIndex) -> dict[str, object]:
+def state(index: TopicConfigIndex) -> dict[str, object]:
     """All that decides about batches and about creations."""
     return {
         "batches": {one: settings_for_batches(index, topic, one) for one, topic in TOPICS.items()},
@@ -126,7 +126,7 @@ def state(index: SettingsIndex) -> dict[str, object]:
             one: (entry.topic, dict(entry.settings), entry.unreadable)
             for one, entry in index.creations(lambda _: True).items()
         },
-        "known": {one: index.knows(one) for one in TOPICS},
+        "known": {one: index.has_topic(one) for one in TOPICS},
     }
 
 
@@ -134,7 +134,7 @@ def records_of_a_topic(topic_id: UUID, topic: str) -> st.SearchStrategy[Record]:
     readable = st.sampled_from([value_of(topic, one) for one in SETTINGS])
     unreadable = st.sampled_from([*WITHOUT_A_NAME, *with_a_name(topic)])
     return st.builds(
-        Record, st.just(of_topic(topic_id).encode()), st.none() | readable | unreadable
+        Record, st.just(topic_key(topic_id).encode()), st.none() | readable | unreadable
     )
 
 
@@ -143,7 +143,7 @@ def records_of_a_creation(creation: UUID, topic: str) -> st.SearchStrategy[Recor
     readable = [value_of(topic, one) for one in SETTINGS]
     return st.builds(
         Record,
-        st.just(of_creation(creation).encode()),
+        st.just(creation_key(creation).encode()),
         st.none() | st.sampled_from([*readable, *with_a_name(topic)]),
     )
 
@@ -157,7 +157,7 @@ any_record = st.one_of(
 
 
 @given(st.lists(any_record, max_size=12), st.integers(0, 12), st.booleans())
-@example([Record(of_topic(ORDERS).encode(), b"garbage")], 1, True)
+@example([Record(topic_key(ORDERS).encode(), b"garbage")], 1, True)
 def test_compaction_changes_nothing_for_whoever_reads_from_the_beginning(
     records, cleaned_up_to, tombstones
 ):
@@ -173,7 +173,7 @@ def test_what_the_last_record_of_a_topic_says_is_what_its_batches_are_judged_by(
     index = read(records)
 
     for topic_id, topic in TOPICS.items():
-        key = of_topic(topic_id).encode()
+        key = topic_key(topic_id).encode()
         last = next((one.value for one in reversed(records) if one.key == key), None)
         if last is not None:
             assert settings_for_batches(index, topic, topic_id) == 2 * [expected(topic, last)]
@@ -200,8 +200,8 @@ def test_of_alterations_by_several_gateways_each_changes_what_it_names_in_the_lo
         before = read(records[: max(0, len(records) - unread)]).entry(ORDERS)
         seen = dict(before.settings) if before is not None else {}
         base = before.id if before is not None else ""
-        entry = Entry("orders", changed(seen, changes), "gateway", changes, base)
-        records.append(Record(of_topic(ORDERS).encode(), entry.encode()))
+        entry = TopicConfigRecord("orders", changed(seen, changes), "gateway", changes, base)
+        records.append(Record(topic_key(ORDERS).encode(), entry.encode()))
         expected = changed(expected, changes)
 
     assert settings_for_batches(read(records), "orders", ORDERS) == 2 * [expected]
@@ -213,10 +213,10 @@ def changed(settings: dict[str, str], changes: dict[str, str | None]) -> dict[st
 
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
 def test_a_topic_of_which_only_an_unreadable_record_is_left_is_not_judged_by_nothing(value):
-    index = SettingsIndex()
+    index = TopicConfigIndex()
 
-    with pytest.raises(UnreadableSettingsError):
-        index.apply(of_topic(ORDERS).encode(), value, 0)
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(topic_key(ORDERS).encode(), value, 0)
 
     assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
 
@@ -224,8 +224,8 @@ def test_a_topic_of_which_only_an_unreadable_record_is_left_is_not_judged_by_not
 @pytest.mark.parametrize("value", [*WITHOUT_A_NAME, *with_a_name("orders")], ids=lambda v: v[:40])
 def test_an_unreadable_record_leaves_other_topics_alone(value):
     index = read([
-        Record(of_topic(PAYMENTS).encode(), value_of("payments", judged_by("A"))),
-        Record(of_topic(ORDERS).encode(), value),
+        Record(topic_key(PAYMENTS).encode(), value_of("payments", judged_by("A"))),
+        Record(topic_key(ORDERS).encode(), value),
     ])  # fmt: skip
 
     assert settings_for_batches(index, "payments", PAYMENTS) == 2 * [judged_by("A")]
@@ -234,7 +234,7 @@ def test_an_unreadable_record_leaves_other_topics_alone(value):
 
 @pytest.mark.parametrize("value", with_a_name("orders"), ids=lambda v: v[:40])
 def test_a_creation_that_cannot_be_understood_holds_its_topic_up(value):
-    index = read([Record(of_creation(FIRST).encode(), value)])
+    index = read([Record(creation_key(FIRST).encode(), value)])
 
     assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
 
@@ -244,7 +244,7 @@ def test_a_value_that_no_alteration_would_have_allowed_is_not_understood(value):
     """`enabled` of a later version may have more values: they do not mean that it is off."""
     settings = {**judged_by("A"), RECORDS_POLICY_ENABLED: value}
 
-    index = read([Record(of_topic(ORDERS).encode(), value_of("orders", settings))])
+    index = read([Record(topic_key(ORDERS).encode(), value_of("orders", settings))])
 
     assert settings_for_batches(index, "orders", ORDERS) == [UNREADABLE, UNREADABLE]
 
@@ -254,10 +254,10 @@ def test_a_value_that_no_alteration_would_have_allowed_is_not_understood(value):
 )
 def test_a_name_that_no_topic_can_have_is_not_understood(topic):
     """The cluster is asked about the names of creations: some clients do not survive these."""
-    index = SettingsIndex()
+    index = TopicConfigIndex()
 
-    with pytest.raises(UnreadableSettingsError):
-        index.apply(of_creation(FIRST).encode(), value_of(topic, judged_by("A")), 0)
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(creation_key(FIRST).encode(), value_of(topic, judged_by("A")), 0)
 
     assert topic not in {
         entry.topic for entry in index.creations(lambda _: True).values() if entry.topic
@@ -266,10 +266,10 @@ def test_a_name_that_no_topic_can_have_is_not_understood(topic):
 
 @pytest.mark.parametrize("key", FOREIGN_KEYS)
 def test_a_key_that_is_nobodys_changes_nothing(key):
-    index = read([Record(of_topic(ORDERS).encode(), value_of("orders", judged_by("A")))])
+    index = read([Record(topic_key(ORDERS).encode(), value_of("orders", judged_by("A")))])
     before = state(index)
 
-    with pytest.raises(UnreadableSettingsError):
+    with pytest.raises(UnreadableTopicConfigsError):
         index.apply(key, value_of("orders", {}), 0)
 
     assert state(index) == before
@@ -281,19 +281,19 @@ def test_a_key_that_is_nobodys_changes_nothing(key):
         f"topic/{{{ORDERS}}}",
         f"topic/urn:uuid:{ORDERS}",
         f"topic/{ORDERS.hex}",
-        f"topic/{of_topic(UUID(int=0xABC)).id!s}".upper().replace("TOPIC", "topic"),
+        f"topic/{topic_key(UUID(int=0xABC)).id!s}".upper().replace("TOPIC", "topic"),
     ],
 )
 def test_a_topics_key_has_one_spelling(key):
     """Compaction goes by the bytes: what is deleted under another spelling would come back."""
-    with pytest.raises(UnreadableSettingsError):
-        SettingsIndex().apply(key.encode(), value_of("orders", judged_by("A")), 0)
+    with pytest.raises(UnreadableTopicConfigsError):
+        TopicConfigIndex().apply(key.encode(), value_of("orders", judged_by("A")), 0)
 
 
 def test_a_creation_holds_until_the_topic_has_settings_of_its_own():
-    created = Record(of_creation(FIRST).encode(), value_of("orders", judged_by("A")))
-    kept = Record(of_topic(ORDERS).encode(), value_of("orders", judged_by("B")))
-    withdrawn = Record(of_creation(FIRST).encode(), None)
+    created = Record(creation_key(FIRST).encode(), value_of("orders", judged_by("A")))
+    kept = Record(topic_key(ORDERS).encode(), value_of("orders", judged_by("B")))
+    withdrawn = Record(creation_key(FIRST).encode(), None)
 
     assert settings_for_batches(read([created]), "orders", ORDERS) == 2 * [judged_by("A")]
     assert settings_for_batches(read([created, kept]), "orders", ORDERS) == 2 * [judged_by("B")]
@@ -305,8 +305,8 @@ def test_a_creation_holds_until_the_topic_has_settings_of_its_own():
 
 def test_of_several_creations_the_first_in_the_log_counts():
     index = read([
-        Record(of_creation(SECOND).encode(), value_of("orders", judged_by("A"))),
-        Record(of_creation(FIRST).encode(), value_of("orders", judged_by("B"))),
+        Record(creation_key(SECOND).encode(), value_of("orders", judged_by("A"))),
+        Record(creation_key(FIRST).encode(), value_of("orders", judged_by("B"))),
     ])  # fmt: skip
 
     assert settings_for_batches(index, "orders", ORDERS) == 2 * [judged_by("A")]
@@ -315,16 +315,16 @@ def test_of_several_creations_the_first_in_the_log_counts():
 def test_settings_that_are_empty_are_settings():
     """A topic that has said that it has none is not judged by what a creation left behind."""
     index = read([
-        Record(of_creation(FIRST).encode(), value_of("orders", judged_by("A"))),
-        Record(of_topic(ORDERS).encode(), value_of("orders", {})),
+        Record(creation_key(FIRST).encode(), value_of("orders", judged_by("A"))),
+        Record(topic_key(ORDERS).encode(), value_of("orders", {})),
     ])  # fmt: skip
 
     assert settings_for_batches(index, "orders", ORDERS) == [{}, {}]
 
 
 def test_apply_tells_which_topics_changed():
-    index = SettingsIndex()
-    key = of_topic(ORDERS).encode()
+    index = TopicConfigIndex()
+    key = topic_key(ORDERS).encode()
 
     assert index.apply(key, value_of("orders", judged_by("A")), 0) == ("orders",)
     assert index.apply(key, value_of("renamed", judged_by("A")), 0) == ("orders", "renamed")

@@ -13,8 +13,8 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from penstock.wire.admin import read_request
 from penstock.wire.checked import checked
+from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import varint
 from tests.integration.test_transparency import smallest

@@ -9,7 +9,7 @@ from kio.static.primitive import i8, i32Timedelta
 
 from penstock.engine.verdict import RecordError, refused_records
 from penstock.engine.workers import messages
-from penstock.wire.admin import read_request
+from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.frames import FrameReader
 from penstock.wire.produce import ENTRIES_MAX

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.errors import WireError
-from penstock.wire.produce import Answer, ProduceRequest, ProduceResponse, read_acks
+from penstock.wire.produce import PartitionResponse, ProduceRequest, ProduceResponse, read_acks
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 VERSIONS = range(3, 14)
@@ -53,7 +53,7 @@ def test_a_request_is_read_and_any_part_of_it_taken_out(data):
     ]
     kept = [(topic, partitions) for topic, partitions in kept if partitions]
     expected = produce_request(kept, version=version, acks=acks, transactional_id=transactional_id)
-    rest = b"".join(read.changed(refused, {}))
+    rest = b"".join(read.rewrite(refused, {}))
     assert rest == (request_frame(expected, 7, client_id) if kept else b"")
 
 
@@ -118,15 +118,15 @@ def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
         )
     )
     refusals = {
-        (0, 1): Answer(87, "why", [(0, "first"), (4, None)]),
-        (2, 0): Answer(-1, "x" * 300),
+        (0, 1): PartitionResponse(87, "why", [(0, "first"), (4, None)]),
+        (2, 0): PartitionResponse(-1, "x" * 300),
     }
     broker = broker_response(version, [(first, [3]), (second, [0])])
 
     merged = parse_response(
-        b"".join(request.answer(refusals, ProduceResponse(broker, version))), 0, version
+        b"".join(request.response(refusals, ProduceResponse(broker, version))), 0, version
     )
-    alone = parse_response(b"".join(request.answer(refusals, None)), 0, version)
+    alone = parse_response(b"".join(request.response(refusals, None)), 0, version)
 
     answers = produced(merged)
     assert list(answers) == [(first, 3), (first, 1), (second, 0), (third, 0)]

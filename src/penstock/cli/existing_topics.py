@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.cli.failures import CommandError
 from penstock.cli.jobs import kept_settings
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import ClusterMetadata, UnknownError
+from penstock.cluster.metadata import ClusterMetadata, MetadataUnavailableError
 from penstock.configuration import ConfigurationError
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, INTERNAL_TOPICS
 from penstock.engine.verdict import ACCEPTED, Outcome
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.topic_configs.index import UnreadableSettingsError
+from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +76,7 @@ async def judge_topics(
                 asked = TopicCreation(name, *topics[name], None, configs[name])
                 verdict = await policies.creation(asked, asking)
             judged.append(JudgedTopic(name, verdict))
-    except (UnknownError, CompactedTopicError) as error:
+    except (MetadataUnavailableError, CompactedTopicError) as error:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     else:
         return judged
@@ -98,5 +98,5 @@ def _add_settings(
             continue
         try:
             configs[name] |= index.of(name, topic_id)
-        except UnreadableSettingsError as error:
+        except UnreadableTopicConfigsError as error:
             raise CompactedTopicError(str(error)) from None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.spark.locations import Location
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
-    from penstock.topic_configs.index import SettingsIndex
+    from penstock.topic_configs.index import TopicConfigIndex
 
 
 _SETTINGS_TIMEOUT_S: Final = 30.0
@@ -111,7 +111,7 @@ class SparkJob:
         return client_options(self.properties, self.folder)
 
     def plan(self, topic: Topic | None, *, file: str | None = None) -> RecordPlan:
-        """Load a plan that knows the id of the topic, if there is one."""
+        """Load the plan, with the ids of the topics if there are any."""
         from penstock.spark.plan import load_plan  # noqa: PLC0415
 
         plan = load_plan(
@@ -217,7 +217,7 @@ def job(options: argparse.Namespace) -> Iterator[SparkJob]:
         running.close()
 
 
-def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> SettingsIndex:
+def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> TopicConfigIndex:
     """Read the topic level keys of all topics; none where topics have no settings of their own.
 
     Raises:
@@ -226,11 +226,11 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
     """
     from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
     from penstock.topic_configs.index import index_of  # noqa: PLC0415
-    from penstock.topic_configs.kept import settings_topic  # noqa: PLC0415
+    from penstock.topic_configs.storage import topic_configs_topic  # noqa: PLC0415
 
     if not allows_topic_settings(configuration):
         return index_of(())
-    return index_of(settings_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
+    return index_of(topic_configs_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
 
 
 def settings_of(
@@ -248,11 +248,11 @@ def settings_of(
         CommandError: The cluster does not answer, or they cannot be understood.
     """
     from penstock.cluster.compacted_topic import CompactedTopicError  # noqa: PLC0415
-    from penstock.topic_configs.index import UnreadableSettingsError  # noqa: PLC0415
+    from penstock.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
 
     try:
         return kept_settings(configuration, properties).of(topic.name, topic.topic_id)
-    except (CompactedTopicError, UnreadableSettingsError) as error:
+    except (CompactedTopicError, UnreadableTopicConfigsError) as error:
         raise CommandError(str(error)) from None
 
 

@@ -1,4 +1,4 @@
-"""Judge dead letters again, and return what now passes.
+"""Judge dead letters again, and write those that are accepted now.
 
 A group of the cluster remembers how far a dead letter topic has been worked through for each
 target, so nothing returns twice. What fails again goes back to the dead letters, for a

@@ -1,4 +1,4 @@
-"""Asks the cluster where its brokers are, as the gateway's own principal."""
+"""The addresses of the brokers, requested by the gateway's own principal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public na
 
 
 class UnreachableError(UnavailableError):
-    """The cluster does not answer. The text says which addresses were tried, and why not."""
+    """The cluster does not respond. The message has the addresses that were tried, and why."""
 
 
 class Cluster(NamedTuple):
-    """What the cluster says of itself.
+    """The cluster id and the brokers.
 
     Attributes:
         cluster_id: Its id.
@@ -35,7 +35,7 @@ class Cluster(NamedTuple):
 
 
 def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> Cluster:
-    """Ask for the cluster's id and the brokers' addresses. Blocks.
+    """Return the cluster id and the addresses of the brokers. Blocks.
 
     Args:
         properties: The keys after `upstream.`, as a Java client takes them.
@@ -43,7 +43,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
         timeout_s: When to give up.
 
     Raises:
-        UnreachableError: No answer came in time, or the cluster refuses us.
+        UnreachableError: The cluster did not respond in time, or refused the connection.
     """
     errors: list[KafkaError] = []
     settings: dict[str, Any] = {
@@ -55,7 +55,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
     }
     admin = AdminClient(settings)
     try:
-        told = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+        cluster = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as error:
         admin.poll(0)  # hands us the errors of connections, which say more
         said = [one.str() for one in errors if one.code() != _ALL_BROKERS_DOWN]
@@ -65,7 +65,7 @@ def describe(properties: Mapping[str, str], folder: Path, timeout_s: float) -> C
             f"upstream.bootstrap.servers {properties['bootstrap.servers']}: {said[-1]}"
         ) from None
     return Cluster(
-        told.cluster_id or "", {node.id: Address(node.host, node.port) for node in told.nodes}
+        cluster.cluster_id or "", {node.id: Address(node.host, node.port) for node in cluster.nodes}
     )
 
 

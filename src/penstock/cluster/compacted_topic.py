@@ -1,7 +1,7 @@
-"""A compacted topic that keeps what gateways share: read from its beginning, followed, written to.
+"""A compacted topic with the state that gateways share: read, followed and written.
 
-As the gateway's own principal, through librdkafka. One thread follows the topic; what it reads
-is handed on in order.
+By the gateway's own principal, through librdkafka. One thread follows the topic, and passes on
+the records in order.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ log = structlog.get_logger()
 
 _TOPIC_CONFIGS: Final = {
     "cleanup.policy": "compact",
-    # Small and read as a whole at every start: worth being compacted often.
+    # Small, and read completely at every start, so it is compacted often.
     "min.cleanable.dirty.ratio": "0.1",
     "segment.bytes": str(16 * 2**20),
-    # Stale creations are told from fresh ones by the brokers' clocks.
+    # The age of creations is measured by the brokers' clocks.
     "message.timestamp.type": "LogAppendTime",
 }
 RECORD_MAX_BYTES: Final = 16 * 2**20
 _APPEARS_WITHIN_S: Final = 15.0
 _POLL_S: Final = 0.5
-_AGAIN_AFTER_S: Final = 0.1
+_RETRY_AFTER_S: Final = 0.1
 _DENIED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-"""The errors that retrying does not cure: the configuration, or ACLs, have to be changed."""
+"""Errors that are not worth a retry: the configuration or the ACLs have to be changed."""
 
 
 class CompactedTopicError(UnavailableError):
-    """The topic cannot be read or written now. The text is for a user."""
+    """The topic cannot be read or written now. The message is for users."""
 
 
 class LogRecord(NamedTuple):
-    """One record, or the end of the topic (without key and value) up to which all was read."""
+    """A record, or the end of the topic (`ends`, without key and value)."""
 
     position: int
     """The offset after it."""
@@ -75,7 +75,7 @@ class LogRecord(NamedTuple):
 
 
 class CompactedTopic:
-    """One reader and writer of the topic."""
+    """A reader and writer of a compacted topic."""
 
     def __init__(
         self,
@@ -88,22 +88,22 @@ class CompactedTopic:
         otherwise: str,
         configs: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Prepare; nothing is contacted.
+        """Make the client; `open` and `read` connect.
 
         Args:
-            properties: The keys after `upstream.`, as a Java client takes them.
-            folder: Where relative locations in them start.
-            topic: The topic's name.
+            properties: The keys after `upstream.`, as for a Java client.
+            folder: The folder of relative locations in them.
+            topic: The name of the topic.
             file: The configuration file, for errors.
             key: The key of the file that names the topic.
-            otherwise: What to do without the topic, for errors.
-            configs: The topic's configs where it is created, besides those that every one has.
+            otherwise: How to do without the topic, for errors.
+            configs: Additional configs for the creation of the topic.
         """
         self._settings: dict[str, Any] = {
             **client_properties(properties, folder),
             "client.id": "penstock",
             "log_level": 0,
-            # While the broker is away clients wait for us.
+            # Clients of the gateway wait while the broker is unavailable.
             "reconnect.backoff.max.ms": 500,
             "topic.metadata.refresh.fast.interval.ms": 100,
             "retry.backoff.ms": 50,
@@ -120,14 +120,14 @@ class CompactedTopic:
         self._retired: list[Producer] = []
 
     def open(self, timeout_s: float) -> list[LogRecord]:
-        """Create the topic if there is none, and read all of it. Blocks.
+        """Create the topic if it does not exist, and read all of it. Blocks.
 
         Returns:
-            Its records, in order.
+            The records, in order.
 
         Raises:
-            ConfigurationError: We may not use it, or it is not such a topic.
-            CompactedTopicError: The cluster does not answer.
+            ConfigurationError: Not authorized, or the topic is not suitable.
+            CompactedTopicError: The cluster does not respond.
         """
         deadline = time.monotonic() + timeout_s
         try:
@@ -149,11 +149,11 @@ class CompactedTopic:
         )
 
     def read(self, timeout_s: float) -> list[LogRecord]:
-        """Read all of the topic, and nothing where there is none; create nothing. Blocks.
+        """Return all records of the topic, or none if it does not exist. Blocks.
 
         Raises:
-            ConfigurationError: We may not read it.
-            CompactedTopicError: The cluster does not answer.
+            ConfigurationError: Not authorized.
+            CompactedTopicError: The cluster does not respond.
         """
         deadline = time.monotonic() + timeout_s
         try:
@@ -167,9 +167,9 @@ class CompactedTopic:
             if self._consumer is not None:
                 self._consumer.close()
 
-    def follow(self, take: Callable[[LogRecord], None], complain: Callable[[str], None]) -> None:
-        """Hand on what comes from here on; both are called from another thread."""
-        for what, arguments in ((self._follow, (take, complain)), (self._deliver, ())):
+    def follow(self, take: Callable[[LogRecord], None], warn: Callable[[str], None]) -> None:
+        """Pass on new records, and errors; both functions are called in another thread."""
+        for what, arguments in ((self._follow, (take, warn)), (self._deliver, ())):
             thread = threading.Thread(target=what, args=arguments, name=self.topic, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -183,8 +183,8 @@ class CompactedTopic:
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once from another thread: with the offset after the last of them, or
-                with what went wrong.
+            done: Called once in another thread: with the offset after the last record, or with an
+                error message.
         """
         left = len(records)
         last, failure = 0, None
@@ -193,7 +193,7 @@ class CompactedTopic:
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                self._look_if_fatal(producer, error)
+                self._replace_if_fatal(producer, error)
                 settled(0, error.str())
             else:
                 settled(message.offset() + 1, None)
@@ -212,11 +212,11 @@ class CompactedTopic:
                 producer.produce(self.topic, value, key, 0, on_delivery=delivered)
             except (KafkaException, BufferError) as error:
                 if isinstance(error, KafkaException):
-                    self._look_if_fatal(producer, error.args[0])
+                    self._replace_if_fatal(producer, error.args[0])
                 settled(0, str(error))
 
-    def _look_if_fatal(self, producer: Producer, error: KafkaError) -> None:
-        """Make the producer anew after an error after which it never writes again."""
+    def _replace_if_fatal(self, producer: Producer, error: KafkaError) -> None:
+        """Replace the producer after a fatal error."""
         is_fatal = error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
         if is_fatal and producer is self._producer:
             log.warning("a producer is made anew", topic=self.topic, reason=error.str())
@@ -224,17 +224,17 @@ class CompactedTopic:
             self._producer = self._new_producer()
 
     def end(self, timeout_s: float) -> int:
-        """Ask for the offset after the last record. Blocks.
+        """Return the offset after the last record. Blocks.
 
         Raises:
-            CompactedTopicError: There is no answer.
+            CompactedTopicError: The cluster does not respond.
         """
-        asked = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+        latest = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
         try:
-            future = self._admin.list_offsets(asked, request_timeout=timeout_s)[self._partition]
+            future = self._admin.list_offsets(latest, request_timeout=timeout_s)[self._partition]
             return int(future.result(timeout_s + 1).offset)
         except (KafkaException, TimeoutError) as error:
-            # It remembers who led the partition, and in which epoch, and does not ask again.
+            # The old client caches the leader and its epoch, and does not refresh them.
             self._admin = AdminClient(self._settings)
             why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
             raise CompactedTopicError(f"{self.topic}: {why}") from None
@@ -249,19 +249,19 @@ class CompactedTopic:
             self._consumer.close()
 
     def _partitions(self, timeout_s: float) -> Sequence[Any] | None:
-        """Return the topic's partitions; None where it does not exist. Asking creates nothing."""
-        asked = self._admin.describe_topics(
+        """Return the partitions of the topic; None if it does not exist. It is not created."""
+        described = self._admin.describe_topics(
             TopicCollection([self.topic]), request_timeout=timeout_s
         )
         try:
-            return list(asked[self.topic].result(timeout_s + 1).partitions)
+            return list(described[self.topic].result(timeout_s + 1).partitions)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
             raise
 
     def _ensure(self, deadline: float) -> None:
-        """Create the topic where there is none; check it where there is."""
+        """Create the topic, or check it if it exists."""
         admin = self._admin = AdminClient(self._settings)
         left = max(1.0, deadline - time.monotonic())
         partitions = self._partitions(left)
@@ -295,7 +295,7 @@ class CompactedTopic:
             ].result(timeout_s + 1)
         except KafkaException as error:
             if error.args[0].code() in _DENIED:
-                return  # whoever made it for us may look at it
+                return  # created by somebody else, who is authorized to check it
             raise
         wanted = self._configs["cleanup.policy"]
         policy = configs["cleanup.policy"].value or ""
@@ -337,7 +337,7 @@ class CompactedTopic:
                 raise KafkaException(error)
 
     def _end_now(self, deadline: float) -> int:
-        """Return the offset after the last record: while others write, there is no end of file."""
+        """Return the offset after the last record; others may write in the meantime."""
         assert self._consumer is not None
         while True:
             left = max(0.1, deadline - time.monotonic())
@@ -347,15 +347,15 @@ class CompactedTopic:
             except KafkaException as error:
                 if error.args[0].code() in _DENIED or time.monotonic() > deadline:
                     raise
-                time.sleep(_AGAIN_AFTER_S)
+                time.sleep(_RETRY_AFTER_S)
 
-    def _follow(self, take: Callable[[LogRecord], None], complain: Callable[[str], None]) -> None:
+    def _follow(self, take: Callable[[LogRecord], None], warn: Callable[[str], None]) -> None:
         assert self._consumer is not None
         while not self._stopped.is_set():
             try:
                 message = self._consumer.poll(_POLL_S)
             except KafkaException as failure:
-                complain(failure.args[0].str())
+                warn(failure.args[0].str())
                 self._stopped.wait(1)
                 continue
             if message is None:
@@ -366,13 +366,13 @@ class CompactedTopic:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                 take(LogRecord(message.offset() or 0, ends=True))
             elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used
-                complain(error.str())
+                warn(error.str())
                 self._stopped.wait(0.2)
 
     def _deliver(self) -> None:
         while not self._stopped.is_set():
             self._producer.poll(_POLL_S)
-            for producer in list(self._retired):  # tells what has become of what it had
+            for producer in list(self._retired):  # calls the callbacks of its records
                 producer.poll(0)
                 if not len(producer):
                     self._retired.remove(producer)

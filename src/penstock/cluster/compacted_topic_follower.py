@@ -1,7 +1,7 @@
-"""Follows a compacted topic from the event loop, and writes to it.
+"""Follows a compacted topic, and writes to it, from the event loop.
 
-Who meets something that is new to it waits until everything has been read that was in the topic
-by then: what other gateways wrote before holds here, too.
+Before a gateway uses a topic or a producer for the first time, it reads the compacted topic to its
+end, so that earlier writes of other gateways are effective here, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_COMPLAIN_EVERY_S: Final = 10.0
-_AGAIN_AFTER_S: Final = 0.1
+_WARN_EVERY_S: Final = 10.0
+_RETRY_AFTER_S: Final = 0.1
 _CUT: Final = "{} has lost records that were read from it: restart the gateways"
 
 
@@ -31,33 +31,33 @@ class LogFollower:
     """One gateway's view of a compacted topic: all records up to a position."""
 
     def __init__(self, topic: CompactedTopic, take: Callable[[LogRecord], None]) -> None:
-        """Prepare; nothing is contacted.
+        """Make the follower; `start` connects.
 
         Args:
             topic: The topic.
-            take: Called from the event loop with each record, in order.
+            take: Called in the event loop with each record, in order.
         """
         self.topic = topic.topic
         self.position = 0
         self._log = topic
-        self._hand_on = take
+        self._on_record = take
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._reading: asyncio.Task[None] | None = None
         self._read_next: asyncio.Task[None] | None = None
-        self._complained = 0.0
+        self._warned = 0.0
 
     async def start(self, timeout_s: float) -> None:
-        """Read all records, and follow the topic from here on.
+        """Read all records, and follow the topic from then on.
 
         Raises:
             ConfigurationError: The topic cannot be used.
-            CompactedTopicError: The cluster does not answer.
+            CompactedTopicError: The cluster does not respond.
         """
         self._loop = asyncio.get_running_loop()
         for record in await asyncio.to_thread(self._log.open, timeout_s):
             self._take(record)
         self._log.follow(
-            partial(self._from_thread, self._take), partial(self._from_thread, self._complain)
+            partial(self._from_thread, self._take), partial(self._from_thread, self._warn)
         )
 
     def _from_thread(self, call: Callable[[Any], None], argument: object) -> None:
@@ -70,17 +70,17 @@ class LogFollower:
 
     # Reading
 
-    async def read_on(self, timeout_s: float) -> None:
-        """Wait until everything has been read that is in the topic now.
+    async def read_to_end(self, timeout_s: float) -> None:
+        """Read the topic up to its present end.
 
-        One question is asked at a time, and one is next, for all who came meanwhile.
+        One request for the end runs at a time; all calls in the meantime share the next one.
 
         Raises:
             CompactedTopicError: It cannot be read now.
         """
         if self._reading is None:
-            task = self._reading = self._loop.create_task(self._read_to_end(timeout_s))
-            task.add_done_callback(self._read)
+            task = self._reading = self._loop.create_task(self._fetch_end_and_read(timeout_s))
+            task.add_done_callback(self._start_next)
         elif self._read_next is None:
             task = self._read_next = self._loop.create_task(
                 self._read_after(self._reading, timeout_s)
@@ -89,16 +89,16 @@ class LogFollower:
             task = self._read_next
         await asyncio.shield(task)
 
-    def _read(self, _: asyncio.Task[None]) -> None:
+    def _start_next(self, _: asyncio.Task[None]) -> None:
         self._reading, self._read_next = self._read_next, None
         if self._reading is not None:
-            self._reading.add_done_callback(self._read)
+            self._reading.add_done_callback(self._start_next)
 
     async def _read_after(self, other: asyncio.Task[None], timeout_s: float) -> None:
         await asyncio.wait([other])
-        await self._read_to_end(timeout_s)
+        await self._fetch_end_and_read(timeout_s)
 
-    async def _read_to_end(self, timeout_s: float) -> None:
+    async def _fetch_end_and_read(self, timeout_s: float) -> None:
         why = f"{self.topic} could not be read in time"
         try:
             async with asyncio.timeout(timeout_s):
@@ -106,9 +106,9 @@ class LogFollower:
                     before = self.position
                     try:
                         end = await asyncio.to_thread(self._log.end, timeout_s)
-                    except CompactedTopicError as error:  # a broker may be coming back
+                    except CompactedTopicError as error:  # a broker may be restarting
                         why = str(error)
-                        await asyncio.sleep(_AGAIN_AFTER_S)
+                        await asyncio.sleep(_RETRY_AFTER_S)
                     else:
                         if end < before:
                             raise CompactedTopicError(_CUT.format(self.topic))
@@ -126,11 +126,11 @@ class LogFollower:
     def _take(self, record: LogRecord) -> None:
         if not record.ends:
             if record.position <= self.position:
-                self._complain(_CUT.format(self.topic))
+                self._warn(_CUT.format(self.topic))
                 return
             try:
-                self._hand_on(record)
-            except Exception:  # what is behind it is waited for all the same
+                self._on_record(record)
+            except Exception:  # the position advances all the same
                 log.exception("a record cannot be taken", topic=self.topic)
         self.position = max(self.position, record.position)
         if self._waiting:
@@ -145,10 +145,10 @@ class LogFollower:
                 future.set_result(None)
         self._waiting = [one for one in still if not one[1].done()]
 
-    def _complain(self, why: str) -> None:
+    def _warn(self, why: str) -> None:
         now = time.monotonic()
-        if now - self._complained > _COMPLAIN_EVERY_S:
-            self._complained = now
+        if now - self._warned > _WARN_EVERY_S:
+            self._warned = now
             log.warning("a topic cannot be followed", topic=self.topic, reason=why)
 
     # Writing
@@ -160,8 +160,8 @@ class LogFollower:
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once from the event loop, with the position after the last of them and
-                None, or with what went wrong.
+            done: Called once in the event loop, with the position after the last record and None,
+                or with an error message.
         """
 
         def written(end: int, failure: str | None) -> None:

@@ -1,7 +1,7 @@
-"""The cluster as the gateway's own principal sees it: for policies that want to know.
+"""Metadata of the cluster for policies, requested by the gateway's own principal.
 
-Topics that a policy has just allowed are counted from that moment on: the next request is
-judged as if they were there, also while the cluster is still creating them.
+Topics that a policy has accepted count as existing at once, while the cluster is still creating
+them, so that the next request is judged correctly.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ INTERNAL_TOPICS: Final = {
     "__transaction_state": _TRANSACTIONS,
     "__share_group_state": _SHARES,
 }
-"""By topic, the brokers' keys for the counts with which they create it."""
+"""By topic, the broker keys for its partition count and replication factor."""
 
 
-class UnknownError(UnavailableError):
-    """The cluster does not tell. The text is for a user."""
+class MetadataUnavailableError(UnavailableError):
+    """The cluster does not return the metadata. The message is for users."""
 
 
 class MissingTopic(NamedTuple):
-    """One of Kafka's own topics, as brokers would create it."""
+    """An internal topic of Kafka, as brokers would create it."""
 
     name: str
     num_partitions: int
@@ -65,7 +65,7 @@ class MissingTopic(NamedTuple):
 
 
 class ClusterMetadata:
-    """What can be asked about the cluster, and what is remembered of the answers."""
+    """The metadata of the cluster, with caches."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class ClusterMetadata:
         folder: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; nothing is contacted.
+        """Make the metadata; the first call connects.
 
         Args:
-            properties: The keys after `upstream.`, as a Java client takes them.
-            folder: Where relative locations in them start.
-            clock: Gives monotonic seconds.
+            properties: The keys after `upstream.`, as for a Java client.
+            folder: The folder of relative locations in them.
+            clock: Returns the monotonic time in seconds.
         """
         self._settings: dict[str, Any] = {
             **client_properties(properties, folder),
@@ -96,33 +96,33 @@ class ClusterMetadata:
             len(INTERNAL_TOPICS), _MISSING_TTL_S, timer=clock
         )
         self.deciding = asyncio.Lock()
-        """Held from the question what topics there are until one more is counted."""
+        """Held from the request for the topics until one more is counted."""
 
     async def topics(self) -> dict[str, tuple[int, int]]:
-        """Return partitions and replicas of every topic, those included that were just allowed.
+        """Return the partition count and replication factor of all topics, accepted ones included.
 
         Raises:
-            UnknownError: The cluster does not answer.
+            MetadataUnavailableError: The cluster does not respond.
         """
-        # Asked anew for each: an answer that was begun earlier may lack what was created since.
+        # Not cached: an earlier response may lack topics that were created since.
         found = await asyncio.to_thread(self._list)
         for name in [name for name, counts in self._allowed.items() if found.get(name) == counts]:
             del self._allowed[name]
         return {**found, **self._allowed}
 
     def allow(self, topic: str, partitions: int, replicas: int) -> None:
-        """Count a topic from now on."""
+        """Count a topic as existing from now on."""
         self._allowed[topic] = (partitions, replicas)
 
     def disallow(self, topic: str) -> None:
-        """Do not count a topic: it was allowed, and did not come to be, or is gone."""
+        """Stop counting a topic that was accepted, because it was not created, or is deleted."""
         self._allowed.pop(topic, None)
 
     async def counts(self, partitions: int, replicas: int) -> tuple[int, int]:
-        """Return partitions and replicas with the cluster's defaults in place of -1.
+        """Return partition count and replication factor with the cluster's defaults for -1.
 
         Raises:
-            UnknownError: The cluster does not tell.
+            MetadataUnavailableError: The cluster does not return them.
         """
         if partitions < 0:
             partitions = await self.default("num.partitions")
@@ -131,22 +131,22 @@ class ClusterMetadata:
         return int(partitions), int(replicas)
 
     async def default(self, key: str) -> int:
-        """Return a broker's value of a key that is a number.
+        """Return the numeric value of a broker config.
 
         Raises:
-            UnknownError: The cluster does not tell.
+            MetadataUnavailableError: The cluster does not return it.
         """
         values = await self._broker_configs()
         try:
             return int(values[key])
         except (KeyError, ValueError):
-            raise UnknownError(f"the brokers do not tell {key}") from None
+            raise MetadataUnavailableError(f"the brokers do not tell {key}") from None
 
     async def creates_topics(self) -> bool:
-        """Whether brokers create topics by themselves; True where they do not tell."""
+        """Return whether brokers create topics automatically; True if it is not known."""
         try:
             return (await self._broker_configs()).get("auto.create.topics.enable") != "false"
-        except UnknownError:
+        except MetadataUnavailableError:
             return True
 
     async def _broker_configs(self) -> Mapping[str, str]:
@@ -157,10 +157,10 @@ class ClusterMetadata:
         return values
 
     async def missing_internal_topic(self, topic: str) -> MissingTopic | None:
-        """Return what brokers would create an internal topic with; None where it is there.
+        """Return an internal topic as brokers would create it; None if it exists.
 
         Raises:
-            UnknownError: The cluster does not tell.
+            MetadataUnavailableError: The cluster does not return what is needed.
         """
         if topic in self._internal or topic not in INTERNAL_TOPICS:
             return None
@@ -178,9 +178,9 @@ class ClusterMetadata:
         )
 
     def ids(self, names: Iterable[str]) -> dict[str, UUID | None]:
-        """Return topics' ids; None for those that do not exist. Blocks.
+        """Return the ids of topics, with None for topics that do not exist. Blocks.
 
-        Topics of which the cluster does not tell, perhaps because we may not know, are missing.
+        Topics that are not known, perhaps for lack of authorization, are left out.
         """
         found: dict[str, UUID | None] = {}
         names = list(names)
@@ -198,10 +198,10 @@ class ClusterMetadata:
         return found
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return the configs that were set on topics. Blocks.
+        """Return the dynamic configs of topics. Blocks.
 
         Raises:
-            UnknownError: The cluster does not tell.
+            MetadataUnavailableError: The cluster does not return them.
         """
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
@@ -218,13 +218,17 @@ class ClusterMetadata:
                 for resource, future in futures.items()
             }
         except (KafkaException, TimeoutError) as error:
-            raise UnknownError(f"topics' configs cannot be described: {_text(error)}") from None
+            raise MetadataUnavailableError(
+                f"topics' configs cannot be described: {_text(error)}"
+            ) from None
 
     def _list(self) -> dict[str, tuple[int, int]]:
         try:
             topics = self._client().list_topics(timeout=_TIMEOUT_S).topics
         except KafkaException as error:
-            raise UnknownError(f"the topics cannot be listed: {error.args[0].str()}") from None
+            raise MetadataUnavailableError(
+                f"the topics cannot be listed: {error.args[0].str()}"
+            ) from None
         return {
             name: (
                 len(topic.partitions),
@@ -243,7 +247,7 @@ class ClusterMetadata:
                 resource
             ].result(_TIMEOUT_S + 1)
         except (KafkaException, TimeoutError, ValueError) as error:
-            raise UnknownError(
+            raise MetadataUnavailableError(
                 f"the brokers' configs cannot be described: {_text(error)}"
             ) from None
         return {name: config.value for name, config in configs.items() if config.value is not None}

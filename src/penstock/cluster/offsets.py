@@ -1,4 +1,4 @@
-"""What the commands ask the cluster before Spark is started, and note when it has ended.
+"""Offsets and topics of the cluster, for the commands that run on Spark.
 
 Through confluent-kafka, as the principal of `upstream.*`: topics' ids and partitions, offsets of
 a range, and the offsets that `redrive` has come to.
@@ -37,7 +37,7 @@ _BITS: Final = 2**64
 
 
 class ClusterError(UnavailableError):
-    """The cluster does not answer, or not as asked. The text is for a user."""
+    """The cluster does not respond, or responds with an error. The message is for users."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Topic:
     partitions: tuple[int, ...]
 
 
-def uuid_of(told: Any) -> UUID:
-    """Return an id that confluent-kafka tells as two signed numbers of 64 bits."""
-    high, low = told.get_most_significant_bits(), told.get_least_significant_bits()
+def uuid_of(uuid: Any) -> UUID:
+    """Return an id that confluent-kafka returns as two signed numbers of 64 bits."""
+    high, low = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
     return UUID(int=((high % _BITS) << 64) | (low % _BITS))
 
 
 class Cluster:
-    """One cluster, asked as a client of it."""
+    """A cluster, as a client sees it."""
 
     def __init__(self, properties: Mapping[str, str], folder: Path) -> None:
         """Prepare; nothing is contacted.
@@ -121,7 +121,7 @@ class Cluster:
 
     def bounds(self, topic: Topic) -> dict[int, tuple[int, int]]:
         """Return each partition's first offset and the one after its last."""
-        with _Asking(self, "penstock") as consumer:
+        with _Requests(self, "penstock") as consumer:
             return {
                 partition: consumer.get_watermark_offsets(
                     TopicPartition(topic.name, partition), _TIMEOUT_S, cached=False
@@ -158,9 +158,9 @@ class Cluster:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=dt.UTC)
         since = int(moment.timestamp() * 1000)
-        with _Asking(self, "penstock") as consumer:
-            asked = [TopicPartition(topic.name, p, since) for p in topic.partitions]
-            found = consumer.offsets_for_times(asked, _TIMEOUT_S)
+        with _Requests(self, "penstock") as consumer:
+            partitions = [TopicPartition(topic.name, p, since) for p in topic.partitions]
+            found = consumer.offsets_for_times(partitions, _TIMEOUT_S)
         return {
             one.partition: one.offset if one.offset >= 0 else bounds[one.partition][1]
             for one in found
@@ -194,7 +194,7 @@ class Cluster:
             ClusterError: The cluster does not answer.
         """
         self._given(topic, f"{partition}:{offset}", self.bounds(topic), "--offset")
-        with _Asking(self, "penstock") as consumer:
+        with _Requests(self, "penstock") as consumer:
             consumer.assign([TopicPartition(topic.name, partition, offset)])
             found = consumer.poll(_TIMEOUT_S)
         if found is None:
@@ -208,14 +208,14 @@ class Cluster:
     def committed(self, topic: Topic, group: str) -> dict[int, int]:
         """Return the offsets that a group has committed; the beginning where it has none."""
         bounds = self.bounds(topic)
-        with _Asking(self, group) as consumer:
-            asked = [TopicPartition(topic.name, p) for p in topic.partitions]
-            found = consumer.committed(asked, _TIMEOUT_S)
+        with _Requests(self, group) as consumer:
+            partitions = [TopicPartition(topic.name, p) for p in topic.partitions]
+            found = consumer.committed(partitions, _TIMEOUT_S)
         return {one.partition: max(one.offset, bounds[one.partition][0]) for one in found}
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets for a group."""
-        with _Asking(self, group) as consumer:
+        with _Requests(self, group) as consumer:
             consumer.commit(
                 offsets=[TopicPartition(topic.name, p, o) for p, o in offsets.items()],
                 asynchronous=False,
@@ -239,8 +239,8 @@ class Cluster:
         return ClusterError(f"the cluster at {self.servers} cannot be reached: {why}")
 
 
-class _Asking:
-    """A consumer for the time of some questions; what goes wrong is told as `ClusterError`."""
+class _Requests:
+    """A consumer for some requests; errors are raised as `ClusterError`."""
 
     def __init__(self, cluster: Cluster, group: str) -> None:
         self._cluster = cluster

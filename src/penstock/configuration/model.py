@@ -26,7 +26,7 @@ class Configuration(Keys):
         path: The file.
         properties: The whole file as text by key, which is what `configure()` receives.
         topic_defaults: The lines `topics.<glob>.<key>`.
-        warnings: Sentences about keys nobody here knows.
+        warnings: Messages about unknown keys.
     """
 
     path: SkipValidation[Path]

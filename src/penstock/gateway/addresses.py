@@ -1,4 +1,4 @@
-"""Where brokers are, and where clients find them: node id N at the first port + N - first id."""
+"""The addresses of brokers, and the ports for clients: node id N at first port + N - first id."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Addresses:
         first_id: int,
         on_broker: Callable[[int, int], None],
     ) -> None:
-        """Start with no broker known.
+        """Make a table without brokers.
 
         Args:
-            bootstrap: The cluster's bootstrap addresses.
-            advertised_host: The name given to clients.
+            bootstrap: The bootstrap addresses of the cluster.
+            advertised_host: The host name for clients.
             ports: The ports for brokers.
-            first_id: The node id at the first of them.
-            on_broker: Called with node id and port when a broker becomes known, before any
-                client is told of it.
+            first_id: The node id at the first of these ports.
+            on_broker: Called with node id and port when a broker becomes known, before its
+                address is sent to a client.
         """
         self._bootstrap = tuple(bootstrap)
         self._advertised_host = advertised_host
@@ -44,7 +44,7 @@ class Addresses:
         self._brokers: dict[int, Address] = {}
 
     def learn(self, node: int, address: Address) -> None:
-        """Take note of where a broker is."""
+        """Store the address of a broker."""
         known = self._brokers.get(node)
         if known == address:
             return
@@ -63,27 +63,27 @@ class Addresses:
                 )
 
     def port_of(self, node: int) -> int:
-        """Return the port at which clients reach a node; it may lie outside `broker.ports`."""
+        """Return the port of a node for clients; it may be outside of `broker.ports`."""
         return self._ports[0] + node - self._first_id
 
     def of_node(self, node: int) -> Address | None:
-        """Return where a broker is."""
+        """Return the address of a broker; None if it is not known."""
         return self._brokers.get(node)
 
     def of_cluster(self) -> list[Address]:
-        """Return where some broker may answer: the bootstrap addresses, then all brokers."""
+        """Return the addresses to try for any broker: the bootstrap ones, then all brokers."""
         return list(dict.fromkeys((*self._bootstrap, *self._brokers.values())))
 
     def for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
-        """Return what clients are told in place of a broker's address."""
-        if not host:  # "no node": an error's place holder
+        """Return the address for clients in place of the address of a broker."""
+        if not host:  # a response with an error has no node
             return host, port
-        there = self.port_of(node)
-        # A node without a port here: what clients are told refuses them, and is not the broker.
-        return self._advertised_host, there if there in self._ports else 1
+        own_port = self.port_of(node)
+        # For a node without a port here: an address that refuses connections, not the broker's.
+        return self._advertised_host, own_port if own_port in self._ports else 1
 
     def learn_for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
-        """Take note of a broker's address, and give what clients are told instead."""
+        """Store the address of a broker, and return the one for clients."""
         if host and node >= 0:
             self.learn(node, Address(host, port))
         return self.for_clients(node, host, port)

@@ -1,8 +1,8 @@
-"""How far the client of one connection has authenticated, and until when that holds.
+"""The SASL authentication of one connection, and when it expires.
 
-The broker authenticates; the gateway reads along. In front of a cluster that requires SASL, a
-client is served nothing before, as a broker does it (SaslServerAuthenticator.java): what is
-refused here is answered without the broker, so it cannot be left to it.
+The broker authenticates the client; the gateway reads the messages. If the cluster requires SASL, a
+client that has not authenticated is not served, as with a broker (SaslServerAuthenticator.java).
+The broker cannot enforce that alone, since the gateway responds to some requests itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Authentication:
     def __init__(
         self, *, is_required: bool, certificate_principal: str | None, clock: Callable[[], float]
     ) -> None:
-        """Begin with a client that is not authenticated by SASL.
+        """Make the state of a client that has not authenticated by SASL.
 
         Args:
             is_required: Whether the cluster requires SASL.
-            certificate_principal: Who the client is by its TLS certificate.
-            clock: Returns the time in seconds; it never goes back.
+            certificate_principal: The principal of the client's TLS certificate.
+            clock: Returns the monotonic time in seconds.
         """
         self.is_required = is_required
         self._certificate_principal = certificate_principal
@@ -39,27 +39,27 @@ class Authentication:
 
     @property
     def principal(self) -> str | None:
-        """Who the client is: as it authenticated to the broker, or by its certificate.
+        """The principal of the client, by SASL or by its certificate; None if it is not known.
 
-        A certificate does not speak for a client that authenticates by SASL.
+        The certificate is ignored once the client uses SASL.
         """
         return self._messages.principal if self._uses_sasl else self._certificate_principal
 
     @property
     def is_done(self) -> bool:
-        """Whether the client has authenticated, or does not have to."""
+        """Whether the client has authenticated, or need not."""
         return not self.is_required or self._messages.is_complete
 
     @property
     def awaits_response(self) -> bool:
-        """Whether what may come next depends on a response of the broker that is to come."""
+        """Whether a response of the broker decides which requests the client may send next."""
         return self.is_required and self._messages.undecided
 
     def check(self, api_key: int) -> None:
-        """Check that a request of another API may come now.
+        """Check that a request of another API is allowed now.
 
         Raises:
-            WireError: It may not; the connection is to be closed, as a broker closes it.
+            WireError: It is not; the connection is to be closed, as by a broker.
         """
         if not self.is_required:
             return
@@ -69,15 +69,15 @@ class Authentication:
             raise WireError(f"API key {api_key} after its authentication has expired")
 
     def handshake_sent(self, frame: bytes) -> None:
-        """Read a SaslHandshake request that goes to the broker."""
+        """Read a SaslHandshake request that is sent to the broker."""
         self._messages.handshake(sasl.read_handshake(frame))
 
     def message_sent(self, frame: bytes) -> None:
-        """Read a SaslAuthenticate request that goes to the broker."""
+        """Read a SaslAuthenticate request that is sent to the broker."""
         self._messages.sent(sasl.read_authenticate(frame))
 
     def message_answered(self, frame: bytes, version: int) -> None:
-        """Read the broker's response to the first message that has none yet."""
+        """Read the broker's response to the first request without one."""
         accepted = sasl.authenticated(frame, version)
         has_authenticated = self._messages.answered(accepted)
         self._uses_sasl = self._uses_sasl or accepted is not None

@@ -1,7 +1,7 @@
-"""Moves the bytes of one client and of its connection to a broker; `session` decides.
+"""The sockets of a session: a client's connection, and the gateway's connection to the broker.
 
-Back-pressure: whoever cannot take more stops the other side from being read, and so does a
-client whose requests pile up behind a verdict.
+Back-pressure: while one side cannot be written to, the other side is not read. A client is also
+not read while too many of its bytes wait for a verdict, or all clients hold too much memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import structlog
 
-from penstock.gateway.host import Host
+from penstock.gateway.gateway_context import GatewayContext
 from penstock.gateway.routes import route
 from penstock.gateway.session import Session
 from penstock.gateway.tls import peer_principal
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 WAITING_MAX_BYTES: Final = 4 * 2**20
-"""A client is not read while more of it waits behind a verdict (one request may be larger)."""
+"""A client is not read while more of its bytes wait for a verdict (one request may be larger)."""
 SMALL_BYTES: Final = 16 * 1024
-"""Less than this is not counted at once, but with the next look at all clients."""
+"""Less than this is not counted at once, but with the next check of all connections."""
 WRITE_BUFFER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 10.0
 HALF_CLOSED_S: Final = 10.0
-"""So long answers are awaited for a client that says nothing more; a broker does not wait."""
+"""How long responses are awaited for a client that has closed its side; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
-"""So long a client may take to read its last answers."""
+"""How long a client may take to read its last responses."""
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 _TLS_BYTES: Final = 2**20
-"""What may be on its way between the kernel and us."""
+"""The most bytes that may be buffered between the kernel and the session."""
 
 
 class Phase(Enum):
-    """How far a client's connection has come."""
+    """The phase of a client's connection."""
 
     CONNECTING = auto()
-    """There is no connection to its broker yet."""
+    """The connection to the broker is not open yet."""
     OPEN = auto()
     ENDING = auto()
-    """What is in flight is answered, nothing new is taken."""
+    """Requests in flight get their responses; no further requests are accepted."""
     CLOSED = auto()
-    """Both connections are to be closed; what was written may still be flushed."""
+    """Both connections are closed, or closing after what was written has been flushed."""
 
 
 TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
@@ -65,68 +65,76 @@ TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
-class Server(Host, Protocol):
-    """What the shell of a connection needs of the gateway, besides what its requests need."""
+class ServerContext(GatewayContext, Protocol):
+    """The part of the gateway that connections use, in addition to what requests use."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop."""
 
     @property
-    def clients(self) -> set[Client]:
-        """The clients that are connected."""
+    def connections(self) -> set[ClientConnection]:
+        """The open connections of clients."""
 
     @property
     def budget(self) -> Budget:
-        """The memory that all clients may take."""
+        """The memory budget of all clients."""
 
     @property
     def request_max_bytes(self) -> int:
-        """The largest request (`socket.request.max.bytes`)."""
+        """The largest request that is accepted (`socket.request.max.bytes`)."""
 
     def connect_upstream(
         self, node: int | None, protocol: asyncio.Protocol
     ) -> Coroutine[Any, Any, asyncio.Transport | None]:
-        """Connect to a broker, or to any for the bootstrap address; None when none answers."""
+        """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
 
 
-class Upstream(asyncio.Protocol):
-    """The broker's side."""
+class BrokerConnection(asyncio.Protocol):
+    """The gateway's connection to a broker."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ClientConnection) -> None:
         self._client = client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The broker accepted."""
-        self._client.broker_there(cast("asyncio.Transport", transport))
+        """Handle the open connection."""
+        self._client.broker_connected(cast("asyncio.Transport", transport))
 
     def data_received(self, data: bytes) -> None:
-        """The broker sent something."""
-        self._client.from_broker(data)
+        """Handle bytes from the broker."""
+        self._client.broker_data_received(data)
 
     def pause_writing(self) -> None:
-        """The broker takes no more for now."""
+        """Stop reading the client: the write buffer to the broker is full."""
         self._client.pause("broker")
 
     def resume_writing(self) -> None:
-        """The broker takes more."""
+        """Read the client again."""
         self._client.resume("broker")
         self._client.account()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The broker is gone."""
-        self._client.broker_gone()
+        """Handle the end of the connection."""
+        self._client.broker_disconnected()
 
 
-class Client(asyncio.Protocol):
-    """The client's side, and the owner of both."""
+class ClientConnection(asyncio.Protocol):
+    """A client's connection, and the owner of the one to the broker.
 
-    def __init__(self, gateway: Server, node: int | None, on_closed: Callable[[], None]) -> None:
-        """Make one for an accepted connection.
+    Attributes:
+        held_bytes: The bytes that the budget counts for the client.
+        since: When the client connected, by the clock of the event loop.
+        last_active: When bytes were received last, from either side.
+    """
+
+    def __init__(
+        self, gateway: ServerContext, node: int | None, on_closed: Callable[[], None]
+    ) -> None:
+        """Make the protocol of an accepted connection.
 
         Args:
-            gateway: Who accepted it.
-            node: The broker it is meant for; None for the bootstrap address.
+            gateway: The gateway.
+            node: The node id of the broker; None for the bootstrap address.
             on_closed: Called when the client's connection is closed.
         """
         self._on_closed = on_closed
@@ -143,22 +151,22 @@ class Client(asyncio.Protocol):
         self.since = self.last_active = gateway.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client connected: connect to its broker, then read it."""
+        """Connect to the broker; the client is read after that."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
         self._open_connections += 1
-        self._gateway.clients.add(self)
+        self._gateway.connections.add(self)
         self.pause("connecting")
         self._connecting = self._gateway.loop.create_task(self._connect())
 
     @property
-    def has_begun(self) -> bool:
-        """Whether it has sent a whole request, and authenticated where it has to."""
-        return self._session is not None and self._session.has_begun
+    def is_established(self) -> bool:
+        """Whether the client has sent a complete request, and authenticated if required."""
+        return self._session is not None and self._session.is_established
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the request that is being read has not come."""
+        """The bytes of the current request that have not been received yet."""
         return self._session.missing_bytes if self._session is not None else 0
 
     def _become(self, phase: Phase) -> None:
@@ -166,7 +174,7 @@ class Client(asyncio.Protocol):
         self._phase = phase
 
     async def _connect(self) -> None:
-        transport = await self._gateway.connect_upstream(self._node, Upstream(self))
+        transport = await self._gateway.connect_upstream(self._node, BrokerConnection(self))
         if transport is None:
             self.close()
             return
@@ -193,11 +201,11 @@ class Client(asyncio.Protocol):
         self.resume("connecting")
 
     def data_received(self, data: bytes) -> None:
-        """The client sent something."""
+        """Handle bytes from the client."""
         self.last_active = self._gateway.loop.time()
         session = self._session
         if session is None:
-            # uvloop begins to read after connection_made, whatever was paused there.
+            # uvloop starts reading after connection_made, even if it was paused there.
             self._early += data
             self._transport.pause_reading()
             return
@@ -221,16 +229,16 @@ class Client(asyncio.Protocol):
             self.account()
 
     def account(self) -> None:
-        """Tell the budget how much is held for this client."""
+        """Report to the budget how many bytes are held for this client."""
         if self._session is None or self._phase is Phase.CLOSED:
             return
         held = self._session.held_bytes + self._transport.get_write_buffer_size()
         if self._upstream is not None:
             held += self._upstream.get_write_buffer_size()
-        self._gateway.budget.holds(self, held)
+        self._gateway.budget.set_held_bytes(self, held)
 
-    def from_broker(self, data: bytes) -> None:
-        """The broker sent something."""
+    def broker_data_received(self, data: bytes) -> None:
+        """Handle bytes from the broker."""
         self.last_active = self._gateway.loop.time()
         if self._session is None or self._phase is Phase.CLOSED:
             return
@@ -246,7 +254,7 @@ class Client(asyncio.Protocol):
 
     def _progress(self) -> None:
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
-            self._gateway.loop.call_soon(self.data_received, b"")  # what was put aside
+            self._gateway.loop.call_soon(self.data_received, b"")  # process what is buffered
         if self._session is not None and self._session.waiting_bytes <= WAITING_MAX_BYTES:
             self.resume("waiting")
         if self.held_bytes:
@@ -267,62 +275,62 @@ class Client(asyncio.Protocol):
         self._pauses.add(reason)
 
     def resume(self, reason: str) -> None:
-        """Read the client again, if nothing else is against it."""
+        """Read the client again, unless reading is paused for another reason."""
         if reason in self._pauses:
             self._pauses.discard(reason)
             if not self._pauses and not self._transport.is_closing():
                 self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """The client takes no more answers for now: it is not read either."""
+        """Stop reading both sides: the write buffer to the client is full."""
         self.pause("unread")
         self.account()
         if self._upstream is not None and not self._upstream.is_closing():
             self._upstream.pause_reading()
 
     def resume_writing(self) -> None:
-        """The client takes more."""
+        """Read both sides again."""
         self.resume("unread")
         self.account()
         if self._upstream is not None and not self._upstream.is_closing():
             self._upstream.resume_reading()
 
     def eof_received(self) -> bool:
-        """Nothing more comes from the client, but it may still read answers."""
-        self._client_gone()
-        self._await_half_closed()
+        """Handle a half-closed connection: the client may still read responses."""
+        self._client_disconnected()
+        self._start_half_closed_timer()
         return self._transport.get_extra_info("sslcontext") is None  # TLS has no half-closing
 
-    def _await_half_closed(self) -> None:
+    def _start_half_closed_timer(self) -> None:
         later = self._gateway.loop.call_later
         self._half_closed = later(HALF_CLOSED_S, self._close_half_closed)
 
     def _close_half_closed(self) -> None:
-        """Wait no longer for answers that are of no use but to the client, which may be gone."""
+        """Close, unless the expected responses are needed even if the client is gone."""
         if self._phase is Phase.CLOSED or self._session is None:
             return
         if self._session.serves_client_only:
             self.close()
         else:
-            self._await_half_closed()
+            self._start_half_closed_timer()
 
     def connection_lost(self, _: Exception | None) -> None:
-        """The client is gone."""
+        """Handle the end of the client's connection."""
         if self._phase is Phase.CLOSED:
-            self._gateway.budget.left(self)
+            self._gateway.budget.remove(self)
         self._on_closed()
         self.resume_writing()
-        self._client_gone()
+        self._client_disconnected()
         if self._session is not None and self._session.serves_client_only:
             self.close()
         if self._upstream is None or self._upstream.is_closing():
-            self._gateway.clients.discard(self)
-        self._connection_ended()
+            self._gateway.connections.discard(self)
+        self._side_closed()
 
-    def look(self) -> None:
-        """Count what is held; find out whether a client is gone that is not read.
+    def check(self) -> None:
+        """Account for held memory, and detect the disconnection of a client that is not read.
 
-        Who is not read cannot be heard to go.
+        While reading is paused, the event loop does not report that the client has disconnected.
         """
         self.account()
         if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
@@ -331,35 +339,35 @@ class Client(asyncio.Protocol):
         if state == _TCP_CLOSE:
             self.abort()
         elif state == _TCP_CLOSE_WAIT:
-            self._session.withdraw_waiting()
+            self._session.cancel_waiting()
             is_tls = self._transport.get_extra_info("sslcontext") is not None
-            on_its_way = readable_bytes(self._transport) + is_tls * _TLS_BYTES
-            if self._session.missing_bytes > on_its_way:
-                self._client_gone()  # the rest of its request will never come
+            buffered = readable_bytes(self._transport) + is_tls * _TLS_BYTES
+            if self._session.missing_bytes > buffered:
+                self._client_disconnected()  # the current request will never be complete
             self.account()
 
-    def _client_gone(self) -> None:
+    def _client_disconnected(self) -> None:
         if self._phase is Phase.CLOSED:
             return
         if self._session is None:
             self.close()
         else:
-            self._session.client_gone()
+            self._session.client_disconnected()
 
-    def broker_there(self, transport: asyncio.Transport) -> None:
-        """The connection to the broker is open."""
+    def broker_connected(self, transport: asyncio.Transport) -> None:
+        """Handle the open connection to the broker."""
         self._open_connections += 1
         self._upstream = transport
         self._upstream.set_write_buffer_limits(WRITE_BUFFER_BYTES)
 
-    def broker_gone(self) -> None:
-        """The broker closed the connection: so do we, after sending what it had answered."""
+    def broker_disconnected(self) -> None:
+        """Close the client's connection after its responses have been flushed."""
         self.close()
-        self._gateway.clients.discard(self)
-        self._connection_ended()
+        self._gateway.connections.discard(self)
+        self._side_closed()
 
-    def _connection_ended(self) -> None:
-        """Let go of the session when both are closed: the garbage collector may be long."""
+    def _side_closed(self) -> None:
+        """Free the session when both connections are closed, without the garbage collector."""
         self._open_connections -= 1
         if not self._open_connections:
             self._session = None
@@ -367,61 +375,61 @@ class Client(asyncio.Protocol):
                 self._half_closed.cancel()
 
     def end(self) -> None:
-        """Answer what is in flight, then close."""
+        """Close both connections after the responses to the requests in flight."""
         if self._phase is not Phase.CLOSED:
             self._become(Phase.ENDING)
         if self._session is not None:
             self._session.end()
 
     def close(self) -> None:
-        """Close both connections after flushing what was written to them."""
+        """Close both connections after what was written has been flushed."""
         if self._phase is Phase.CLOSED:
             return
         self._become(Phase.CLOSED)
-        self._gateway.budget.left(self)
+        self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()
         self._transport.close()
         if unread := self._transport.get_write_buffer_size():
-            self._gateway.budget.holds(self, unread)
+            self._gateway.budget.set_held_bytes(self, unread)
             self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
         if self._upstream is not None:
             self._upstream.close()
         else:
-            self._gateway.clients.discard(self)
+            self._gateway.connections.discard(self)
 
     def abort(self) -> None:
         """Close both connections at once."""
         self._become(Phase.CLOSED)
-        self._gateway.budget.left(self)
+        self._gateway.budget.remove(self)
         if self._session is not None:
             self._session.closed()
         self._transport.abort()
         if self._upstream is not None:
             self._upstream.abort()
-        self._gateway.clients.discard(self)
+        self._gateway.connections.discard(self)
 
 
 def tcp_state(transport: asyncio.Transport) -> int:
-    """Return the state of a connection as Linux numbers them; 0 where that is not told."""
+    """Return the TCP state of a connection, as Linux numbers it; 0 if it is not available."""
     given = transport.get_extra_info("socket")
     if given is None or not hasattr(socket, "TCP_INFO"):
         return 0
     try:
-        told = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
     except OSError:
         return 0
-    return int(told[0])
+    return int(info[0])
 
 
 def readable_bytes(transport: asyncio.Transport) -> int:
-    """Return how much has come over a connection and is not read, as far as the kernel knows."""
-    told = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
-    return int.from_bytes(told, sys.byteorder)
+    """Return how many bytes the kernel has received on a connection that were not read."""
+    count = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
 
 
 class _Writer:
-    """Writes to a transport as long as it is open."""
+    """Writes to a transport, and does nothing once it is closing."""
 
     __slots__ = ("_transport",)
 

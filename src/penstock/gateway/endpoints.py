@@ -1,4 +1,4 @@
-"""The gateway's two sides as a configuration describes them, checked without connecting."""
+"""TLS contexts and the advertised host of a configuration, checked without connecting."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Endpoints(NamedTuple):
-    """What clients and the cluster are met with.
+    """How clients connect to the gateway, and the gateway to the cluster.
 
     Attributes:
-        listener_tls: The TLS context of the listener; None where clients connect without TLS.
+        listener_tls: The TLS context of the listener; None without TLS.
         upstream_tls: The TLS context of connections to the cluster; None without TLS.
-        advertised_host: The host name that clients are told.
+        advertised_host: The host name for clients.
     """
 
     listener_tls: ssl.SSLContext | None
@@ -31,7 +31,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
     """Return the endpoints of a configuration.
 
     Raises:
-        ConfigurationError: Keys do not fit together, or a file they name is not usable.
+        ConfigurationError: Keys contradict each other, or a file they name is not usable.
     """
     file = configuration.path
     upstream = configuration.upstream_properties
@@ -42,7 +42,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
     if configuration.upstream_security_protocol.endswith("SSL"):
         upstream_tls = client_context(upstream, file)
     if upstream.keys() - {"bootstrap.servers"}:
-        # Its Kafka client takes long to import, and has nothing to say of addresses alone.
+        # The Kafka client takes long to import, and is not needed to check addresses.
         from penstock.cluster.brokers import check  # noqa: PLC0415
 
         check(upstream, file)

@@ -1,7 +1,7 @@
-"""A request on its way to the broker, and its response on the way back.
+"""Exchanges: a request and its response, with a state.
 
-Most requests are streamed: their bytes go on as they come, and so do the responses'. Others are
-held until it is decided what becomes of them (`Held`). Where each stands is its `State`.
+Most requests are streamed: their bytes are forwarded as they are received, and so are those of
+their responses. Others are held until it is decided what is sent to the broker (`Held`).
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.gateway.authentication import Authentication
-    from penstock.gateway.host import Host
+    from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.topic_names import TopicNames
 
     Buffers = Sequence[bytes | memoryview]
     Transform = Callable[[bytes], Buffers]
-    """Makes the client's response of the broker's."""
+    """Turns the broker's response into the client's."""
 
 
 class State(Enum):
-    """Where a request stands."""
+    """The state of an exchange."""
 
     RECEIVING = auto()
-    """Its head has come; what becomes of it shows when more has come, or all."""
-    UNDECIDED = auto()
-    """It is held until policies, or questions to the broker, are answered."""
+    """The header of the request has been received."""
+    PROCESSING = auto()
+    """The request is held: policies, or requests of the gateway's own, have yet to finish."""
     READY = auto()
-    """It goes on when those before it have gone on."""
+    """The request can be sent when all requests before it have been sent."""
     SENT = auto()
-    """It, or what is left of it, goes to the broker."""
-    LOCAL = auto()
-    """Nothing of it goes to the broker: it is answered here, when its turn comes."""
-    ANSWERED = auto()
-    """The client has its response, or waits for none."""
-    ABANDONED = auto()
+    """The request, or a part of it, has been or is being sent to the broker."""
+    LOCAL_RESPONSE = auto()
+    """Nothing is sent to the broker; the gateway responds when it is this request's turn."""
+    COMPLETED = auto()
+    """The response has been sent, or the client expects none."""
+    CANCELLED = auto()
     """The connection is closed."""
 
 
 TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    State.RECEIVING: frozenset({State.UNDECIDED, State.READY, State.ABANDONED}),
-    State.UNDECIDED: frozenset({State.READY, State.ABANDONED}),
-    State.READY: frozenset({State.SENT, State.LOCAL, State.ANSWERED, State.ABANDONED}),
-    State.SENT: frozenset({State.ANSWERED, State.ABANDONED}),
-    State.LOCAL: frozenset({State.ANSWERED, State.ABANDONED}),
-    State.ANSWERED: frozenset(),
-    State.ABANDONED: frozenset({State.ABANDONED}),
+    State.RECEIVING: frozenset({State.PROCESSING, State.READY, State.CANCELLED}),
+    State.PROCESSING: frozenset({State.READY, State.CANCELLED}),
+    State.READY: frozenset({State.SENT, State.LOCAL_RESPONSE, State.COMPLETED, State.CANCELLED}),
+    State.SENT: frozenset({State.COMPLETED, State.CANCELLED}),
+    State.LOCAL_RESPONSE: frozenset({State.COMPLETED, State.CANCELLED}),
+    State.COMPLETED: frozenset(),
+    State.CANCELLED: frozenset({State.CANCELLED}),
 }
 
 
@@ -56,24 +56,25 @@ class Exchange:
     """A request and its response.
 
     Attributes:
-        api_key: Which API.
+        api_key: The API key of the request.
         version: The version of the request.
-        correlation_id: As the client chose it.
-        expects_response: Whether the client does; it does not after a Produce request with acks=0.
-        transform: What to do with the broker's response; None to pass it on as it comes.
-        response: The response for the client, as soon as it is known.
-        size: How much memory it takes until it is answered, in bytes.
+        correlation_id: The client's correlation id.
+        expects_response: Whether there is a response; there is none to a Produce request with
+            acks=0.
+        transform: Turns the broker's response into the client's; None to stream it unchanged.
+        response: The response for the client, once it is known.
+        size: The memory that is used until the response is sent, in bytes.
     """
 
     __slots__ = ("api_key", "correlation_id", "expects_response", "response", "size", "state",
                  "transform", "version")  # fmt: skip
 
     is_exclusive: ClassVar[bool] = False
-    """Whether it is processed only when all before it have gone on, and nothing after it."""
+    """Whether it is processed alone: after all requests before it, before all that follow."""
     is_judged: ClassVar[bool] = False
-    """Whether it is processed beside others, and decided in their order; see `Held.decide`."""
-    matters_to_others: ClassVar[bool] = False
-    """Whether its response is of use when the client is gone."""
+    """Whether it is processed concurrently with others, and decided in order (`Held.decide`)."""
+    is_needed_after_disconnect: ClassVar[bool] = False
+    """Whether the broker's response is still needed when the client has disconnected."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int, state: State) -> None:
         self.api_key = api_key
@@ -85,42 +86,42 @@ class Exchange:
         self.response: Buffers | None = None
         self.size = 0
 
-    def become(self, state: State) -> None:
-        """Take the next state."""
+    def transition_to(self, state: State) -> None:
+        """Change the state."""
         assert state in TRANSITIONS[self.state], f"{self.state.name} to {state.name}"
         self.state = state
 
     @property
     def policies(self) -> PolicySet | None:
-        """The policies that judge it, if any do."""
+        """The policies that judge the request; None if there are none."""
         return None
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes are held before it goes to the broker."""
+        """The bytes that are held until the request is sent to the broker."""
         return self.size
 
     @property
     def closes_connection(self) -> bool:
-        """Whether the connection is to be closed after it: acks=0 leaves no other way to tell."""
+        """Whether the connection is closed afterwards: with acks=0 that reports an error."""
         return False
 
     def outgoing(self) -> Buffers | None:
-        """Return what goes to the broker; None if nothing does."""
+        """Return what is sent to the broker; None for nothing."""
         raise NotImplementedError
 
     def local_response(self) -> Buffers:
-        """Return the response when nothing went to the broker. Called once, when it is due."""
+        """Return the response if nothing was sent to the broker. Called once, in its turn."""
         raise NotImplementedError
 
-    def abandon(self) -> None:
-        """Stop whatever is done for it: the connection is closed."""
-        if self.state is not State.ANSWERED:
-            self.become(State.ABANDONED)
+    def cancel(self) -> None:
+        """Stop processing: the connection is closed."""
+        if self.state is not State.COMPLETED:
+            self.transition_to(State.CANCELLED)
 
 
 class Streamed(Exchange):
-    """A request that is passed on as it comes."""
+    """A request that is forwarded as it is received."""
 
     __slots__ = ("pieces",)
 
@@ -130,96 +131,100 @@ class Streamed(Exchange):
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes have come and are not sent on."""
+        """The bytes that have been received and not forwarded."""
         return sum(map(len, self.pieces))
 
     def outgoing(self) -> Buffers | None:
-        """Return what has come so far; None where the response is known without the broker."""
+        """Return the bytes received so far; None if the gateway responds itself."""
         if self.response is not None:
             return None
         pieces, self.pieces = self.pieces, []
         return pieces
 
     def local_response(self) -> Buffers:
-        """Return the response that was known at once."""
+        """Return the response of the gateway."""
         assert self.response is not None
         return self.response
 
 
 class Held(Exchange):
-    """A request that is held until it is decided what becomes of it."""
+    """A request that is held until it is decided what is sent to the broker."""
 
     __slots__ = ()
 
-    matters_to_others = True
+    is_needed_after_disconnect = True
 
-    def __init__(self, arrived: Exchange, size: int) -> None:
-        """Take the place of what has arrived.
+    def __init__(self, received: Exchange, size: int) -> None:
+        """Replace the exchange that was made for the request's header.
 
         Args:
-            arrived: What is known from the request's head.
+            received: That exchange.
             size: See `Exchange`.
         """
-        super().__init__(arrived.api_key, arrived.version, arrived.correlation_id, State.UNDECIDED)
-        self.transform = arrived.transform
+        super().__init__(
+            received.api_key, received.version, received.correlation_id, State.PROCESSING
+        )
+        self.transform = received.transform
         self.size = size
 
-    def begin(self, connection: Connection) -> None:
-        """Begin to decide; `Connection.advance` is called when there is news."""
+    def start(self, connection: ConnectionContext) -> None:
+        """Start processing. `ConnectionContext.advance` is called after each state change."""
         raise NotImplementedError
 
-    def proceed(self) -> None:
-        """Go on: all requests before this one have gone to the broker (if `is_exclusive`)."""
+    def run_handler(self) -> None:
+        """Run the handler: all requests before this one have been sent (if `is_exclusive`)."""
         raise NotImplementedError
 
     def decide(self, *, is_next: bool) -> bool:
-        """Decide what becomes of it, in the order of the requests (if `is_judged`).
+        """Decide what is sent to the broker, in the order of the requests (if `is_judged`).
 
         Args:
-            is_next: Whether all requests before it have gone to the broker.
+            is_next: Whether all requests before this one have been sent to the broker.
 
         Returns:
-            Whether it is decided; if not, this is to be called again.
+            Whether it is decided; if not, the method is called again later.
         """
         raise NotImplementedError
 
 
-class Connection(Protocol):
-    """What a held request needs of the connection on which it came."""
+class ConnectionContext(Protocol):
+    """The connection of a held request."""
 
     @property
-    def host(self) -> Host:
+    def gateway(self) -> GatewayContext:
         """The gateway."""
 
     @property
     def number(self) -> int:
-        """Its number, for the time that the gateway runs."""
+        """A number that identifies the connection in this process."""
 
     @property
     def authentication(self) -> Authentication:
-        """How far the client has authenticated, and as whom."""
+        """The client's authentication state and principal."""
 
     @property
     def topics(self) -> TopicNames:
-        """The names and ids of topics that the broker told over this connection."""
+        """The topic names and ids that the broker returned over this connection."""
 
     @property
-    def may_describe_producers(self) -> bool:
-        """Whether the broker may serve DescribeProducers: it has not said that it does not."""
+    def may_support_describe_producers(self) -> bool:
+        """Whether the broker may support DescribeProducers: True until it is known."""
 
-    def ask(self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]) -> None:
-        """Send the broker a request of the gateway's own.
+    def send_request(
+        self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]
+    ) -> None:
+        """Send a request of the gateway's own to the broker.
 
         Args:
-            request: Makes the frame from a correlation id.
-            on_response: Called with the response's frame.
+            request: Returns the frame for a correlation id.
+            on_response: Called with the frame of the response.
         """
 
-    def find_whether_producers_are_described(self, on_known: Callable[[bool], None]) -> None:
-        """Find out whether the broker serves DescribeProducers (KIP-664)."""
+    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
+        """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
 
     def advance(self) -> None:
-        """Go on: a held request has news."""
+        """Continue with the requests: the state of a held one has changed."""
 
     def fail(self) -> None:
         """Close the connection."""

@@ -1,4 +1,4 @@
-"""Accepts connections, within limits that have the names and meanings of a broker's."""
+"""Accepts connections, within the connection limits of a Kafka broker."""
 
 from __future__ import annotations
 
@@ -18,29 +18,34 @@ log = structlog.get_logger()
 
 TLS_HANDSHAKE_S: Final = 10.0
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_REST_S: Final = 0.2
-"""How long nothing is accepted after the machine could take no more."""
+_EXHAUSTED_WAIT_S: Final = 0.2
+"""How long no connection is accepted after one could not be for lack of resources."""
 
 
 class ConnectionLimits:
-    """How many connections there are, from where, and how fast they come (KIP-402, KIP-612).
+    """Limits the number of connections and the rate at which they are made (KIP-402, KIP-612).
 
     Attributes:
-        count: How many there are.
+        count: The number of open connections.
     """
 
     def __init__(
-        self, *, most: int, per_ip: int, creation_rate: int, clock: Callable[[], float]
+        self,
+        *,
+        max_connections: int,
+        per_ip: int,
+        creation_rate: int,
+        clock: Callable[[], float],
     ) -> None:
-        """Begin with none.
+        """Make the limits of a gateway without connections.
 
         Args:
-            most: `max.connections`: no more are accepted until one closes.
-            per_ip: `max.connections.per.ip`: one more from there is closed at once.
-            creation_rate: `max.connection.creation.rate`: so many a second; others wait.
-            clock: Gives the time in seconds; it never goes back.
+            max_connections: `max.connections`: no more are accepted until one closes.
+            per_ip: `max.connections.per.ip`: further ones from the same address are closed.
+            creation_rate: `max.connection.creation.rate`, per second: further ones wait.
+            clock: Returns the monotonic time in seconds.
         """
-        self._most = most
+        self._max_connections = max_connections
         self._per_ip = per_ip
         self._creation_s = 1 / creation_rate
         self._burst_s = 1.0
@@ -54,37 +59,37 @@ class ConnectionLimits:
     async def room(self) -> None:
         """Wait until one more connection may be accepted."""
         if not self._room.is_set():
-            log.warning("no more connections are accepted", max_connections=self._most)
+            log.warning("no more connections are accepted", max_connections=self._max_connections)
         await self._room.wait()
-        # Those of one second may come at once; then each waits for its turn.
+        # The connections of one second may be made in a burst; further ones are delayed.
         early = self._due - self._burst_s - self._clock()
         if early > 0:
             await asyncio.sleep(early)
 
     def opened(self, ip: str) -> bool:
-        """Count a connection; return whether it may stay."""
+        """Count a new connection; return whether it is within the limits."""
         self._due = max(self._due, self._clock()) + self._creation_s
         if self._of_ip[ip] >= self._per_ip:
-            log.warning("a connection too many from one address", ip=ip, most=self._per_ip)
+            log.warning("a connection too many from one address", ip=ip, max=self._per_ip)
             return False
         self.count += 1
         self._of_ip[ip] += 1
-        if self.count >= self._most:
+        if self.count >= self._max_connections:
             self._room.clear()
         return True
 
     def closed(self, ip: str) -> None:
-        """Stop counting a connection."""
+        """Uncount a connection that is closed."""
         self.count -= 1
         self._of_ip[ip] -= 1
         if not self._of_ip[ip]:
             del self._of_ip[ip]
-        if self.count < self._most:
+        if self.count < self._max_connections:
             self._room.set()
 
 
 class Listener:
-    """One socket on which connections are accepted."""
+    """A listening socket, and the task that accepts connections on it."""
 
     def __init__(
         self,
@@ -93,14 +98,14 @@ class Listener:
         make: Callable[[Callable[[], None]], asyncio.Protocol],
         tls: ssl.SSLContext | None,
     ) -> None:
-        """Begin to accept.
+        """Start to accept connections.
 
         Args:
-            listening: Is listening, and does not block.
-            limits: Of all listeners together.
-            make: Makes the protocol of a connection, from what is to be called when it is
-                closed.
-            tls: With which TLS, if any.
+            listening: A listening, non-blocking socket.
+            limits: The limits of all listeners together.
+            make: Returns the protocol of a connection. Its argument is a function to be called
+                when the connection is closed.
+            tls: The TLS context; None for connections without TLS.
         """
         self.socket = listening
         self._limits = limits
@@ -111,7 +116,7 @@ class Listener:
         self._accepting = self._loop.create_task(self._accept())
 
     async def close(self) -> None:
-        """Accept no more; connections stay."""
+        """Stop accepting; open connections stay open."""
         for task in (self._accepting, *self._connecting):
             task.cancel()
         await asyncio.gather(self._accepting, *self._connecting, return_exceptions=True)
@@ -126,7 +131,7 @@ class Listener:
                 if error.errno in _EXHAUSTED:
                     reason = error.strerror or str(error)
                     log.error("connections cannot be accepted", reason=reason)
-                    await asyncio.sleep(_REST_S)
+                    await asyncio.sleep(_EXHAUSTED_WAIT_S)
                 continue
             connection.setblocking(False)
             ip = str(peer[0])
@@ -138,7 +143,7 @@ class Listener:
             task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, connection: socket.socket, ip: str) -> None:
-        """Attach a protocol to a connection, after the TLS handshake where there is one."""
+        """Attach a protocol to a connection, after the TLS handshake if there is one."""
         is_open = True
 
         def closed() -> None:

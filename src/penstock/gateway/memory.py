@@ -1,10 +1,10 @@
-"""One budget for the memory that all clients may take (`queued.max.request.bytes`, KIP-72).
+"""A budget for the memory that is held for all clients (`queued.max.request.bytes`, KIP-72).
 
-What is held for a client is counted: requests that have begun to come, those that wait for a
-verdict or for the broker, and answers that the client has not read. Where all of it together
-reaches the budget, clients that hold more than a little are not read any more, and TCP makes
-them wait; nothing is dropped. Those that hold little go on, and so does one of those that hold
-much, until its request is whole and answered: it is what makes room for the next.
+What counts are incomplete requests, requests that wait for a verdict or for the broker, and
+responses that the client has not read. When the total reaches the budget, clients that hold more
+than a little are not read any more, and TCP makes them wait; nothing is dropped. Clients that hold
+little are still read. So is one of the others, until its request is complete and has its response:
+that frees the memory for the next one.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOW_USE_BYTES: Final = 64 * 1024
-"""Who holds no more than this is always read."""
+"""A client that holds no more than this is always read."""
 READ_BYTES: Final = 256 * 1024
-"""What may come at most when a client is read once."""
+"""The most bytes of one read."""
 _COUNTS_BYTES: Final = 16 * 1024
-"""Who holds less is not the one that others wait for."""
+"""A client that holds less is not stuck in the sense of `STUCK_S`."""
 STUCK_S: Final = 30.0
-"""Where nobody could be read again for so long, one client loses its connection: the one of
-which nothing became free for longest. And so does one that all wait for, if its request is not
-whole by then."""
+"""If no paused client could be resumed for this time, one connection is closed: the one that has
+freed no memory for the longest time. So is the one client that is read beyond the budget, if its
+request is not complete by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
-"""When so much has become free, the system gets it back."""
+"""When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
 _CGROUP_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -48,7 +48,7 @@ class Holder(Protocol):
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the request that is being read has not come."""
+        """The bytes of the current request that have not been received yet."""
 
     def pause(self, reason: str) -> None:
         """Stop reading it."""
@@ -61,19 +61,19 @@ class Holder(Protocol):
 
 
 class Budget:
-    """What is held for all clients, and who is not read because of it.
+    """The memory that is held for all clients; pauses clients when it reaches a limit.
 
     Attributes:
-        max_bytes: The budget.
-        used_bytes: What is held.
+        max_bytes: The limit.
+        used_bytes: The memory that is held now.
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float]) -> None:
-        """Begin with nothing.
+        """Make an unused budget.
 
         Args:
-            max_bytes: The budget.
-            clock: Gives the time in seconds; it never goes back.
+            max_bytes: The limit.
+            clock: Returns the monotonic time in seconds.
         """
         self.max_bytes = max_bytes
         self.used_bytes = 0
@@ -85,8 +85,8 @@ class Budget:
         self._ahead: Holder | None = None
         self._ahead_since = 0.0
 
-    def holds(self, holder: Holder, held_bytes: int) -> None:
-        """Learn how much a connection holds now."""
+    def set_held_bytes(self, holder: Holder, held_bytes: int) -> None:
+        """Set the bytes that a connection holds."""
         change = held_bytes - holder.held_bytes
         if not change:
             return
@@ -106,13 +106,13 @@ class Budget:
         elif self.used_bytes > self.max_bytes and held_bytes > LOW_USE_BYTES:
             self._restrain(holder)
 
-    def left(self, holder: Holder) -> None:
-        """Forget a connection that is closed."""
+    def remove(self, holder: Holder) -> None:
+        """Remove a connection that is closed."""
         self._paused.pop(holder, None)
-        self.holds(holder, 0)
+        self.set_held_bytes(holder, 0)
 
     def _restrain(self, holder: Holder) -> None:
-        """Stop reading one that holds much, unless all depends on it."""
+        """Pause a connection that holds much, unless it is the one that is read to its end."""
         if holder in self._paused:
             return
         if self._ahead is None and holder.missing_bytes:
@@ -137,12 +137,12 @@ class Budget:
             self._resume(following)
 
     def _let_go_ahead(self, holder: Holder) -> None:
-        """Have a request read to its end, beyond the budget: halves of requests make no room."""
+        """Read a request to its end beyond the budget: incomplete requests free no memory."""
         self._ahead = holder
         self._ahead_since = self._clock()
 
     def _resume_those_with_room(self) -> None:
-        """Read those again for whom there is room, in the order in which they were paused."""
+        """Resume connections while there is room, in the order in which they were paused."""
         room = self.max_bytes - self.used_bytes
         while self._paused and room >= READ_BYTES:
             room -= READ_BYTES
@@ -156,10 +156,9 @@ class Budget:
         holder.resume("memory")
 
     def tick(self) -> None:
-        """See that something moves. To be called now and then.
+        """Close a connection that blocks all others; to be called every few seconds.
 
-        Clients that have sent a part of a request, and never send the rest, must not keep all
-        others out.
+        A client that never completes its request must not block the others.
         """
         if stuck := self._find_stuck():
             log.warning(
@@ -171,7 +170,7 @@ class Budget:
             return_memory()
 
     def _find_stuck(self) -> Holder | None:
-        """Tell who keeps the others out: first those who could go on, and do not."""
+        """Return the connection that blocks the others; first those that are not paused."""
         since = self._clock() - STUCK_S
         if not self._paused:
             return None
@@ -191,7 +190,7 @@ class Budget:
 
 
 def return_memory() -> None:
-    """Return memory that is free back to the system, where the C library does not by itself."""
+    """Return free memory to the system, if the C library does not do so by itself."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
     if trim is not None:
         trim(0)

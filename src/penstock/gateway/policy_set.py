@@ -1,4 +1,4 @@
-"""The policies that are in force together, until a configuration is read again."""
+"""The policies of one configuration, with the workers that run them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Submit(Protocol):
-    """Has one partition's records judged; see `engine.workers.supervisor.Supervisor.submit`."""
+    """Submits a batch to the workers; see `engine.workers.supervisor.Supervisor.submit`."""
 
     def __call__(
         self,
@@ -35,18 +35,20 @@ class Submit(Protocol):
 
 
 class PolicySet(NamedTuple):
-    """Policies, and who runs them.
+    """The policies of one configuration.
 
     Attributes:
-        plan: Which policies each topic has.
-        submit: Has a batch judged by the workers that know their classes.
-        whole_request: Whether a refusal reaches the whole request.
-        topics: The policies of topics and configs.
-        retain: Has a topic's instances of other classes of KIP-686 closed; see `Supervisor.retain`.
-        cancel: Has what waits for one client not judged; see `Supervisor.cancel`.
-        idempotence: What becomes of idempotent producers whose records are dropped.
-        judges_partitions: Whether the policy of topics is asked about more partitions.
-        refused_automatic_creation_code: Answers Metadata for a topic that may not be created.
+        plan: The policies of each topic.
+        submit: Submits a batch to the workers.
+        whole_request: Whether all partitions of a request are refused if one is.
+        topics: The policies for topics and configs (KIP-108, KIP-133).
+        retain: Closes the KIP-686 instances of a topic except for some classes; see
+            `Supervisor.retain`.
+        cancel: Cancels the waiting jobs of a client; see `Supervisor.cancel`.
+        idempotence: How batches of idempotent producers are treated if records are dropped.
+        judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
+        refused_automatic_creation_code: The error code in Metadata responses for a topic whose
+            automatic creation was refused.
     """
 
     plan: Plan
@@ -61,5 +63,5 @@ class PolicySet(NamedTuple):
 
 
 def without_response(client: Hashable) -> Hashable:
-    """Return the client, for the policies, of what it expects no response to (acks=0)."""
+    """Return the key of a client's jobs whose requests expect no response (acks=0)."""
     return client, 0

@@ -1,4 +1,4 @@
-"""Logs refusals: what, where, who, why. At most some lines a second for the same reason."""
+"""Logs refusals, with a limit of lines per second for the same reason."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _REASONS_MAX: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was not let through: one partition of one request, or a topic; for logs and watchers.
+    """A refused partition of a Produce request, or a refused topic or config resource.
 
     Attributes:
-        topic: The topic's name; for configs, the type and name of what they belong to.
-        partition: The partition; None where records are not what it is about.
-        client_id: What the client calls itself, or None.
-        verdict: Why.
+        topic: The name of the topic; for configs, the type and the name of the resource.
+        partition: The partition; None for topics and configs.
+        client_id: The client id, or None.
+        verdict: The verdict.
     """
 
     topic: str
@@ -39,21 +39,21 @@ class Refused:
 
 
 class RefusalLog:
-    """Writes one line for each refused partition, until they are too many."""
+    """Writes one line for each refused partition, within a rate limit."""
 
     def __init__(self, watch: Callable[[Refused], None] | None = None) -> None:
         self._watch = watch
         self._second = 0
         self._lines: dict[tuple[str, int, str], int] = {}
 
-    def take(self, refused: Refused) -> None:
-        """Log a refusal, and show it to who watches."""
+    def report(self, refused: Refused) -> None:
+        """Log a refusal, and pass it to the watcher."""
         if self._watch is not None:
             self._watch(refused)
         verdict = refused.verdict
         second = int(time.monotonic())
         if second != self._second:
-            self._report_left_out()
+            self._report_omitted()
             self._second = second
         reason = (refused.topic, verdict.code, verdict.policy)
         if len(self._lines) >= _REASONS_MAX and reason not in self._lines:
@@ -75,7 +75,7 @@ class RefusalLog:
             **({"detail": verdict.detail} if verdict.detail else {}),
         )
 
-    def _report_left_out(self) -> None:
+    def _report_omitted(self) -> None:
         for (topic, code, policy), count in self._lines.items():
             if count > _LINES_A_SECOND:
                 log.info(
@@ -89,6 +89,6 @@ class RefusalLog:
 
 
 def _first(refused: Refused) -> str | None:
-    """The text that says most: the first record's, or the batch's."""
+    """Return the message of the first record, or of the batch."""
     errors = refused.verdict.record_errors
     return errors[0].message if errors else refused.verdict.message

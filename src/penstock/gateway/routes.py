@@ -1,9 +1,9 @@
-"""Who answers API key N: the one table of what is done with each of Kafka's APIs.
+"""The routing table: what the gateway does with each of Kafka's APIs.
 
-A row says which versions are served, when a request is held and by whom, and what is done with
-the broker's response. An API without a row passes, in all versions, as the bytes it comes in.
-ApiVersions' responses are narrowed to the versions here, and a request outside of them ends the
-connection, as a broker ends it for a version that it does not serve.
+A row names the versions that are served, which requests are held and by what, and what happens
+to the broker's response. An API without a row passes through unchanged, in every version.
+ApiVersions responses are limited to the versions in this table. A request outside of them closes
+the connection, as a broker does with a version that it does not support.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from penstock.gateway.admin.create_topics import create_topics
 from penstock.gateway.admin.delete_records import delete_records
 from penstock.gateway.admin.delete_topics import delete_topics
 from penstock.gateway.admin.describe_configs import describe_configs
-from penstock.gateway.admin.end_txn import end_txn
-from penstock.gateway.admin.exchange import AdminExchange
 from penstock.gateway.admin.find_coordinator import find_coordinator
 from penstock.gateway.admin.metadata import metadata
 from penstock.gateway.admin.streams_group_heartbeat import streams_group_heartbeat
-from penstock.gateway.produce.exchange import ProduceExchange
+from penstock.gateway.handler_exchange import HandlerExchange
+from penstock.gateway.produce.end_txn import end_txn
+from penstock.gateway.produce.produce_exchange import ProduceExchange
 from penstock.wire import api_versions, produce, transactions
 from penstock.wire.addresses import holds_addresses, known_versions, replace_addresses
 from penstock.wire.errors import WireError
@@ -30,13 +30,17 @@ from penstock.wire.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.gateway.admin.context import Handler
-    from penstock.gateway.exchange import Connection, Exchange, Streamed, Transform
-    from penstock.gateway.host import Host
+    from penstock.gateway.exchange import ConnectionContext, Exchange, Streamed, Transform
+    from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.request_context import Handler
 
-    Open = Callable[[Connection, Streamed, bytes], Exchange]
-    """Takes a request that is there as a whole; returns what is to be done with it."""
-    Condition = Callable[[Host], bool]
+    OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange]
+    """Makes the exchange of a request that has been received completely."""
+    Hold = Callable[[GatewayContext, int], OpenExchange | None]
+    """Returns how a request of a version is held; None to stream it."""
+    TransformResponse = Callable[[ConnectionContext, int], Transform | None]
+    """Returns how the response of a version is changed; None to stream it."""
+    Condition = Callable[[GatewayContext], bool]
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
@@ -46,128 +50,133 @@ INCREMENTAL_ALTER_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 44, 55, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
 
 
-# When a request is held, and by whom.
+# Which requests are held, and by what.
 
 
-def streamed(_host: Host, _version: int) -> None:
-    """Pass a request on as it comes."""
+def stream(_gateway: GatewayContext, _version: int) -> None:
+    """Stream every request to the broker as it is received."""
 
 
-def held(handler: Handler, *, when: Condition) -> Callable[[Host, int], Open | None]:
-    """Have requests answered by a handler, under a condition."""
-    take: Open = partial(_take_admin, handler)
-    return lambda host, _version: take if when(host) else None
+def handled_by(handler: Handler, *, when: Condition) -> Hold:
+    """Hold requests for a handler if a condition is met, and stream them otherwise."""
+    open_exchange: OpenExchange = partial(_open_handler_exchange, handler)
+    return lambda gateway, _version: open_exchange if when(gateway) else None
 
 
-def _take_admin(
-    handler: Handler, _connection: Connection, arrived: Streamed, frame: bytes
+def _open_handler_exchange(
+    handler: Handler, _connection: ConnectionContext, received: Streamed, frame: bytes
 ) -> Exchange:
-    return AdminExchange(frame, arrived, handler)
+    return HandlerExchange(frame, received, handler)
 
 
-def judged(host: Host, version: int) -> Open | None:
-    """Hold a Produce request where any topic has a policy, or had an interceptor."""
-    if host.policies.plan.is_empty and not host.topic_configs.are_kept and not host.producers:
+def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
+    """Hold Produce requests if any topic has a policy, or had an interceptor."""
+    has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
+    if not has_policies and not gateway.producers:
         return None
     if version < produce.FIRST_VERSION:
-        # Kafka 4 serves none of them; an older broker would store them unjudged.
+        # Kafka 4 supports none of these; an older broker would store them without validation.
         raise WireError(f"Produce version {version}")
-    return _take_produce
+    return _open_produce
 
 
-def _take_produce(connection: Connection, arrived: Streamed, frame: bytes) -> Exchange:
-    return ProduceExchange(produce.read_request(frame), connection.host, arrived)
+def _open_produce(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
+    return ProduceExchange(produce.read_request(frame), connection.gateway, received)
 
 
-def completed(host: Host, version: int) -> Open | None:
-    """Hold the end of a transaction of which every record may have been dropped."""
-    if version != transactions.VERSION or not host.transactions:
+def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:
+    """Hold EndTxn requests while there are transactions whose records were all dropped."""
+    if version != transactions.VERSION or not gateway.transactions:
         return None
-    return partial(_take_admin, end_txn)
+    return partial(_open_handler_exchange, end_txn)
 
 
-def handshaken(_host: Host, _version: int) -> Open:
-    """Read along which SASL mechanism a client names."""
-    return _take_handshake
+def hold_sasl_handshake(_gateway: GatewayContext, _version: int) -> OpenExchange:
+    """Hold SaslHandshake requests until the SASL mechanism has been read."""
+    return _open_handshake
 
 
-def _take_handshake(connection: Connection, arrived: Streamed, frame: bytes) -> Exchange:
+def _open_handshake(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
     connection.authentication.handshake_sent(frame)
-    arrived.pieces = [frame]
-    return arrived
+    received.pieces = [frame]
+    return received
 
 
-def authenticated(_host: Host, _version: int) -> Open:
-    """Read along who a client says it is."""
-    return _take_authentication
+def hold_sasl_authenticate(_gateway: GatewayContext, _version: int) -> OpenExchange:
+    """Hold SaslAuthenticate requests until the principal has been read."""
+    return _open_authenticate
 
 
-def _take_authentication(connection: Connection, arrived: Streamed, frame: bytes) -> Exchange:
+def _open_authenticate(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
     connection.authentication.message_sent(frame)
-    arrived.pieces = [frame]
-    return arrived
+    received.pieces = [frame]
+    return received
 
 
-def _take_unknown_version(_connection: Connection, arrived: Streamed, _frame: bytes) -> Exchange:
-    arrived.response = [api_versions.unsupported(arrived.correlation_id)]
-    return arrived
+def _open_unsupported_version(
+    _connection: ConnectionContext, received: Streamed, _frame: bytes
+) -> Exchange:
+    received.response = [api_versions.unsupported(received.correlation_id)]
+    return received
 
 
-def _has_settings(host: Host) -> bool:
-    return host.topic_configs.are_kept
+def _keeps_topic_configs(gateway: GatewayContext) -> bool:
+    return gateway.topic_configs.are_stored
 
 
-def _judges_creation(host: Host) -> bool:
-    return host.policies.topics.create_topic is not None
+def _validates_creation(gateway: GatewayContext) -> bool:
+    return gateway.policies.topics.create_topic is not None
 
 
-def _judges_configs(host: Host) -> bool:
-    return host.policies.topics.alter_config is not None or _has_settings(host)
+def _validates_configs(gateway: GatewayContext) -> bool:
+    return gateway.policies.topics.alter_config is not None or _keeps_topic_configs(gateway)
 
 
-def _judges_new_topics(host: Host) -> bool:
-    return _judges_creation(host) or _judges_configs(host)
+def _validates_new_topics(gateway: GatewayContext) -> bool:
+    return _validates_creation(gateway) or _validates_configs(gateway)
 
 
-def _judges_partitions(host: Host) -> bool:
-    return _has_settings(host) or (_judges_creation(host) and host.policies.judges_partitions)
+def _validates_partitions(gateway: GatewayContext) -> bool:
+    policies = gateway.policies
+    return _keeps_topic_configs(gateway) or (
+        _validates_creation(gateway) and policies.judges_partitions
+    )
 
 
-def _minds_deletion(host: Host) -> bool:
-    policies = host.policies
+def _has_state_of_topics(gateway: GatewayContext) -> bool:
+    """Whether the gateway has configs, metadata or policy instances of single topics."""
+    policies = gateway.policies
     return (
-        _has_settings(host)
+        _keeps_topic_configs(gateway)
         or policies.topics.needs_context
         or bool(policies.plan.names["records.policy.class.name"])
     )
 
 
-# What is done with a response.
+# What happens to a response.
 
 
-def unchanged(_connection: Connection, _version: int) -> None:
-    """Pass a response on as it comes."""
+def pass_through(_connection: ConnectionContext, _version: int) -> None:
+    """Stream every response to the client as it is received."""
 
 
-def readdressed(
-    api_key: int, *, learned: bool = False
-) -> Callable[[Connection, int], Transform | None]:
-    """Replace the addresses of brokers by the gateway's.
+def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> TransformResponse:
+    """Replace the addresses of brokers by those of the gateway.
 
     Args:
-        api_key: Of which API.
-        learned: Whether the response tells of all brokers, also of new ones.
+        api_key: The API of the response.
+        all_brokers: Whether the response lists all brokers, so that new ones get a port.
     """
     versions = frozenset(one for one in known_versions(api_key) if holds_addresses(api_key, one))
 
-    def respond(connection: Connection, version: int) -> Transform | None:
+    def respond(connection: ConnectionContext, version: int) -> Transform | None:
         if version not in versions:
             return None
-        host = connection.host
+        gateway = connection.gateway
 
         def transform(frame: bytes) -> list[bytes | memoryview]:
-            addresses = host.addresses
-            replace = addresses.learn_for_clients if learned else addresses.for_clients
+            addresses = gateway.addresses
+            replace = addresses.learn_for_clients if all_brokers else addresses.for_clients
             return replace_addresses(frame, api_key, version, replace)
 
         return transform
@@ -175,13 +184,13 @@ def readdressed(
     return respond
 
 
-def narrowed(_connection: Connection, version: int) -> Transform:
-    """Leave in an ApiVersions response the versions that are served here."""
+def limit_versions(_connection: ConnectionContext, version: int) -> Transform:
+    """Limit an ApiVersions response to the versions that are served here."""
     return lambda frame: api_versions.narrow(frame, version, VERSIONS)
 
 
-def authentication_answered(connection: Connection, version: int) -> Transform:
-    """Read along whether the broker accepts a client."""
+def record_authentication(connection: ConnectionContext, version: int) -> Transform:
+    """Record whether the broker accepted the client's credentials."""
 
     def transform(frame: bytes) -> list[bytes | memoryview]:
         connection.authentication.message_answered(frame, version)
@@ -191,76 +200,85 @@ def authentication_answered(connection: Connection, version: int) -> Transform:
 
 
 class Route(NamedTuple):
-    """A row of the table.
+    """A row of the routing table.
 
     Attributes:
-        api_key: Kafka's number of the API.
-        versions: The first and the last version that are served; all unless given.
-        hold: When a request is held, and by whom.
-        respond: What is done with the broker's response.
-        read_acks: Reads from the beginning of a streamed request whether a response will come;
-            None until enough of it is there. Without it, one always does.
-        before_login: Whether it is served to a client that has yet to authenticate.
-        unknown_version: Takes requests in versions later than those served.
+        api_key: The API key.
+        versions: The first and the last version that are served; all versions by default.
+        hold: Which requests are held, and by what.
+        respond: What happens to the broker's response.
+        read_acks: For an API whose requests may have no response: reads `acks` from the first
+            bytes of a streamed request, and returns None if more bytes are needed.
+        before_login: Whether it is served before the client has authenticated.
+        unsupported_version: Responds to versions later than those served; by default they
+            close the connection.
     """
 
     api_key: int
     versions: tuple[int, int] = (0, 2**15 - 1)
-    hold: Callable[[Host, int], Open | None] = streamed
-    respond: Callable[[Connection, int], Transform | None] = unchanged
+    hold: Hold = stream
+    respond: TransformResponse = pass_through
     read_acks: Callable[[bytes], int | None] | None = None
     before_login: bool = False
-    unknown_version: Open | None = None
+    unsupported_version: OpenExchange | None = None
 
 
 def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
-    """Return the versions whose schemas are known."""
+    """Return the range of versions whose schemas are known."""
     known = known_versions(api_key)
     return known[0] if first is None else first, known[-1]
 
 
 ROUTES: Final = (
-    # Versions 0 to 2 stay announced: brokers announce what they no longer serve there, because
-    # librdkafka decides about compression by it (KAFKA-18659).
-    Route(PRODUCE, (0, 13), judged, readdressed(PRODUCE, learned=True), produce.read_acks),
-    # From 16 on a response may name leaders' addresses, behind the records (KIP-951); a
-    # frame's length comes first, so replacing them would mean to hold every fetch in memory.
-    # What clients lose is a hint: they learn of a new leader from Metadata, as before.
+    # Versions 0 to 2 stay announced: brokers announce them although they no longer serve them,
+    # because librdkafka chooses the compression by them (KAFKA-18659).
+    Route(PRODUCE, (0, 13), hold_produce, replace_addresses_of(PRODUCE, all_brokers=True),
+          produce.read_acks),
+    # From version 16 on a response may hold the addresses of leaders, after the records (KIP-951).
+    # The length of the frame comes first, so replacing them would mean to buffer every fetch.
+    # Clients lose a hint: they find a new leader by a Metadata request, as before.
     Route(FETCH, (0, 15)),
-    Route(METADATA, _all(METADATA), held(metadata, when=_judges_creation),
-          readdressed(METADATA, learned=True)),
-    Route(FIND_COORDINATOR, _all(FIND_COORDINATOR), held(find_coordinator, when=_judges_creation),
-          readdressed(FIND_COORDINATOR)),
-    # After version 0 come tokens without a header, which nothing tells from requests.
-    Route(SASL_HANDSHAKE, _all(SASL_HANDSHAKE, first=1), handshaken, before_login=True),
-    Route(API_VERSIONS, (0, api_versions.LAST_VERSION), streamed, narrowed, before_login=True,
-          unknown_version=_take_unknown_version),
-    Route(CREATE_TOPICS, _all(CREATE_TOPICS), held(create_topics, when=_judges_new_topics)),
-    Route(DELETE_TOPICS, _all(DELETE_TOPICS), held(delete_topics, when=_minds_deletion)),
-    Route(DELETE_RECORDS, _all(DELETE_RECORDS), held(delete_records, when=_has_settings)),
-    Route(END_TXN, hold=completed),
-    Route(DESCRIBE_CONFIGS, _all(DESCRIBE_CONFIGS), held(describe_configs, when=_has_settings)),
-    Route(ALTER_CONFIGS, _all(ALTER_CONFIGS), held(alter_configs, when=_judges_configs)),
-    Route(SASL_AUTHENTICATE, _all(SASL_AUTHENTICATE), authenticated, authentication_answered,
-          before_login=True),
+    Route(METADATA, _all(METADATA), handled_by(metadata, when=_validates_creation),
+          replace_addresses_of(METADATA, all_brokers=True)),
+    Route(FIND_COORDINATOR, _all(FIND_COORDINATOR),
+          handled_by(find_coordinator, when=_validates_creation),
+          replace_addresses_of(FIND_COORDINATOR)),
+    # After version 0 the client sends tokens without a header, which look like requests.
+    Route(SASL_HANDSHAKE, _all(SASL_HANDSHAKE, first=1), hold_sasl_handshake, before_login=True),
+    Route(API_VERSIONS, (0, api_versions.LAST_VERSION), stream, limit_versions, before_login=True,
+          unsupported_version=_open_unsupported_version),
+    Route(CREATE_TOPICS, _all(CREATE_TOPICS),
+          handled_by(create_topics, when=_validates_new_topics)),
+    Route(DELETE_TOPICS, _all(DELETE_TOPICS),
+          handled_by(delete_topics, when=_has_state_of_topics)),
+    Route(DELETE_RECORDS, _all(DELETE_RECORDS),
+          handled_by(delete_records, when=_keeps_topic_configs)),
+    Route(END_TXN, hold=hold_end_txn),
+    Route(DESCRIBE_CONFIGS, _all(DESCRIBE_CONFIGS),
+          handled_by(describe_configs, when=_keeps_topic_configs)),
+    Route(ALTER_CONFIGS, _all(ALTER_CONFIGS), handled_by(alter_configs, when=_validates_configs)),
+    Route(SASL_AUTHENTICATE, _all(SASL_AUTHENTICATE), hold_sasl_authenticate,
+          record_authentication, before_login=True),
     Route(CREATE_PARTITIONS, _all(CREATE_PARTITIONS),
-          held(create_partitions, when=_judges_partitions)),
+          handled_by(create_partitions, when=_validates_partitions)),
     Route(INCREMENTAL_ALTER_CONFIGS, _all(INCREMENTAL_ALTER_CONFIGS),
-          held(alter_configs, when=_judges_configs)),
-    Route(DESCRIBE_QUORUM, _all(DESCRIBE_QUORUM), respond=readdressed(DESCRIBE_QUORUM)),
-    Route(DESCRIBE_CLUSTER, _all(DESCRIBE_CLUSTER), respond=readdressed(DESCRIBE_CLUSTER)),
-    Route(SHARE_FETCH, _all(SHARE_FETCH), respond=readdressed(SHARE_FETCH)),
-    Route(SHARE_ACKNOWLEDGE, _all(SHARE_ACKNOWLEDGE), respond=readdressed(SHARE_ACKNOWLEDGE)),
+          handled_by(alter_configs, when=_validates_configs)),
+    Route(DESCRIBE_QUORUM, _all(DESCRIBE_QUORUM), respond=replace_addresses_of(DESCRIBE_QUORUM)),
+    Route(DESCRIBE_CLUSTER, _all(DESCRIBE_CLUSTER),
+          respond=replace_addresses_of(DESCRIBE_CLUSTER)),
+    Route(SHARE_FETCH, _all(SHARE_FETCH), respond=replace_addresses_of(SHARE_FETCH)),
+    Route(SHARE_ACKNOWLEDGE, _all(SHARE_ACKNOWLEDGE),
+          respond=replace_addresses_of(SHARE_ACKNOWLEDGE)),
     Route(STREAMS_GROUP_HEARTBEAT, _all(STREAMS_GROUP_HEARTBEAT),
-          held(streams_group_heartbeat, when=_judges_creation)),
+          handled_by(streams_group_heartbeat, when=_validates_creation)),
 )  # fmt: skip
 
 _BY_API_KEY: Final = {row.api_key: row for row in ROUTES}
-_PASSED: Final = Route(-1)
-VERSIONS: Final = {row.api_key: row.versions for row in ROUTES if row.versions != _PASSED.versions}
-"""The first and the last version that are served, by API key; of others, all."""
+_DEFAULT: Final = Route(-1)
+VERSIONS: Final = {row.api_key: row.versions for row in ROUTES if row.versions != _DEFAULT.versions}
+"""The first and the last version that are served, by API key; of the others, all are."""
 
 
 def route(api_key: int) -> Route:
     """Return what is done with the requests of an API."""
-    return _BY_API_KEY.get(api_key, _PASSED)
+    return _BY_API_KEY.get(api_key, _DEFAULT)

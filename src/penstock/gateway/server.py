@@ -1,4 +1,4 @@
-"""The gateway as a whole: listeners, the workers, and how they start and stop."""
+"""The gateway: starts, reloads and stops listeners, workers and stores."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
-from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, KeptTopicConfigs, TopicConfigs
+from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.connection import CONNECT_TIMEOUT_S, Client
+from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
@@ -36,7 +36,7 @@ from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import renew, server_context
 from penstock.records.implementation import NativeMissingError, describe
-from penstock.topic_configs.kept import settings_topic
+from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -47,41 +47,41 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 DISCOVERY_TIMEOUT_S: Final = 10.0
-SETTINGS_TIMEOUT_S: Final = 30.0
+TOPIC_CONFIGS_TIMEOUT_S: Final = 30.0
 PRODUCERS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
-_LOOK_EVERY_S: Final = 5.0
-_LOOK_AT_CLIENTS_EVERY_S: Final = 1.0
+_CHECK_IDLE_EVERY_S: Final = 5.0
+_CHECK_CONNECTIONS_EVERY_S: Final = 1.0
 FIRST_REQUEST_S: Final = 30.0
-"""A client has so long to send its first request, and to authenticate where it has to."""
+"""The time in which a client has to send its first request, and to authenticate if required."""
 _BACKLOG: Final = 1024
 _TRIED_PORTS: Final = 20
 
 
 class Gateway:
-    """Serves clients in front of one cluster, as a configuration says."""
+    """A proxy for one cluster, as described by a configuration."""
 
     def __init__(
         self, configuration: Configuration, *, watch: Callable[[Refused], None] | None = None
     ) -> None:
-        """Prepare; nothing is started.
+        """Make a gateway; `start` starts it.
 
         Args:
-            configuration: The file.
-            watch: Called for each refused partition, besides the log.
+            configuration: The configuration.
+            watch: Called for each refused partition, in addition to the log.
 
         Raises:
-            ConfigurationError: Keys do not fit together, or a file they name is not usable.
+            ConfigurationError: Keys contradict each other, or a file they name is not usable.
         """
         self.configuration = configuration
-        self.clients: set[Client] = set()
+        self.connections: set[ClientConnection] = set()
         self.request_max_bytes = configuration.socket_request_max_bytes
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
         self.sasl_max_bytes = configuration.sasl_server_max_receive_size
         self.clock = time.monotonic
-        most = configuration.queued_max_request_bytes
-        self.budget = Budget(most if most > 0 else default_budget(), self.clock)
+        max_bytes = configuration.queued_max_request_bytes
+        self.budget = Budget(max_bytes if max_bytes > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
         upstream = configuration.upstream_properties
         endpoints = endpoints_of(configuration)
@@ -104,10 +104,10 @@ class Gateway:
         self._local_store: LocalStore | None = None
 
     async def _restore_producers(self, cluster_id: str) -> None:
-        """Take up the state of producers where it was left, by this gateway or by others.
+        """Restore the state of producers that this gateway or others have stored.
 
         Raises:
-            ConfigurationError: The folder, or the topic, cannot be used.
+            ConfigurationError: The directory or the topic cannot be used.
             brokers.UnreachableError: The topic cannot be read now.
         """
         if self.configuration.produce_request_interceptors_state == "cluster":
@@ -141,7 +141,7 @@ class Gateway:
     def _keep(
         store: LocalStore, key: ProducerKey, record: bytes, done: Callable[[str | None], None]
     ) -> None:
-        """Write a record to the disk; batches are not held up when that fails."""
+        """Write a record to the local store; an error is logged, and does not stop the batch."""
         try:
             store.put(key, record)
         except sqlite3.Error as error:
@@ -150,7 +150,7 @@ class Gateway:
 
     @staticmethod
     def _look_up(store: LocalStore, key: ProducerKey) -> tuple[bytes, float] | None:
-        """Read a record from the disk; none where that fails."""
+        """Read a record from the local store; return None if there is none, or on an error."""
         try:
             return store.get(key)
         except sqlite3.Error as error:
@@ -166,15 +166,15 @@ class Gateway:
                 log.error("sequence numbers are not kept over a restart", reason=str(error))
 
     async def start(self) -> Address:
-        """Load the policies, find the brokers, accept on every listener.
+        """Load the policies, discover the brokers, and listen.
 
         Returns:
-            The bootstrap address, with the port that was taken where the file says 0.
+            The bootstrap address, with the actual port if the file says 0.
 
         Raises:
-            ConfigurationError: A policy cannot be loaded, a port cannot be taken, or record
-                batches cannot be read in the way that the environment demands.
-            brokers.UnreachableError: The cluster does not answer.
+            ConfigurationError: A policy cannot be loaded, a port cannot be bound, or
+                `PENSTOCK_NATIVE` demands an extension that cannot be used.
+            brokers.UnreachableError: The cluster does not respond.
         """
         self.loop = asyncio.get_running_loop()
         of = self.configuration
@@ -183,7 +183,7 @@ class Gateway:
         except NativeMissingError as error:
             raise ConfigurationError(str(error)) from None
         self._connection_limits = ConnectionLimits(
-            most=of.max_connections,
+            max_connections=of.max_connections,
             per_ip=of.max_connections_per_ip,
             creation_rate=of.max_connection_creation_rate,
             clock=self.clock,
@@ -192,67 +192,67 @@ class Gateway:
         self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
         try:
-            self._put_in_force(await self._loaded(self.configuration, plan))
+            self._activate(await self._load(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             await self._restore_producers(found.cluster_id)
             if allows_topic_settings(self.configuration):
-                await self._open_settings(self.configuration)
+                await self._open_topic_configs(self.configuration)
             address = await self._listen(found.brokers)
         except BaseException:
             await self.stop()
             raise
         self._started = True
         self.run(self._close_idle())
-        self.run(self._look_at_clients())
+        self.run(self._check_connections())
         return address
 
     @property
     def policies(self) -> PolicySet:
-        """The policies in force now."""
+        """The current policies."""
         return self._policies
 
     @property
     def worker_pids(self) -> list[int]:
-        """The process ids of the policy workers."""
+        """The process ids of all policy workers."""
         topics = self._topic_policies.pids if self._topic_policies else []
         return [*(self._pool.pids if self._pool else []), *topics]
 
     def refused(self, refused: Refused) -> None:
-        """Log a refusal, and tell who watches."""
-        self._refusals.take(refused)
+        """Log a refusal, and pass it to the watcher."""
+        self._refusals.report(refused)
 
     async def reload(self, configuration: Configuration) -> None:
-        """Put the policies of another configuration in force; keep the old ones if that fails.
+        """Replace the policies by those of another configuration; keep the old ones on an error.
 
-        Every batch and every topic is judged by one of the two sets as a whole. Listeners, the
-        cluster behind and the topic of settings stay as they are.
+        Each batch and each topic is judged by one of the two sets only. Listeners, the connection
+        to the cluster and the topic of the topic configs do not change.
 
         Raises:
-            ConfigurationError: The new policies cannot be loaded; the old ones are in force.
-            brokers.UnreachableError: Topics may have settings of their own now, and they cannot
-                be read; the old policies are in force.
+            ConfigurationError: The new policies cannot be loaded; the old ones stay active.
+            brokers.UnreachableError: Topic configs are enabled now, and cannot be read; the old
+                policies stay active.
         """
         async with self._reloading:
-            if self._server_tls is not None:  # or nothing is changed
+            if self._server_tls is not None:  # checked first: an error changes nothing
                 server_context(self.configuration.properties, self.configuration.path)
-            loaded = await self._loaded(configuration, Plan(configuration.policies))
+            loaded = await self._load(configuration, Plan(configuration.policies))
             try:
-                if not self.topic_configs.are_kept and allows_topic_settings(configuration):
-                    await self._open_settings(configuration)
+                if not self.topic_configs.are_stored and allows_topic_settings(configuration):
+                    await self._open_topic_configs(configuration)
             except BaseException:
                 await loaded.close()
                 raise
-            self._put_in_force(loaded)
+            self._activate(loaded)
             if self._server_tls is not None:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
-        """Return the keys of another configuration whose change `reload` does not heed."""
+        """Return the keys that differ in another configuration, and that `reload` ignores."""
         return self.configuration.changed_until_restart(configuration)
 
-    async def _loaded(self, configuration: Configuration, plan: Plan) -> _Loaded:
-        """Start workers for a plan, where anything in it has to be judged."""
-        settings = self.topic_configs.are_kept or allows_topic_settings(configuration)
+    async def _load(self, configuration: Configuration, plan: Plan) -> _Loaded:
+        """Start the workers for a plan, if it has any policies."""
+        settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
         topics = TopicPolicies(configuration, tries_classes=settings)
         pool = None
         if plan.is_empty and not settings:
@@ -282,8 +282,8 @@ class Gateway:
         )
         return _Loaded(policies, pool)
 
-    def _put_in_force(self, loaded: _Loaded) -> None:
-        """Judge by what was loaded, from now on, and let what was in force end its work."""
+    def _activate(self, loaded: _Loaded) -> None:
+        """Use the loaded policies from now on; the previous ones finish their work."""
         before = [one for one in (self._pool, self._topic_policies) if one is not None]
         self._policies, self._pool = loaded.policies, loaded.pool
         self._topic_policies = loaded.policies.topics
@@ -295,19 +295,19 @@ class Gateway:
         await one.close(drain_s=60.0)
         self._draining.discard(one)
 
-    # Topics' own settings
+    # Topic configs
 
-    async def _open_settings(self, of: Configuration) -> None:
-        """Read the topic level keys that were set through admin tools, and follow them.
+    async def _open_topic_configs(self, of: Configuration) -> None:
+        """Read the topic configs that were set through admin tools, and follow their changes.
 
         Raises:
-            ConfigurationError: The topic that keeps them cannot be used.
-            brokers.UnreachableError: The cluster does not answer.
+            ConfigurationError: The topic that stores them cannot be used.
+            brokers.UnreachableError: The cluster does not respond.
         """
-        settings_log = settings_topic(of, self.configuration.upstream_properties)
-        settings = KeptTopicConfigs(settings_log, gateway_name(of), self._settings_changed)
+        settings_log = topic_configs_topic(of, self.configuration.upstream_properties)
+        settings = StoredTopicConfigs(settings_log, gateway_name(of), self._topic_configs_changed)
         try:
-            await settings.start(SETTINGS_TIMEOUT_S)
+            await settings.start(TOPIC_CONFIGS_TIMEOUT_S)
             await settings.sweep(self.cluster.ids, starting=True)
         except CompactedTopicError as error:
             await settings.close()
@@ -318,7 +318,7 @@ class Gateway:
         self.topic_configs = settings
         self.run(self._sweep(settings))
 
-    async def _sweep(self, settings: KeptTopicConfigs) -> None:
+    async def _sweep(self, settings: StoredTopicConfigs) -> None:
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
@@ -328,17 +328,17 @@ class Gateway:
             except Exception:
                 log.exception("settings of topics could not be looked over")
 
-    def _settings_changed(self, topic: str) -> None:
-        """Have instances closed that the topic's settings no longer name."""
-        if not self.topic_configs.are_kept:
-            return  # they are still read for the first time
+    def _topic_configs_changed(self, topic: str) -> None:
+        """Close policy instances that the topic's configs no longer name."""
+        if not self.topic_configs.are_stored:
+            return  # the first read has not finished
         plan = self._policies.plan
-        every = self.topic_configs.kept.index.all_of(topic) or [NO_SETTINGS]
+        every = self.topic_configs.store.index.all_of(topic) or [NO_SETTINGS]
         judged = filter(None, (plan.for_topic(topic, own) for own in every))
         self._policies.retain(topic, {one.records_policy for one in judged if one.records_policy})
 
     def topic_deleted(self, name: str) -> None:
-        """Have the instances of a topic that is gone closed."""
+        """Close the policy instances of a deleted topic."""
         self.cluster.disallow(name)
         self._policies.retain(name, ())
 
@@ -361,7 +361,7 @@ class Gateway:
             self._listeners.clear()
 
     def _listen_for(self, known: Mapping[int, Address]) -> Address:
-        """Listen for the bootstrap address and for brokers."""
+        """Listen on the bootstrap address and on the ports of the known brokers."""
         where = self.configuration.listener.address
         listening = self._bind(where.port, "listeners")
         self._serve(listening, None)
@@ -400,13 +400,13 @@ class Gateway:
             Listener(
                 listening,
                 self._connection_limits,
-                lambda on_closed: Client(self, node, on_closed),
+                lambda on_closed: ClientConnection(self, node, on_closed),
                 self._server_tls,
             )
         )
 
     def _open_broker_port(self, node: int, port: int) -> None:
-        """Take connections for a broker."""
+        """Listen on the port of a broker."""
         try:
             listening = self._bind(port, "broker.ports")
         except ConfigurationError as error:
@@ -422,20 +422,20 @@ class Gateway:
     async def connect_upstream(
         self, node: int | None, protocol: asyncio.Protocol
     ) -> asyncio.Transport | None:
-        """Connect to a broker, or to any for the bootstrap address; None when none answers."""
+        """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
         if node is None:
-            places = self.addresses.of_cluster()
+            addresses = self.addresses.of_cluster()
         else:
-            place = self.addresses.of_node(node)
-            places = [place] if place else []
-        for place in places:
-            name = place.host if self._upstream_tls else None
+            known = self.addresses.of_node(node)
+            addresses = [known] if known else []
+        for address in addresses:
+            name = address.host if self._upstream_tls else None
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     transport, _ = await self.loop.create_connection(
                         lambda: protocol,
-                        place.host,
-                        place.port,
+                        address.host,
+                        address.port,
                         ssl=self._upstream_tls,
                         server_hostname=name,
                     )
@@ -443,7 +443,7 @@ class Gateway:
                 log.warning(
                     "broker cannot be reached",
                     node=node,
-                    address=str(place),
+                    address=str(address),
                     reason=str(error) or type(error).__name__,
                 )
             else:
@@ -452,14 +452,14 @@ class Gateway:
         return None
 
     async def _discover(self, timeout_s: float) -> brokers.Cluster:
-        """Ask where the brokers are."""
+        """Request the addresses of the brokers."""
         of = self.configuration
         return await asyncio.to_thread(
             brokers.describe, of.upstream_properties, of.folder, timeout_s
         )
 
     def _rediscover(self) -> None:
-        """Ask again where the brokers are, now and then, while one of them is away."""
+        """Request the addresses again, at most every few seconds, while a broker is unreachable."""
         now = self.loop.time()
         if now - self._rediscovered > _REDISCOVER_EVERY_S and not self._ended:
             self._rediscovered = now
@@ -474,20 +474,20 @@ class Gateway:
         for node, where in found.brokers.items():
             self.addresses.learn(node, where)
 
-    # Ending
+    # Stopping
 
     async def stop(self) -> None:
-        """Stop accepting, answer what is in flight, end the workers."""
+        """Stop accepting, finish the requests in flight, and stop the workers."""
         self._ended = True
         for listener in self._listeners:
             await listener.close()
-        for client in list(self.clients):
+        for client in list(self.connections):
             client.end()
         limit = self.configuration.policy_timeout_ms / 1000 + _ENDING_EXTRA_S
         deadline = self.loop.time() + limit
-        while self.clients and self.loop.time() < deadline:  # noqa: ASYNC110 - at the end only
+        while self.connections and self.loop.time() < deadline:  # noqa: ASYNC110 - at the end only
             await asyncio.sleep(0.02)
-        for client in list(self.clients):
+        for client in list(self.connections):
             client.abort()
         for pool in (*self._draining, self._pool, self._topic_policies):
             if pool is not None:
@@ -505,26 +505,26 @@ class Gateway:
             self._local_store.close()
 
     async def _close_idle(self) -> None:
-        most = self.configuration.connections_max_idle_ms / 1000
+        max_idle_s = self.configuration.connections_max_idle_ms / 1000
         while True:
-            await asyncio.sleep(min(most / 4, _LOOK_EVERY_S))
+            await asyncio.sleep(min(max_idle_s / 4, _CHECK_IDLE_EVERY_S))
             self._expire_producers()
             self.budget.tick()
             now = self.loop.time()
-            for client in list(self.clients):
-                if now - client.last_active > most or (
-                    now - client.since > FIRST_REQUEST_S and not client.has_begun
+            for client in list(self.connections):
+                if now - client.last_active > max_idle_s or (
+                    now - client.since > FIRST_REQUEST_S and not client.is_established
                 ):
                     client.close()
 
-    async def _look_at_clients(self) -> None:
+    async def _check_connections(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_AT_CLIENTS_EVERY_S)
-            for client in list(self.clients):
-                client.look()
+            await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S)
+            for client in list(self.connections):
+                client.check()
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
-        """Run a coroutine for as long as the gateway lives."""
+        """Run a coroutine until it ends or the gateway stops."""
         task: asyncio.Task[Any] = self.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -532,12 +532,13 @@ class Gateway:
 
 
 def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | None:
-    """Open the file that keeps the state of a cluster's producers over a restart.
+    """Open the file that stores the state of a cluster's producers across restarts.
 
-    It is there where interceptors may drop records, or where they once did.
+    Returns:
+        None if no interceptor is configured, and none ever was.
 
     Raises:
-        ConfigurationError: It cannot be used.
+        ConfigurationError: The file cannot be used.
     """
     key = "produce.request.interceptors.state.dir"
     folder = configuration.produce_request_interceptors_state_dir
@@ -556,20 +557,20 @@ def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | No
 
 
 class _Loaded(NamedTuple):
-    """Policies that are ready to judge."""
+    """Policies whose workers have started."""
 
     policies: PolicySet
     pool: Supervisor | None
 
     async def close(self) -> None:
-        """End them, unused."""
+        """Stop the workers."""
         await self.policies.topics.close()
         if self.pool is not None:
             await self.pool.close()
 
 
 def gateway_name(configuration: Configuration) -> str:
-    """Tell this gateway from others, also after a restart: no two listen at one place."""
+    """Return a name that identifies this gateway, also after a restart: its host and listener."""
     where = configuration.listener.address
     name = f"{socket.gethostname()}/{where}"
     return name if where.port else f"{name}/{uuid.uuid4()}"

@@ -1,15 +1,15 @@
-"""One client's connection to one broker, without sockets: bytes in, bytes out.
+"""The protocol of one client's connection to one broker, without sockets: bytes in, bytes out.
 
-Theory of operation. Requests are cut into frames. `routes` says which are streamed on as they
-come, and which are held until it is decided what becomes of them; what came after a held one
-waits behind it, so that requests reach the broker in the client's order. Released requests stand
-in `_replies` in that order; those that the broker was sent stand in `_expected` too, along with
-questions of the gateway's own. A broker answers in order, so its next response belongs to the
-first of `_expected`, and that one is always the first of `_replies` by then, unless it is a
-question.
+Requests are split into frames. The routing table (`routes`) says which are streamed, and which are
+held until it is decided what is sent to the broker. Requests that follow a held one wait in
+`_pending`, so that the broker receives requests in the client's order. Released requests are in
+`_unanswered`, in that order, until their response has been sent. Those that were sent to the broker
+are also in `_expected`, together with requests of the gateway's own. A broker responds in order:
+its next response belongs to the first exchange in `_expected`. That one is also the first in
+`_unanswered` then, unless it is a request of the gateway's own.
 
-Rules for the next editor: nothing here blocks; nothing is sent to the broker in the middle
-of a streamed request; an exchange is answered exactly once; no API is known by its number.
+Rules for changes: nothing here blocks; nothing is sent to the broker in the middle of a streamed
+request; each exchange gets exactly one response; no API key is mentioned.
 """
 
 from __future__ import annotations
@@ -31,36 +31,37 @@ from penstock.wire.primitives import INT16, INT32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from penstock.gateway.host import Host
+    from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
-    from penstock.gateway.routes import Open, Route
+    from penstock.gateway.routes import OpenExchange, Route
 
 RESPONSE_MAX_BYTES: Final = 2**31 - 1
 PENDING_MAX: Final = 64
-"""So many requests of one client are looked at ahead of the one that goes to the broker next:
-more would only wait in line, before those of other clients."""
-REPLIES_MAX: Final = 256
-"""A client is not read while it has so many requests without a response."""
-_REPLY_BYTES: Final = 500
-"""What one of them takes, about, besides what it holds."""
+"""The most requests of one connection that are processed ahead of the next one to be sent. More
+would only queue up before those of other clients."""
+UNANSWERED_MAX: Final = 256
+"""The most requests of one connection without a response; then reading is paused."""
+_UNANSWERED_BYTES: Final = 500
+"""The estimated memory of one of these, without its content."""
 _OWN_CORRELATION_ID: Final = 0x50454E53
 _numbers = itertools.count(1)
-_FLOWING: Final = frozenset({State.SENT, State.ANSWERED})
-"""A broker may answer before it has read all of a request."""
+_FLOWING: Final = frozenset({State.SENT, State.COMPLETED})
+"""States in which further bytes of a request are forwarded. A broker may respond before it has
+read all of a request."""
 _BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
 
 
 class Phase(Enum):
-    """How far a connection has come."""
+    """The phase of a connection."""
 
     OPEN = auto()
     ENDING = auto()
-    """What is in flight is answered, nothing new is taken."""
+    """Requests in flight get their responses; no further requests are accepted."""
     CLOSED = auto()
 
 
 class Transport(Protocol):
-    """What a session writes to."""
+    """A connection that a session writes to."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Send bytes."""
@@ -69,12 +70,12 @@ class Transport(Protocol):
         """Send several buffers, in order."""
 
 
-class Question:
+class OwnRequest:
     """A request of the gateway's own."""
 
     __slots__ = ("correlation_id", "on_response")
 
-    matters_to_others = True
+    is_needed_after_disconnect = True
 
     def __init__(self, on_response: Callable[[bytes], None]) -> None:
         self.correlation_id = _OWN_CORRELATION_ID
@@ -82,11 +83,11 @@ class Question:
 
 
 class Session:
-    """The state of one connection; for the requests on it, an `exchange.Connection`."""
+    """The state of one connection; for the requests on it, an `exchange.ConnectionContext`."""
 
     def __init__(
         self,
-        host: Host,
+        gateway: GatewayContext,
         route: Callable[[int], Route],
         *,
         client: Transport,
@@ -96,20 +97,20 @@ class Session:
         on_progress: Callable[[], None],
         certificate_principal: str | None = None,
     ) -> None:
-        """Begin.
+        """Make the session of a new connection.
 
         Args:
-            host: The gateway.
-            route: Returns what is done with the requests of an API.
-            client: Where responses go.
-            upstream: Where requests go.
+            gateway: The gateway.
+            route: Returns the route of an API key.
+            client: The client's connection, for responses.
+            upstream: The broker's connection, for requests.
             request_max_bytes: `socket.request.max.bytes`.
-            on_done: Called when both connections are to be closed: what was written may
-                still be flushed, nothing more will come.
-            on_progress: Called when what waited for a verdict has moved on.
-            certificate_principal: Who the client is by its certificate.
+            on_done: Called when both connections are to be closed, after what was written has
+                been flushed.
+            on_progress: Called when requests that were waiting have been processed.
+            certificate_principal: The principal of the client's TLS certificate.
         """
-        self.host = host
+        self.gateway = gateway
         self._route = route
         self._client = client
         self._upstream = upstream
@@ -118,14 +119,14 @@ class Session:
         self.topics = TopicNames()
         self.number = next(_numbers)
         self.authentication = Authentication(
-            is_required=host.requires_sasl,
+            is_required=gateway.requires_sasl,
             certificate_principal=certificate_principal,
-            clock=host.clock,
+            clock=gateway.clock,
         )
         self._request_max_bytes = request_max_bytes
         self._requests = FrameReader(
             head_bytes=REQUEST_HEAD_BYTES,
-            max_bytes=host.sasl_max_bytes if host.requires_sasl else request_max_bytes,
+            max_bytes=gateway.sasl_max_bytes if gateway.requires_sasl else request_max_bytes,
             on_head=self._request_head,
             on_frame=self._request_frame,
             on_piece=self._request_piece,
@@ -138,63 +139,66 @@ class Session:
             on_piece=self._response_piece,
         )
         self._phase = Phase.OPEN
-        self._arriving: Streamed | None = None
+        self._receiving: Streamed | None = None
         self._read_acks: Callable[[bytes], int | None] | None = None
-        self._open: Open | None = None
+        self._open_exchange: OpenExchange | None = None
         self._pending: deque[Exchange] = deque()
-        self._replies: deque[Exchange] = deque()
-        self._expected: deque[Exchange | Question] = deque()
-        self._unbegun: deque[Held] = deque()
+        self._unanswered: deque[Exchange] = deque()
+        self._expected: deque[Exchange | OwnRequest] = deque()
+        self._not_started: deque[Held] = deque()
         self._undecided: deque[Held] = deque()
-        self._describes_producers: bool | None = None
+        self._supports_describe_producers: bool | None = None
         self._waiting_bytes = 0
-        self._unanswered_bytes = 0
+        self._unanswered_size = 0
         self._unconfirmed = False
-        self._has_asked = False
+        self._has_received_request = False
 
-    # What the connection's owner calls
+    # Called by the owner of the connections
 
     def client_data(self, data: bytes) -> None:
-        """Take bytes from the client.
+        """Process bytes from the client.
 
         Raises:
-            WireError: They are not Kafka's protocol; the connection cannot go on.
+            WireError: They violate the protocol; the connection has to be closed.
         """
         self._requests.feed(data)
         if self._phase is Phase.ENDING and self._requests.between_frames:
             self._requests.stop()
 
     def upstream_data(self, data: bytes) -> None:
-        """Take bytes from the broker.
+        """Process bytes from the broker.
 
         Raises:
-            WireError: They are not Kafka's protocol; the connection cannot go on.
+            WireError: They violate the protocol; the connection has to be closed.
         """
         self._responses.feed(data)
 
-    def client_gone(self) -> None:
-        """Note that nothing more comes from the client; what it sent is stored, if judged."""
-        self.withdraw_waiting()
+    def client_disconnected(self) -> None:
+        """End the session, since the client sends nothing more. Complete requests are still sent.
+
+        Of those that expect a response only the ones that workers have begun to judge are sent.
+        """
+        self.cancel_waiting()
         self._requests.stop()
-        arriving, self._arriving = self._arriving, None
-        if arriving is not None:
-            if arriving.state in _FLOWING:
-                self._finish()  # the broker has half of a request, and will never have the rest
+        receiving, self._receiving = self._receiving, None
+        if receiving is not None:
+            if receiving.state in _FLOWING:
+                self._finish()  # the broker will never receive the rest of this request
                 return
-            if self._pending and self._pending[-1] is arriving:
+            if self._pending and self._pending[-1] is receiving:
                 self._pending.pop()
         self.end()
 
-    def withdraw_waiting(self) -> None:
-        """Judge no more for a client that is gone than what is begun: it takes no responses.
+    def cancel_waiting(self) -> None:
+        """Cancel the jobs that wait for a worker: the client reads no responses any more.
 
-        What it expects no response to is judged: nobody would send that again.
+        Requests that expect no response (acks=0) are still judged, since nobody retries them.
         """
-        for policies in self._policies_in_use():
+        for policies in self._policies_of_pending():
             policies.cancel(self.number)
 
     def end(self) -> None:
-        """Answer what is in flight, take nothing new, and be done."""
+        """End the session after the responses to the requests in flight."""
         if self._phase is Phase.OPEN:
             self._phase = Phase.ENDING
         if self._requests.between_frames:
@@ -202,89 +206,93 @@ class Session:
         self._end_when_idle()
 
     def closed(self) -> None:
-        """Note that nothing more can be sent to either side."""
+        """Cancel everything: both connections are closed."""
         self._phase = Phase.CLOSED
-        self._abandon_pending()
+        self._cancel_pending()
         self._requests.stop()
         self._responses.stop()
-        # Large, and in circles of references that are found late.
-        self._arriving = None
-        for one in self._replies:
-            one.transform = None
+        # Free large objects now: they are in reference cycles.
+        self._receiving = None
+        for exchange in self._unanswered:
+            exchange.transform = None
         self._expected.clear()
-        self._replies.clear()
+        self._unanswered.clear()
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the client's present request has not come yet."""
+        """The bytes of the current request that have not been received yet."""
         return self._requests.missing_bytes
 
     @property
     def serves_client_only(self) -> bool:
-        """Whether the broker's responses to come are of use to the client only."""
+        """Whether the expected responses of the broker are only needed by the client."""
         return (
             not self._pending
             and not self._unconfirmed
-            and not any(one.matters_to_others for one in self._expected)
+            and not any(one.is_needed_after_disconnect for one in self._expected)
         )
 
     @property
-    def has_begun(self) -> bool:
-        """Whether a whole request has come, and the client has authenticated if it has to."""
-        return self._has_asked and self.authentication.is_done
+    def is_established(self) -> bool:
+        """Whether a complete request was received, and the client has authenticated if required."""
+        return self._has_received_request and self.authentication.is_done
 
     @property
     def is_suspended(self) -> bool:
-        """Whether no further request of the client is looked at for now."""
+        """Whether the session processes no further requests for now."""
         return self._requests.is_suspended
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes of the client are held.
+        """The bytes that are held for the client.
 
-        Of requests that are half there, that wait, and that were looked at and have no response.
+        These are incomplete requests, waiting requests, and requests without a response.
         """
         return (
             self._waiting_bytes
-            + self._unanswered_bytes
+            + self._unanswered_size
             + self._requests.held_bytes
             + self._responses.held_bytes
         )
 
     @property
     def waiting_bytes(self) -> int:
-        """How many bytes wait behind a verdict, or are held for one."""
+        """The bytes of requests that wait for a verdict, or for a request before them."""
         return self._waiting_bytes
 
-    # Requests, as they arrive
+    # Requests, as they are received
 
     def _request_head(self, head: bytes) -> bool:
         api_key = INT16.unpack_from(head, 4)[0]
         version = INT16.unpack_from(head, 6)[0]
         row = self._route(api_key)
-        arriving = Streamed(api_key, version, INT32.unpack_from(head, 8)[0])
+        receiving = Streamed(api_key, version, INT32.unpack_from(head, 8)[0])
         first, last = row.versions
-        opens: Open | None
+        open_exchange: OpenExchange | None
         if not first <= version <= last:
-            if row.unknown_version is None or version < first:
+            if row.unsupported_version is None or version < first:
                 raise WireError(f"API key {api_key} version {version}")
-            opens = row.unknown_version
+            open_exchange = row.unsupported_version
         else:
             if not row.before_login:
                 self.authentication.check(api_key)
-            opens = row.hold(self.host, version)
-            arriving.transform = row.respond(self, version)
-        self._arriving, self._open, self._read_acks = arriving, opens, row.read_acks
-        if opens is None and row.read_acks is None:
-            self._enqueue(arriving)
-        return opens is not None
+            open_exchange = row.hold(self.gateway, version)
+            receiving.transform = row.respond(self, version)
+        self._receiving, self._open_exchange, self._read_acks = (
+            receiving,
+            open_exchange,
+            row.read_acks,
+        )
+        if open_exchange is None and row.read_acks is None:
+            self._enqueue(receiving)
+        return open_exchange is not None
 
     def _request_frame(self, frame: bytes) -> None:
-        self._has_asked = True
-        arriving, self._arriving = self._arriving, None
-        assert arriving is not None
-        assert self._open is not None
-        exchange = self._open(self, arriving, frame)
+        self._has_received_request = True
+        receiving, self._receiving = self._receiving, None
+        assert receiving is not None
+        assert self._open_exchange is not None
+        exchange = self._open_exchange(self, receiving, frame)
         if self.authentication.awaits_response:
             self._requests.suspend()
         self._waiting_bytes += exchange.waiting_bytes
@@ -294,11 +302,11 @@ class Session:
             self._enqueue(exchange)
 
     def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
-        exchange = self._arriving
+        exchange = self._receiving
         assert exchange is not None
-        self._has_asked = self._has_asked or last
+        self._has_received_request = self._has_received_request or last
         if last:
-            self._arriving = None
+            self._receiving = None
         if exchange.state in _FLOWING:
             self._upstream.write(piece)
         else:
@@ -310,7 +318,7 @@ class Session:
             self._end_when_idle()
 
     def _find_acks(self, exchange: Streamed, *, is_whole: bool) -> None:
-        """Stream a request on as soon as it is known whether a response will come."""
+        """Start to forward a request as soon as it is known whether there will be a response."""
         pieces = exchange.pieces
         assert self._read_acks is not None
         acks = self._read_acks(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces))
@@ -320,11 +328,11 @@ class Session:
         elif is_whole:
             raise WireError("a Produce request that ends too early")
 
-    # Requests, on their way to the broker
+    # Requests, until they are sent to the broker
 
     def _enqueue(self, exchange: Exchange) -> None:
-        """Send a request on at once, or behind those that wait."""
-        exchange.become(State.READY)
+        """Send a request at once, or after those that wait."""
+        exchange.transition_to(State.READY)
         if self._pending:
             self._pending.append(exchange)
             self._suspend_if_many()
@@ -333,20 +341,20 @@ class Session:
 
     def _enqueue_held(self, exchange: Held) -> None:
         behind_exclusive = bool(self._pending) and (
-            bool(self._unbegun) or any(one.is_exclusive for one in self._pending)
+            bool(self._not_started) or any(one.is_exclusive for one in self._pending)
         )
         self._pending.append(exchange)
         if exchange.is_judged:
             self._undecided.append(exchange)
         self._suspend_if_many()
         if behind_exclusive and exchange.is_judged:
-            # What stands before it may be about what judges it.
-            self._unbegun.append(exchange)
+            # The request before it may change the policies of its topics.
+            self._not_started.append(exchange)
         else:
-            exchange.begin(self)
+            exchange.start(self)
 
     def advance(self) -> None:
-        """Send on what has been decided, in order."""
+        """Send the requests that are ready, in order."""
         while self._phase is not Phase.CLOSED:
             if self._pending and self._pending[0].state is State.READY:
                 self._release(self._pending.popleft())
@@ -354,31 +362,31 @@ class Session:
                 break
         first = self._pending[0] if self._pending else None
         if isinstance(first, Held) and first.is_exclusive:
-            first.proceed()
-        elif self._unbegun and self._phase is not Phase.CLOSED:
-            self._begin_next()
-        self._go_on()
+            first.run_handler()
+        elif self._not_started and self._phase is not Phase.CLOSED:
+            self._start_next()
+        self._resume_if_possible()
         self._on_progress()
         if self._phase is Phase.ENDING:
             self._end_when_idle()
 
     def _suspend_if_many(self) -> None:
-        if len(self._pending) >= PENDING_MAX or len(self._replies) >= REPLIES_MAX:
+        if len(self._pending) >= PENDING_MAX or len(self._unanswered) >= UNANSWERED_MAX:
             self._requests.suspend()
 
-    def _go_on(self) -> None:
-        """Look at requests again that were put aside, if nothing is against it any more."""
+    def _resume_if_possible(self) -> None:
+        """Process further requests again if no limit is reached any more."""
         if (
             self._requests.is_suspended
             and len(self._pending) <= PENDING_MAX // 2
-            and len(self._replies) <= REPLIES_MAX // 2
+            and len(self._unanswered) <= UNANSWERED_MAX // 2
             and not self.authentication.awaits_response
         ):
             self._requests.resume()
             self._on_progress()
 
     def _decide_next(self) -> bool:
-        """Decide what becomes of the next judged request, if all before it are decided."""
+        """Decide the next judged request; return whether it is decided."""
         if not self._undecided:
             return False
         exchange = self._undecided[0]
@@ -387,13 +395,13 @@ class Session:
         self._undecided.popleft()
         return True
 
-    def _begin_next(self) -> None:
-        """Begin the requests that stood behind an exclusive one, up to the next such."""
+    def _start_next(self) -> None:
+        """Start the requests that waited for an exclusive one, up to the next exclusive one."""
         for exchange in list(self._pending):
             if exchange.is_exclusive:
                 return
-            if self._unbegun and exchange is self._unbegun[0]:
-                self._unbegun.popleft().begin(self)
+            if self._not_started and exchange is self._not_started[0]:
+                self._not_started.popleft().start(self)
 
     def _release(self, exchange: Exchange) -> None:
         self._waiting_bytes -= exchange.waiting_bytes
@@ -402,43 +410,43 @@ class Session:
             self._upstream.writelines(outgoing)
         if not exchange.expects_response:
             if outgoing is None:
-                exchange.become(State.ANSWERED)
+                exchange.transition_to(State.COMPLETED)
             else:
-                exchange.become(State.SENT)
+                exchange.transition_to(State.SENT)
                 self._unconfirmed = True
             if exchange.closes_connection:
-                self._break_off()
+                self._disconnect_after_error()
             return
-        self._replies.append(exchange)
-        self._unanswered_bytes += _REPLY_BYTES + exchange.size
+        self._unanswered.append(exchange)
+        self._unanswered_size += _UNANSWERED_BYTES + exchange.size
         self._suspend_if_many()
         if outgoing is None:
-            exchange.become(State.LOCAL)
+            exchange.transition_to(State.LOCAL_RESPONSE)
             self._flush()
         else:
-            exchange.become(State.SENT)
+            exchange.transition_to(State.SENT)
             self._expected.append(exchange)
 
-    def _break_off(self) -> None:
-        """End as a broker does after an error that acks=0 leaves it no way to tell."""
+    def _disconnect_after_error(self) -> None:
+        """Disconnect, as a broker does to report an error of a request with acks=0."""
         self._requests.stop()
-        self._abandon_pending()
+        self._cancel_pending()
         self._unconfirmed = True
         self.end()
 
-    def _abandon_pending(self) -> None:
-        in_use = self._policies_in_use()
+    def _cancel_pending(self) -> None:
+        policy_sets = self._policies_of_pending()
         for exchange in self._pending:
-            exchange.abandon()
+            exchange.cancel()
         self._pending.clear()
-        self._unbegun.clear()
+        self._not_started.clear()
         self._undecided.clear()
-        for policies in in_use:
+        for policies in policy_sets:
             policies.cancel(self.number)
             policies.cancel(without_response(self.number))
 
-    def _policies_in_use(self) -> Sequence[PolicySet]:
-        """Return the policies that judge what waits; after SIGHUP there may be two sets."""
+    def _policies_of_pending(self) -> Sequence[PolicySet]:
+        """Return the policies of the pending requests; after a reload there may be two sets."""
         used = (one.policies for one in self._pending)
         return list({id(one): one for one in used if one is not None}.values())
 
@@ -450,11 +458,11 @@ class Session:
         expected = self._expected[0]
         if INT32.unpack_from(head, 4)[0] != expected.correlation_id:
             raise WireError("a response to another request than the next one")
-        return isinstance(expected, Question) or expected.transform is not None
+        return isinstance(expected, OwnRequest) or expected.transform is not None
 
     def _response_frame(self, frame: bytes) -> None:
         expected = self._expected.popleft()
-        if isinstance(expected, Question):
+        if isinstance(expected, OwnRequest):
             expected.on_response(frame)
         else:
             transform, expected.transform = expected.transform, None
@@ -463,7 +471,7 @@ class Session:
             if self.authentication.is_done:
                 self._requests.max_bytes = self._request_max_bytes
             self._flush()
-            self._go_on()
+            self._resume_if_possible()
         if self._phase is Phase.ENDING:
             self._end_when_idle()
 
@@ -471,78 +479,79 @@ class Session:
         self._client.write(piece)
         if last:
             self._expected.popleft()
-            self._answered(self._replies.popleft())
+            self._complete(self._unanswered.popleft())
             self._flush()
-            self._go_on()
+            self._resume_if_possible()
             if self._phase is Phase.ENDING:
                 self._end_when_idle()
 
     def _flush(self) -> None:
-        """Send the responses that are next in turn.
+        """Send the responses that are next in order.
 
-        What the broker was not asked is answered only now: success may be told only when all
-        that came before is answered.
+        Local responses are made only now: clients take a success as one for all batches before.
         """
-        while self._replies:
-            first = self._replies[0]
+        while self._unanswered:
+            first = self._unanswered[0]
             response = first.response
-            if first.state is State.LOCAL:
+            if first.state is State.LOCAL_RESPONSE:
                 response = first.local_response()
             if response is None:
                 break
-            self._answered(self._replies.popleft())
+            self._complete(self._unanswered.popleft())
             self._client.writelines(response)
 
-    def _answered(self, exchange: Exchange) -> None:
-        exchange.become(State.ANSWERED)
-        self._unanswered_bytes -= _REPLY_BYTES + exchange.size
+    def _complete(self, exchange: Exchange) -> None:
+        exchange.transition_to(State.COMPLETED)
+        self._unanswered_size -= _UNANSWERED_BYTES + exchange.size
 
-    # Questions of the gateway's own
+    # Requests of the gateway's own
 
-    def ask(self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]) -> None:
-        """Send the broker a request of the gateway's own, over the client's connection.
+    def send_request(
+        self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]
+    ) -> None:
+        """Send a request of the gateway's own to the broker, over the client's connection.
 
         Args:
-            request: Makes the frame from a correlation id.
-            on_response: Called with the response's frame.
+            request: Returns the frame for a correlation id.
+            on_response: Called with the frame of the response.
         """
-        self._expected.append(Question(on_response))
+        self._expected.append(OwnRequest(on_response))
         self._upstream.write(request(_OWN_CORRELATION_ID))
 
     @property
-    def may_describe_producers(self) -> bool:
-        """Whether the broker may serve DescribeProducers: it has not said that it does not."""
-        return self._describes_producers is not False
+    def may_support_describe_producers(self) -> bool:
+        """Whether the broker may support DescribeProducers: True until it is known."""
+        return self._supports_describe_producers is not False
 
-    def find_whether_producers_are_described(self, on_known: Callable[[bool], None]) -> None:
-        """Find out whether the broker serves DescribeProducers (KIP-664)."""
-        known = self._describes_producers
+    def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
+        """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""
+        known = self._supports_describe_producers
         if known is not None:
             on_known(known)
             return
 
-        def answered(frame: bytes) -> None:
-            known = self._describes_producers = producers.is_served(frame)
+        def on_response(frame: bytes) -> None:
+            known = self._supports_describe_producers = producers.is_supported(frame)
             on_known(known)
 
-        self.ask(producers.served_request, answered)
+        self.send_request(producers.api_versions_request, on_response)
 
     # The end
 
     def fail(self) -> None:
-        """Give up: what the broker answered cannot be dealt with."""
+        """Close both connections after an error."""
         self._finish()
 
     def _end_when_idle(self) -> None:
-        if self._phase is Phase.CLOSED or self._arriving is not None:
+        if self._phase is Phase.CLOSED or self._receiving is not None:
             return
-        if self._pending or self._expected or self._replies:
+        if self._pending or self._expected or self._unanswered:
             return
         if self._unconfirmed:
-            # What was sent with acks=0 is confirmed by nothing, and closing may reset the
-            # connection before the broker has read it: ask something, and wait for that.
+            # Requests with acks=0 have no response, and closing may reset the connection before
+            # the broker has read them. The response to another request shows that it has.
             self._unconfirmed = False
-            self._expected.append(Question(lambda _: None))
+            self._expected.append(OwnRequest(lambda _: None))
             self._upstream.write(_BARRIER)
             return
         self._finish()

@@ -1,4 +1,4 @@
-"""Names and ids of topics, as a broker told them over one connection."""
+"""A cache of topic names and ids, as the broker returned them over one connection."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 _ID_TTL_S: Final = 10.0
-"""A topic that is created anew under the same name has another id."""
+"""A topic that is deleted and created again has another id."""
 _TOPICS_MAX: Final = 10_000
 
 
 class TopicNames:
-    """A cache; what it does not have is asked for over the client's own connection (ACLs)."""
+    """The cache of one connection: the cluster's ACLs decide what its client may see."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._names: LRUCache[UUID, str] = LRUCache(_TOPICS_MAX)
@@ -25,15 +25,15 @@ class TopicNames:
         self._clock = clock
 
     def name(self, topic_id: UUID) -> str | None:
-        """Return the name of an id. An id never gets another name."""
+        """Return the name of a topic id; it never changes."""
         return self._names.get(topic_id)
 
     def topic_id(self, name: str, *, since: float = 0.0) -> UUID | None:
-        """Return the id of a name, if it was put here recently, and after `since`."""
+        """Return the id of a topic name, if it was stored recently, and after `since`."""
         topic_id, at = self._ids.get(name, (None, since))
         return topic_id if at > since else None
 
     def put(self, name: str, topic_id: UUID) -> None:
-        """Keep a name and its id."""
+        """Store a name and its id."""
         self._names[topic_id] = name
         self._ids[name] = (topic_id, self._clock())

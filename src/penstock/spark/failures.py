@@ -67,7 +67,13 @@ _FAILURES: Final = (
         re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
         "a Python module is missing on the executors",
     ),
+    (
+        re.compile(r"ImportError: (cannot import name .*)"),
+        "a Python module on the executors has another version",
+    ),
 )
+_WORKER_ERROR: Final = re.compile(r"^([\w.]*(?:Error|Exception|Interrupt))(?::|$)", re.MULTILINE)
+"""The last line of a Python traceback: its class only, since the rest may hold a record."""
 
 
 class SparkError(UnavailableError):
@@ -91,6 +97,8 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
             if match:
                 detail = f": {match[1].strip()}" if match.groups() else ""
                 return f"{meaning}{detail}", code
+    if "Traceback (most recent call last)" in text and (classes := _WORKER_ERROR.findall(text)):
+        return f"Spark's job failed: {classes[-1]} in a Python worker; its log says more", 3
     return f"Spark's job failed: {first_line(text)}", 3
 
 

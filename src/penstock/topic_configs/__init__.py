@@ -1,5 +1,5 @@
-"""The topic level keys that are set through Kafka's admin tools, and where they are kept.
+"""Topic configs: the topic level keys that are set through Kafka's admin tools.
 
-`settings` knows the keys and their values, `index` what holds for which topic, `kept` in which
-compacted topic.
+`definitions` has the keys and their values, `index` the configs of each topic, `storage` the
+compacted topic that stores them.
 """

@@ -1,11 +1,11 @@
-"""What the topic of settings says: which topic level keys hold for which topic.
+"""The index of topic configs, built from the records of the compacted topic.
 
-Two kinds of records. A topic's settings stand under its id, so a topic made anew under the
-same name has none. While a topic is being created its id is not known: its settings stand
-under a creation of its own, before the cluster is asked to create it, and hold for the topic
-of that name until they are put under its id, or the creation is withdrawn.
+There are two kinds of records. The configs of a topic are stored under its topic id, so a topic
+that is created again under the same name has none. Before a topic is created its id is not known:
+its configs are stored under the id of the creation, and apply to the topic of that name until they
+are stored under the topic id, or the creation is withdrawn.
 
-Everything here follows from the records in their order, so every gateway comes to the same.
+The index depends only on the records and their order, so it is the same in every gateway.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from penstock.errors import MalformedError
-from penstock.topic_configs import settings
+from penstock.topic_configs import definitions
 from penstock.wire.names import is_topic_name
 
 if TYPE_CHECKING:
@@ -26,69 +26,68 @@ if TYPE_CHECKING:
     from penstock.cluster.compacted_topic import LogRecord
 
 _VERSION: Final = 1
-_NOBODY: Final = ""
-"""The name of the topic in a value that does not tell one."""
+_UNKNOWN_NAME: Final = ""
+"""The topic name of a value that cannot be decoded."""
 _TOPIC, _CREATION = "topic", "creation"
 
 
-class UnreadableSettingsError(MalformedError):
-    """A record about the topic cannot be understood: nobody knows what holds for the topic."""
+class UnreadableTopicConfigsError(MalformedError):
+    """A record of a topic cannot be decoded, so its configs are not known."""
 
 
-class Place(NamedTuple):
-    """A key of the topic of settings: a topic's id, or a creation's."""
+class RecordKey(NamedTuple):
+    """The key of a record: the id of a topic, or of a creation."""
 
     kind: str
     id: UUID
 
     def encode(self) -> bytes:
-        """Write it as a record's key."""
+        """Return the bytes of the key."""
         return f"{self.kind}/{self.id}".encode()
 
     @classmethod
-    def decode(cls, key: bytes | None) -> Place:
+    def decode(cls, key: bytes | None) -> RecordKey:
         """Read a record's key.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is invalid.
         """
         kind, _, of = (key or b"").decode().partition("/")
         if kind not in {_TOPIC, _CREATION}:
             raise ValueError("an unknown kind of key")
-        place = cls(kind, UUID(of))
-        if place.encode() != key:  # compaction goes by the bytes
+        record_key = cls(kind, UUID(of))
+        if record_key.encode() != key:  # compaction goes by the bytes
             raise ValueError("an id in another spelling")
-        return place
+        return record_key
 
 
-def of_topic(topic_id: UUID) -> Place:
+def topic_key(topic_id: UUID) -> RecordKey:
     """Return the place of a topic's settings."""
-    return Place(_TOPIC, topic_id)
+    return RecordKey(_TOPIC, topic_id)
 
 
-def of_creation(creation_id: UUID) -> Place:
+def creation_key(creation_id: UUID) -> RecordKey:
     """Return the place of the settings of a topic that is being created."""
-    return Place(_CREATION, creation_id)
+    return RecordKey(_CREATION, creation_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A record's value.
+class TopicConfigRecord:
+    """The value of a record.
 
     Attributes:
-        topic: The topic's name.
+        topic: The name of the topic.
         settings: Its topic level keys.
-        gateway: Who wrote it.
-        changes: What was altered, None for a key that was deleted; None where everything
-            was set anew. Two gateways may alter one topic at the same moment: then the later
-            record's changes are made to what the earlier one left.
+        gateway: The gateway that wrote the record.
+        changes: The altered keys, with None for deleted ones; None if all keys were replaced. If
+            two gateways alter one topic at the same time, the changes of the later record are
+            applied to the result of the earlier one.
         base: The id of the record that was altered.
-        id: Tells the record from others.
-        timestamp_ms: When; set by the broker, not part of the value.
-        order: Its place among the records that were read.
-        merged: Whether the settings are not those of the record, because another one came
-            between it and its base.
-        unreadable: Whether the value could not be understood.
+        id: The id of the record.
+        timestamp_ms: The timestamp of the record, set by the broker; not part of the value.
+        order: The number of the record, in the order of reading.
+        merged: Whether the settings are the result of a merge with another record.
+        unreadable: Whether the value could not be decoded.
     """
 
     topic: str
@@ -103,7 +102,7 @@ class Entry:
     unreadable: bool = False
 
     def encode(self) -> bytes:
-        """Write it as a record's value."""
+        """Return the bytes of the value."""
         fields: dict[str, Any] = {
             "version": _VERSION,
             "topic": self.topic,
@@ -115,8 +114,8 @@ class Entry:
             fields |= {"changes": dict(self.changes), "base": self.base}
         return json.dumps(fields, sort_keys=True).encode()
 
-    def after(self, before: Entry | None) -> Entry:
-        """Return what it means behind another record about the same topic."""
+    def after(self, before: TopicConfigRecord | None) -> TopicConfigRecord:
+        """Return the value as it applies after another record of the same topic."""
         if self.changes is None or before is None or before.unreadable or before.id == self.base:
             return self
         both = {**before.settings, **self.changes}
@@ -124,11 +123,11 @@ class Entry:
         return replace(self, settings=kept, merged=True)
 
     @classmethod
-    def decode(cls, value: bytes, timestamp_ms: int, order: int) -> Entry:
+    def decode(cls, value: bytes, timestamp_ms: int, order: int) -> TopicConfigRecord:
         """Read a record's value.
 
         Raises:
-            ValueError: It is none, or of a later version.
+            ValueError: It is invalid, or of a later version.
         """
         fields = _loads(value)
         try:
@@ -151,83 +150,85 @@ class Entry:
             raise ValueError("not the value of a setting") from error
 
 
-class SettingsIndex:
-    """The settings that hold, after the records up to a position."""
+class TopicConfigIndex:
+    """The topic configs after the records up to a position."""
 
     def __init__(self) -> None:
-        """Begin at the beginning, with nothing."""
+        """Make an empty index."""
         self._count = 0
-        self._entries: dict[Place, Entry] = {}
-        self._places: dict[str, dict[Place, None]] = {}
+        self._entries: dict[RecordKey, TopicConfigRecord] = {}
+        self._keys_by_topic: dict[str, dict[RecordKey, None]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> tuple[str, ...]:
-        """Take the next record.
+        """Apply the next record.
 
         Returns:
-            The names of the topics it is about.
+            The names of the topics that it affects.
 
         Raises:
-            UnreadableSettingsError: It cannot be understood. Where its key can, nothing is
-                known of the topic from here on, until a readable record follows.
+            UnreadableTopicConfigsError: It cannot be decoded. If its key can be, the configs of the
+                topic are not known from then on, until a readable record follows.
         """
         try:
-            place = Place.decode(key)
+            record_key = RecordKey.decode(key)
         except ValueError as error:
-            raise UnreadableSettingsError(f"key: {error}") from error
+            raise UnreadableTopicConfigsError(f"key: {error}") from error
         self._count += 1
-        before = self._entries.get(place)
+        before = self._entries.get(record_key)
         unreadable = None
         if value is None:
             after = None
         else:
             try:
-                after = Entry.decode(value, timestamp_ms, self._count).after(before)
+                after = TopicConfigRecord.decode(value, timestamp_ms, self._count).after(before)
             except ValueError as error:
                 unreadable = error
                 name = before.topic if before is not None else _name_in(value)
-                after = Entry(
+                after = TopicConfigRecord(
                     name, {}, "", timestamp_ms=timestamp_ms, order=self._count, unreadable=True
                 )
         if before is not None:
-            self._forget(place, before.topic)
+            self._forget(record_key, before.topic)
         if after is not None:
-            self._entries[place] = after
-            self._places.setdefault(after.topic, {})[place] = None
+            self._entries[record_key] = after
+            self._keys_by_topic.setdefault(after.topic, {})[record_key] = None
         if unreadable is not None:
-            raise UnreadableSettingsError(f"value for {place.kind} {place.id}: {unreadable}")
+            raise UnreadableTopicConfigsError(
+                f"value for {record_key.kind} {record_key.id}: {unreadable}"
+            )
         return tuple({entry.topic: None for entry in (before, after) if entry is not None})
 
-    def _forget(self, place: Place, topic: str) -> None:
-        del self._entries[place]
-        del self._places[topic][place]
-        if not self._places[topic]:
-            del self._places[topic]
+    def _forget(self, record_key: RecordKey, topic: str) -> None:
+        del self._entries[record_key]
+        del self._keys_by_topic[topic][record_key]
+        if not self._keys_by_topic[topic]:
+            del self._keys_by_topic[topic]
 
     def names(self, topic: str) -> bool:
-        """Whether anything may be said of a topic of this name: then its id decides."""
-        return topic in self._places or _NOBODY in self._places
+        """Whether there may be configs for a topic of this name; then its id is needed."""
+        return topic in self._keys_by_topic or _UNKNOWN_NAME in self._keys_by_topic
 
-    def knows(self, topic_id: UUID) -> bool:
-        """Whether settings stand under an id."""
-        return of_topic(topic_id) in self._entries
+    def has_topic(self, topic_id: UUID) -> bool:
+        """Whether there are configs under a topic id."""
+        return topic_key(topic_id) in self._entries
 
-    def entry(self, topic_id: UUID) -> Entry | None:
-        """Return what stands under an id."""
-        return self._entries.get(of_topic(topic_id))
+    def entry(self, topic_id: UUID) -> TopicConfigRecord | None:
+        """Return the record of a topic id."""
+        return self._entries.get(topic_key(topic_id))
 
     def of(self, topic: str, topic_id: UUID) -> Mapping[str, str]:
-        """Return the topic level keys set on a topic.
+        """Return the configs of a topic.
 
         Raises:
-            UnreadableSettingsError: Nobody knows.
+            UnreadableTopicConfigsError: They are not known.
         """
-        entry = self._entries.get(of_topic(topic_id))
+        entry = self._entries.get(topic_key(topic_id))
         if entry is None:
-            # It may have been created a moment ago: the first such creation in the log counts.
+            # It may just have been created: the first creation of this name in the log applies.
             entry = next(
                 (
                     self._entries[one]
-                    for one in self._places.get(topic, ())
+                    for one in self._keys_by_topic.get(topic, ())
                     if one.kind == _CREATION
                 ),
                 None,
@@ -235,25 +236,31 @@ class SettingsIndex:
         if entry is None:
             return {}
         if entry.unreadable:
-            raise UnreadableSettingsError(f"the settings of topic {topic} cannot be understood")
+            raise UnreadableTopicConfigsError(f"the settings of topic {topic} cannot be understood")
         return entry.settings
 
     def all_of(self, topic: str) -> list[Mapping[str, str]]:
-        """Return every set of keys that may hold for a topic of this name."""
-        return [self._entries[place].settings for place in self._places.get(topic, ())]
+        """Return all configs that may apply to a topic of this name."""
+        return [
+            self._entries[record_key].settings for record_key in self._keys_by_topic.get(topic, ())
+        ]
 
-    def topics(self) -> dict[UUID, Entry]:
-        """Return the entries of topics, by id."""
-        return {place.id: one for place, one in self._entries.items() if place.kind == _TOPIC}
+    def topics(self) -> dict[UUID, TopicConfigRecord]:
+        """Return the records of topics, by topic id."""
+        return {
+            record_key.id: one
+            for record_key, one in self._entries.items()
+            if record_key.kind == _TOPIC
+        }
 
-    def creation(self, creation_id: UUID) -> Entry | None:
-        """Return the entry of a creation that is open."""
-        return self._entries.get(of_creation(creation_id))
+    def creation(self, creation_id: UUID) -> TopicConfigRecord | None:
+        """Return the record of an open creation."""
+        return self._entries.get(creation_key(creation_id))
 
     def superseded(self, topic_id: UUID) -> list[UUID]:
-        """Return the open creations that are older than the settings under a topic's id.
+        """Return the open creations that are older than the configs under a topic id.
 
-        One of them made the topic, or they came to nothing: the topic was there by then.
+        Either one of them created the topic or they failed, since the topic existed by then.
         """
         entry = self.entry(topic_id)
         if entry is None:
@@ -262,47 +269,49 @@ class SettingsIndex:
             self.creations(lambda one: one.topic == entry.topic and one.order < entry.order)
         )
 
-    def creations(self, where: Callable[[Entry], bool]) -> dict[UUID, Entry]:
-        """Return the entries of creations that are open, by their ids."""
+    def creations(
+        self, where: Callable[[TopicConfigRecord], bool]
+    ) -> dict[UUID, TopicConfigRecord]:
+        """Return the records of open creations, by creation id."""
         return {
-            place.id: one
-            for place, one in self._entries.items()
-            if place.kind == _CREATION and where(one)
+            record_key.id: one
+            for record_key, one in self._entries.items()
+            if record_key.kind == _CREATION and where(one)
         }
 
 
-def index_of(records: Iterable[LogRecord]) -> SettingsIndex:
-    """Return what some records say; those that cannot be understood count as `apply` has it."""
-    index = SettingsIndex()
+def index_of(records: Iterable[LogRecord]) -> TopicConfigIndex:
+    """Return the index of some records; unreadable ones count as in `apply`."""
+    index = TopicConfigIndex()
     for record in records:
         if not record.ends:
-            with contextlib.suppress(UnreadableSettingsError):
+            with contextlib.suppress(UnreadableTopicConfigsError):
                 index.apply(record.key, record.value, record.timestamp_ms)
     return index
 
 
 def _name_in(value: bytes) -> str:
-    """Return the topic's name in a value that is not understood otherwise."""
+    """Return the topic name in a value that cannot be decoded otherwise."""
     try:
         name = str(_loads(value)["topic"])
     except (ValueError, KeyError, TypeError):
-        return _NOBODY
-    return name if is_topic_name(name) else _NOBODY
+        return _UNKNOWN_NAME
+    return name if is_topic_name(name) else _UNKNOWN_NAME
 
 
 def _checked(values: dict[str, Any], *, deletions: bool = False) -> dict[str, Any]:
-    """Return topic level keys as they are.
+    """Return topic level keys after a check.
 
     Raises:
-        ValueError: There is one that no alteration would have allowed.
+        ValueError: A key or a value is invalid.
     """
-    known = settings.own_keys()
+    known = definitions.config_keys()
     for key, value in values.items():
         if key not in known:
             raise ValueError("written by a later version")
         if value is None and deletions:
             continue
-        if not isinstance(value, str) or settings.complaint(key, value):
+        if not isinstance(value, str) or definitions.value_error(key, value):
             raise ValueError(f"no value of {key}")
     return values
 

@@ -1,8 +1,8 @@
-"""Finds every broker address in a response and replaces it, leaving all other bytes alone.
+"""Replaces every broker address in a response, without changing any other bytes.
 
-Which fields are addresses follows from Kafka's schemas (through `kio`): a structure with a
-`host` and a `port` is one, and its node is named by the `node_id` or `broker_id` beside it or
-around it. A response is walked only as far as its last address; the rest is not looked at.
+Kafka's schemas (from `kio`) say which fields are addresses: a structure with a `host` and a `port`
+is one, and its node id is the `node_id` or `broker_id` next to it, or in the structure around it. A
+response is parsed only up to its last address.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Replace = Callable[[int, str, int], tuple[str, int]]
-    """From node id, host and port to the host and port that clients are told."""
+    """Returns the host and port for clients, by node id, host and port of the broker."""
 
 _PORT_FORMATS: Final = {"int32": Struct(">i"), "uint16": Struct(">H")}
 _NODE_NAMES: Final = ("node_id", "broker_id")

@@ -1,4 +1,4 @@
-"""ApiVersions (API key 18): what clients may send, narrowed to what is understood here.
+"""ApiVersions (API key 18): limits the announced versions to those that are supported here.
 
 Versions 0 to 4. The response's header is version 0 in all of them, and a request in a version
 that the broker does not know is answered in version 0 (KIP-511).

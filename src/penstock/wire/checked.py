@@ -1,9 +1,9 @@
-"""Requests and responses that are looked through before the protocol library reads them.
+"""Checks of requests and responses before the protocol library parses them.
 
-The library believes what a message announces: it sets aside room for as many entries as an array
-is said to have, and the process ends where there is not so much memory. So every count and every
-length is checked against the bytes that are there first. It also refuses to read past tagged
-fields that it does not know (KIP-482); a broker ignores them, and they are left out here.
+The library does not check lengths: it allocates memory for as many entries as an array claims to
+have, and the process dies without that much memory. So every count and length is first checked
+against the bytes that are there. The library also fails at unknown tagged fields (KIP-482). A
+broker ignores them, and they are removed here.
 """
 
 from __future__ import annotations

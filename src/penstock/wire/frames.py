@@ -1,8 +1,8 @@
-"""Cuts a stream of bytes into Kafka's frames: 4 bytes of length, then so many bytes.
+"""Splits a stream of bytes into Kafka's frames: 4 bytes of length, then as many bytes.
 
-A frame is either held until it is whole, or handed on piece by piece as it comes; which, is
-decided when its first bytes are there. Nothing is set aside for a frame before its bytes
-arrive, so an announced length costs nothing.
+A frame is either held until it is complete, or passed on in pieces as they are received. That is
+decided by its first bytes. No memory is allocated before the bytes of a frame are received,
+whatever its length claims.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESPONSE_HEAD_BYTES = 8
 
 
 class FrameReader:
-    """Tells of frames, from chunks of any size. The bytes it hands on include the length.
+    """Splits chunks of any size into frames. The bytes that it passes on include the length.
 
     Attributes:
         max_bytes: The largest length accepted.
@@ -73,11 +73,11 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the present frame has not come yet; 0 where it is not waited for."""
+        """The bytes of the current frame that have not been received yet; 0 if there is none."""
         return 0 if self._stopped else self._left
 
     def stop(self) -> None:
-        """Ignore everything from here on, and what has come of an incomplete frame."""
+        """Ignore an incomplete frame, and everything from here on."""
         self._stopped = True
         self._held = None
         self._held_bytes = 0

@@ -1,6 +1,6 @@
-"""Produce (API key 0), versions 3 to 13, read as positions and changed by splicing.
+"""Produce (API key 0), versions 3 to 13: parsed as positions in the frame, changed by splicing.
 
-The records are never touched here. Version notes: 3 transactional_id; 5 log_start_offset;
+Records are not decoded here. Version notes: 3 transactional_id; 5 log_start_offset;
 8 record_errors and error_message (KIP-467); 9 flexible; 10 current leader and endpoints
 (KIP-951); 12 transactions 2 (KIP-890); 13 topic ids in place of names (KIP-516).
 """
@@ -31,14 +31,14 @@ _FLEXIBLE_FROM, _TOPIC_IDS_FROM, _ERRORS_FROM, _LOG_START_FROM = 9, 13, 8, 5
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
 _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 256 * 1024
-_ANSWERED = Struct(">ihqq")  # index, error code, base offset, log append time
+_PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log append time
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
-_CODE_AT, _START_AT = 4, _ANSWERED.size
+_CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
 
 
 def read_acks(start: bytes) -> int | None:
-    """Read the acks of a request from its first bytes; None where more of them are needed.
+    """Return the acks in the first bytes of a request; None if more bytes are needed.
 
     Raises:
         WireError: They are not the start of a Produce request.
@@ -61,13 +61,13 @@ def read_acks(start: bytes) -> int | None:
 
 
 ENTRIES_MAX: Final = 50_000
-"""So many topics and partitions a request may name: each costs time, however short it is."""
+"""The most topics and partitions in a request: each takes time, however short it is."""
 ENTRY_BYTES: Final = 400
-"""What each of them takes in memory, about, until it is answered."""
+"""The estimated memory of each of them."""
 
 
-class Partition(NamedTuple):
-    """One partition of a request: its number, and where its bytes and its records are."""
+class PartitionData(NamedTuple):
+    """A partition of a request: its number, and the positions of its bytes and records."""
 
     number: int
     start: int
@@ -76,31 +76,31 @@ class Partition(NamedTuple):
     records_end: int
 
 
-class Topic(NamedTuple):
-    """One topic of a request.
+class TopicData(NamedTuple):
+    """A topic of a request.
 
     Attributes:
-        key: The identifier as it stands in the request: a string, or the 16 bytes of an id.
-        name: The name, or None where the request has an id.
-        topic_id: The id, or None where the request has a name.
-        partitions: In the request's order.
-        tail: Its tagged fields.
+        key: The bytes of the name (with its length) or the id, as in the request.
+        name: The name, or None if the request has an id.
+        topic_id: The id, or None if the request has a name.
+        partitions: The partitions, in the order of the request.
+        tail: The tagged fields.
     """
 
     key: bytes
     name: str | None
     topic_id: UUID | None
-    partitions: Sequence[Partition]
+    partitions: Sequence[PartitionData]
     tail: bytes
 
 
-class Answer(NamedTuple):
-    """What the client is told about a partition that does not go to the broker.
+class PartitionResponse(NamedTuple):
+    """The response of a partition.
 
     Attributes:
-        code: Kafka's error code; 0 where the client is told that all is well.
-        message: The text for the client, or None.
-        record_errors: Position in the batch and text of each record to blame, ascending.
+        code: Kafka's error code; 0 for success.
+        message: The error message, or None.
+        record_errors: The index in the batch and the message of each bad record, ascending.
         base_offset: Or -1.
         log_append_time: Or -1.
         log_start_offset: Or -1.
@@ -115,21 +115,21 @@ class Answer(NamedTuple):
 
 
 def read_request(frame: bytes) -> ProduceRequest:
-    """Read a frame, length included.
+    """Return the Produce request in a frame, length included.
 
-    Of a partition that it names several times the last batch counts, as with a broker
-    (KafkaApis.handleProduceRequest); the others are as if they were not there.
+    If a partition is repeated, the last batch counts, as in a broker
+    (KafkaApis.handleProduceRequest); the others are removed.
 
     Raises:
-        WireError: It is not a whole Produce request of a version known here.
+        WireError: It is not a complete Produce request of a supported version.
     """
     request = ProduceRequest(frame)
     repeated = request.repeated
-    return ProduceRequest(b"".join(request.changed(repeated, {}))) if repeated else request
+    return ProduceRequest(b"".join(request.rewrite(repeated, {}))) if repeated else request
 
 
 class ProduceRequest:
-    """A request, as positions in its frame."""
+    """A Produce request, as positions in its frame."""
 
     __slots__ = (
         "acks",
@@ -146,10 +146,10 @@ class ProduceRequest:
     )
 
     def __init__(self, frame: bytes) -> None:
-        """Read a frame, length included.
+        """Parse a frame, length included.
 
         Raises:
-            WireError: It is not a whole Produce request of a version known here.
+            WireError: It is not a complete Produce request of a supported version.
         """
         self.frame = frame
         try:
@@ -180,7 +180,7 @@ class ProduceRequest:
         self.topics_start = position
         count, position = read_long_length(frame, position, flexible=flexible)
         self.entries = max(0, count)
-        self.topics: list[Topic] = []
+        self.topics: list[TopicData] = []
         for _ in range(count):
             topic, position = self._topic(position, flexible)
             self.topics.append(topic)
@@ -190,7 +190,7 @@ class ProduceRequest:
         if position != len(frame):
             raise WireError("a Produce request with bytes before or after its end")
 
-    def _topic(self, position: int, flexible: bool) -> tuple[Topic, int]:
+    def _topic(self, position: int, flexible: bool) -> tuple[TopicData, int]:
         frame = self.frame
         start = position
         name = topic_id = None
@@ -222,15 +222,15 @@ class ProduceRequest:
                 position = skip_tags(frame, position)
             if position > len(frame):
                 raise IndexError
-            partitions.append(Partition(number, first, records, position, records_end))
+            partitions.append(PartitionData(number, first, records, position, records_end))
         tail_start = position
         if flexible:
             position = skip_tags(frame, position)
-        return Topic(key, name, topic_id, partitions, frame[tail_start:position]), position
+        return TopicData(key, name, topic_id, partitions, frame[tail_start:position]), position
 
     @property
     def repeated(self) -> Collection[tuple[int, int]]:
-        """The positions of partitions that are named again behind them."""
+        """The positions of partitions that are repeated later in the request."""
         if len(self.topics) == 1 and len(self.topics[0].partitions) == 1:
             return ()
         last: dict[tuple[bytes, int], tuple[int, int]] = {}
@@ -243,31 +243,31 @@ class ProduceRequest:
                 last[named] = (t, i)
         return repeated
 
-    def records(self, partition: Partition) -> memoryview:
-        """Return the bytes that the request carries for a partition; empty for null."""
+    def records(self, partition: PartitionData) -> memoryview:
+        """Return the bytes of a partition's records; empty for null."""
         return memoryview(self.frame)[partition.records_start : partition.records_end]
 
-    def changed(
+    def rewrite(
         self,
-        answered: Collection[tuple[int, int]],
+        omitted: Collection[tuple[int, int]],
         replaced: Mapping[tuple[int, int], Sequence[bytes | memoryview]],
     ) -> list[bytes | memoryview]:
-        """Write the request without some partitions, and with other records for some.
+        """Return the request without some partitions, and with other records for some.
 
         Args:
-            answered: Those to leave out, as pairs of positions: topic in `topics`,
-                partition in its `partitions`.
-            replaced: The records to send in place of the client's, by the same positions.
+            omitted: The partitions to omit, as pairs of indexes: of the topic in `topics`, and of
+                the partition in its `partitions`.
+            replaced: The records to send in place of the client's, by the same indexes.
 
         Returns:
-            Buffers that together are a frame; empty when no partition is left.
+            The buffers of a frame; an empty list if no partition is left.
         """
         frame = memoryview(self.frame)
         flexible = self.version >= _FLEXIBLE_FROM
         body: list[bytes | memoryview] = []
         topics = 0
         for t, topic in enumerate(self.topics):
-            kept = [i for i in range(len(topic.partitions)) if (t, i) not in answered]
+            kept = [i for i in range(len(topic.partitions)) if (t, i) not in omitted]
             if kept:
                 topics += 1
                 body += (topic.key, array_length(len(kept), flexible=flexible))
@@ -291,18 +291,17 @@ class ProduceRequest:
         ]
         return [INT32.pack(sum(map(len, parts))), *parts]
 
-    def answer(
-        self, answered: Mapping[tuple[int, int], Answer], broker: ProduceResponse | None
+    def response(
+        self, local: Mapping[tuple[int, int], PartitionResponse], broker: ProduceResponse | None
     ) -> list[bytes]:
-        """Write the response: the broker's for what it got, ours for what it did not.
+        """Return the response, merged from the broker's response and local ones.
 
         Args:
-            answered: By positions of topic and partition, as for `changed`.
-            broker: The broker's response, or None when it was not asked.
+            local: The local responses, by indexes of topic and partition, as for `rewrite`.
+            broker: The broker's response, or None if nothing was sent to it.
 
         Returns:
-            Buffers that together are a frame, partitions in the order of the request, each
-            once.
+            The buffers of a frame, with each partition once, in the order of the request.
         """
         flexible = self.version >= _FLEXIBLE_FROM
         body: list[bytes] = []
@@ -310,13 +309,15 @@ class ProduceRequest:
         for t, topic in enumerate(self.topics):
             partitions: dict[int, bytes] = {}
             for i, partition in enumerate(topic.partitions):
-                answer = answered.get((t, i))
+                answer = local.get((t, i))
                 if answer is not None:
-                    partitions[partition.number] = self._answered(partition.number, answer)
+                    partitions[partition.number] = self._partition_response(
+                        partition.number, answer
+                    )
                 elif broker is not None:
-                    told = broker.take(topic.key, partition.number)
-                    if told is not None:
-                        partitions[partition.number] = told
+                    data = broker.take(topic.key, partition.number)
+                    if data is not None:
+                        partitions[partition.number] = data
             if partitions:
                 topics += 1
                 body += (topic.key, array_length(len(partitions), flexible=flexible))
@@ -330,11 +331,13 @@ class ProduceRequest:
         parts = [header, array_length(topics, flexible=flexible), *body, throttle_and_tags]
         return [INT32.pack(sum(map(len, parts))), *parts]
 
-    def _answered(self, index: int, answer: Answer) -> bytes:
-        """Write one partition's answer as a broker shapes it (kafka.server.ReplicaManager)."""
+    def _partition_response(self, index: int, answer: PartitionResponse) -> bytes:
+        """Return the bytes of a partition's response, as a broker writes it (ReplicaManager)."""
         version = self.version
         flexible = version >= _FLEXIBLE_FROM
-        parts = [_ANSWERED.pack(index, answer.code, answer.base_offset, answer.log_append_time)]
+        parts = [
+            _PARTITION_RESPONSE.pack(index, answer.code, answer.base_offset, answer.log_append_time)
+        ]
         if version >= _LOG_START_FROM:
             parts.append(_OFFSET.pack(answer.log_start_offset))
         if version >= _ERRORS_FROM:
@@ -349,20 +352,20 @@ class ProduceRequest:
 
 
 class ProduceResponse:
-    """A broker's response, as slices by topic and partition.
+    """A broker's Produce response, as slices by topic and partition.
 
     Attributes:
-        is_changed: Whether it tells something else than the broker did.
-        tail: What stands behind the topics.
+        is_changed: Whether it was changed.
+        tail: The bytes after the topics.
     """
 
     __slots__ = ("_partitions", "_version", "is_changed", "tail")
 
     def __init__(self, frame: bytes, version: int) -> None:
-        """Read a frame, length included.
+        """Parse a frame, length included.
 
         Raises:
-            WireError: It is not a whole response of this version.
+            WireError: It is not a complete response of this version.
         """
         self._partitions: dict[tuple[bytes, int], bytes] = {}
         self._version = version
@@ -373,54 +376,54 @@ class ProduceResponse:
             raise WireError("a Produce response that cannot be read") from None
 
     def take(self, topic: bytes, index: int) -> bytes | None:
-        """Return a partition's answer, the first time it is asked for."""
+        """Remove and return the bytes of a partition's response; None if there are none."""
         return self._partitions.pop((topic, index), None)
 
-    def told(self, topic: bytes, index: int) -> Answer | None:
-        """Read what a partition is told, but for its texts; None if it is told nothing."""
-        told = self._partitions.get((topic, index))
-        if told is None:
+    def partition_response(self, topic: bytes, index: int) -> PartitionResponse | None:
+        """Return a partition's response, without messages; None if there is none."""
+        data = self._partitions.get((topic, index))
+        if data is None:
             return None
-        _, code, base_offset, log_append_time = _ANSWERED.unpack_from(told)
-        start = _OFFSET.unpack_from(told, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
-        return Answer(code, None, (), base_offset, log_append_time, start)
+        _, code, base_offset, log_append_time = _PARTITION_RESPONSE.unpack_from(data)
+        start = _OFFSET.unpack_from(data, _START_AT)[0] if self._version >= _LOG_START_FROM else -1
+        return PartitionResponse(code, None, (), base_offset, log_append_time, start)
 
     def replace_error(self, topic: bytes, index: int, code: int, log_start_offset: int) -> None:
-        """Tell a partition another error, and where its log starts."""
+        """Replace the error code and the log start offset of a partition."""
         self.is_changed = True
-        told = bytearray(self._partitions[topic, index])
-        _ERROR_CODE.pack_into(told, _CODE_AT, code)
+        data = bytearray(self._partitions[topic, index])
+        _ERROR_CODE.pack_into(data, _CODE_AT, code)
         if self._version >= _LOG_START_FROM:
-            _OFFSET.pack_into(told, _START_AT, log_start_offset)
-        self._partitions[topic, index] = bytes(told)
+            _OFFSET.pack_into(data, _START_AT, log_start_offset)
+        self._partitions[topic, index] = bytes(data)
 
     def move_record_errors(self, topic: bytes, index: int, positions: Sequence[int]) -> None:
-        """Turn positions of blamed records into those of the client's batch.
+        """Replace the indexes of bad records by those in the client's batch.
 
         Args:
-            topic: As in the request.
+            topic: The topic, as in the request.
             index: The partition.
-            positions: Where each record that the broker saw stands in the client's batch.
+            positions: The index in the client's batch of each record that was sent to the broker.
 
         Raises:
-            WireError: The broker blames a record it was not sent.
+            WireError: The response refers to a record that was not sent.
         """
         if self._version < _ERRORS_FROM:
             return
-        told = bytearray(self._partitions[topic, index])
+        data = bytearray(self._partitions[topic, index])
         flexible = self._version >= _FLEXIBLE_FROM
-        count, position = read_long_length(told, _START_AT + _OFFSET.size, flexible=flexible)
+        count, position = read_long_length(data, _START_AT + _OFFSET.size, flexible=flexible)
         for _ in range(count):
-            (blamed,) = INT32.unpack_from(told, position)
-            if not 0 <= blamed < len(positions):
+            (bad_index,) = INT32.unpack_from(data, position)
+            if not 0 <= bad_index < len(positions):
                 raise WireError("a Produce response about a record that was not sent")
-            INT32.pack_into(told, position, positions[blamed])
+            INT32.pack_into(data, position, positions[bad_index])
             self.is_changed = True
-            length, position = read_length(told, position + INT32.size, flexible=flexible)
+            length, position = read_length(data, position + INT32.size, flexible=flexible)
             position += max(0, length)
             if flexible:
-                position = skip_tags(told, position)
-        self._partitions[topic, index] = bytes(told)
+                position = skip_tags(data, position)
+        self._partitions[topic, index] = bytes(data)
 
     def _read(self, frame: bytes, version: int) -> None:
         flexible = version >= _FLEXIBLE_FROM
@@ -452,7 +455,7 @@ class ProduceResponse:
 
 def _skip_partition(frame: bytes, position: int, version: int) -> int:
     flexible = version >= _FLEXIBLE_FROM
-    position += _ANSWERED.size + (8 if version >= _LOG_START_FROM else 0)
+    position += _PARTITION_RESPONSE.size + (8 if version >= _LOG_START_FROM else 0)
     if version < _ERRORS_FROM:
         return position
     errors, position = read_long_length(frame, position, flexible=flexible)

@@ -1,7 +1,7 @@
-"""Asks a broker how far producers have come: DescribeProducers (API key 61, KIP-664, Kafka 2.8).
+"""DescribeProducers (API key 61, KIP-664, Kafka 2.8): the last sequence numbers of producers.
 
-Needs Read on the topic, like every question about its contents. A follower answers, too, and may be
-behind (Partition.scala): so the leader's ListOffsets is asked first, which nobody else answers.
+Requires Read on the topic. A follower responds, too, and may lag (Partition.scala). So ListOffsets
+is sent first, to which only the leader responds without an error.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i64
 
 from penstock.wire.errors import NONE, WireError
+from penstock.wire.own_requests import read_response, write_request
 from penstock.wire.primitives import read_length, read_long_length, skip_tags
-from penstock.wire.requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,12 +38,12 @@ _PRODUCER_ID: Final = Struct(">q")
 
 
 class LastSequence(NamedTuple):
-    """What a broker says of one producer at one partition.
+    """The last sequence number of a producer at a partition.
 
     Attributes:
         code: Kafka's error code.
-        epoch: The producer's epoch; -1 where the broker does not know the producer.
-        sequence: The last sequence number that is stored; -1 where there is none.
+        epoch: The producer epoch; -1 if the broker does not know the producer.
+        sequence: The last stored sequence number; -1 if there is none.
     """
 
     code: int
@@ -51,23 +51,23 @@ class LastSequence(NamedTuple):
     sequence: int = -1
 
 
-def served_request(correlation_id: int) -> bytes:
-    """Write the question which APIs a broker serves, length included."""
+def api_versions_request(correlation_id: int) -> bytes:
+    """Return an ApiVersions request, length included."""
     return write_request(correlation_id, ApiVersionsRequest())
 
 
-def is_served(frame: bytes) -> bool:
-    """Whether a broker that answered `served_request` serves DescribeProducers.
+def is_supported(frame: bytes) -> bool:
+    """Return whether the broker supports DescribeProducers, by its ApiVersions response.
 
     Raises:
-        WireError: The answer cannot be read.
+        WireError: The response cannot be read.
     """
-    served = read_response(frame, ApiVersionsResponse)
-    return any(one.api_key == API_KEY for one in served.api_keys)
+    supported = read_response(frame, ApiVersionsResponse)
+    return any(one.api_key == API_KEY for one in supported.api_keys)
 
 
 def leader_request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:
-    """Write the question whether the broker leads some partitions, length included."""
+    """Return a ListOffsets request, to check whether the broker leads partitions."""
     topics = tuple(
         ListOffsetsTopic(
             name=TopicName(name),
@@ -84,10 +84,10 @@ def leader_request(correlation_id: int, *, partitions: Mapping[str, Mapping[int,
 
 
 def leader_errors(frame: bytes) -> dict[tuple[str, int], int]:
-    """Read the error codes by topic and partition, of those that the broker does not lead.
+    """Return the error codes in a ListOffsets response, by topic and partition.
 
     Raises:
-        WireError: The answer cannot be read.
+        WireError: The response cannot be read.
     """
     return {
         (topic.name, partition.partition_index): int(partition.error_code)
@@ -98,11 +98,11 @@ def leader_errors(frame: bytes) -> dict[tuple[str, int], int]:
 
 
 def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]]) -> bytes:
-    """Write the question, length included.
+    """Return a DescribeProducers request, length included.
 
     Args:
-        correlation_id: The request's.
-        partitions: The producer id that is asked for, by topic and partition.
+        correlation_id: The correlation id.
+        partitions: The producer ids, by topic and partition.
     """
     topics = tuple(
         TopicRequest(name=TopicName(name), partition_indexes=tuple(map(i32, numbers)))
@@ -114,9 +114,9 @@ def request(correlation_id: int, *, partitions: Mapping[str, Mapping[int, int]])
 def response(
     frame: bytes, *, partitions: Mapping[str, Mapping[int, int]]
 ) -> dict[tuple[str, int], LastSequence]:
-    """Read the response, length included.
+    """Return the last sequence numbers in a DescribeProducers response, length included.
 
-    A partition may have many thousands of producers: they are searched, not read.
+    A partition may have many thousands of producers, so they are searched, not parsed.
 
     Raises:
         WireError: It cannot be read.

@@ -1,10 +1,9 @@
-"""Who a client authenticated as, learnt from the SASL requests and answers that pass by.
+"""The principal of a client, read from its SASL requests and the broker's responses.
 
-SaslHandshake (API key 17) version 1 names the mechanism; SaslAuthenticate (API key 36) versions
-0 to 2 carry its messages. Principals are those of Kafka's own servers and its default principal
-builder: the messages are read as `PlainSaslServer`, `ScramSaslServer` and `OAuthBearerSaslServer`
-read them. Nothing is verified here. What a client says of itself counts once the broker has
-accepted it.
+SaslHandshake (API key 17) version 1 has the mechanism; SaslAuthenticate (API key 36) versions 0 to
+2 have its messages. They are read like Kafka's `PlainSaslServer`, `ScramSaslServer` and
+`OAuthBearerSaslServer` do, and the principal is that of the default principal builder. Nothing is
+verified here: a name is used once the broker has accepted it.
 """
 
 from __future__ import annotations
@@ -183,7 +182,7 @@ class Authentication:
 
     @property
     def undecided(self) -> bool:
-        """Whether an answer is still to come: who sends a request now, only that will tell."""
+        """Whether a response is expected that decides who the client is."""
         return bool(self._unanswered)
 
     def handshake(self, mechanism: str) -> None:

@@ -1,4 +1,4 @@
-"""What stands behind what in Kafka's requests and responses, by its schemas (through `kio`)."""
+"""The structure of Kafka's requests and responses, from its schemas (by `kio`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Asks a broker about topics, over a client's connection: nothing is created by asking.
+"""Metadata (API key 3) and DescribeConfigs (32): the gateway's own requests about topics.
 
-Metadata version 12 is the first that answers by id (Kafka 3.1); DescribeConfigs version 1 is
-served by every broker since 1.1.
+Metadata version 12 is the first one with topic ids (Kafka 3.1); DescribeConfigs version 1 is
+supported by every broker since 1.1. No topic is created automatically.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8
 
 from penstock.wire.names import NO_ID
-from penstock.wire.requests import CLIENT_ID, read_response, write_request
+from penstock.wire.own_requests import CLIENT_ID, read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 
 
 class FoundTopic(NamedTuple):
-    """What the broker says of one topic: an error code, or all the rest."""
+    """A topic in a Metadata response: an error code, or the other fields."""
 
     code: int
     name: str | None
@@ -36,14 +36,14 @@ class FoundTopic(NamedTuple):
     replication_factor: int = 0
 
 
-def request(
+def metadata_request(
     correlation_id: int,
     *,
     names: Iterable[str],
     ids: Iterable[UUID] = (),
     client_id: str | None = CLIENT_ID,
 ) -> bytes:
-    """Write a request for the names and ids of some topics, length included."""
+    """Return a Metadata request for topics by name and id, length included."""
     by_name = (MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
     by_id = (MetadataRequestTopic(topic_id=one, name=None) for one in ids)
     return write_request(
@@ -57,8 +57,8 @@ def request(
     )
 
 
-def response(frame: bytes) -> list[FoundTopic]:
-    """Read the response, length included.
+def metadata_response(frame: bytes) -> list[FoundTopic]:
+    """Return the topics of a Metadata response, length included.
 
     Raises:
         WireError: It cannot be read.
@@ -75,8 +75,8 @@ def response(frame: bytes) -> list[FoundTopic]:
     ]
 
 
-def size_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
-    """Write a request for the `max.message.bytes` of some topics, length included."""
+def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
+    """Return a DescribeConfigs request for `max.message.bytes` of topics, length included."""
     return write_request(
         correlation_id,
         DescribeConfigsRequest(
@@ -92,8 +92,8 @@ def size_request(correlation_id: int, *, names: Iterable[str]) -> bytes:
     )
 
 
-def size_response(frame: bytes) -> dict[str, int]:
-    """Read the response, length included: bytes by topic; without those it does not tell.
+def max_message_bytes_response(frame: bytes) -> dict[str, int]:
+    """Return the `max.message.bytes` by topic in a DescribeConfigs response, length included.
 
     Raises:
         WireError: It cannot be read.

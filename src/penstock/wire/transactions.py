@@ -1,4 +1,4 @@
-"""Ends of transactions (EndTxn, API key 26), and partitions added to one (AddPartitionsToTxn).
+"""EndTxn (API key 26), and AddPartitionsToTxn (24) as a request of the gateway's own.
 
 EndTxn version 5 is what clients of transactions 2 (KIP-890) send. AddPartitionsToTxn version
 3 is the last that clients may send; later ones are the brokers' own.
@@ -16,7 +16,7 @@ from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnRespo
 from kio.schema.types import ProducerId, TopicName, TransactionalId
 from kio.static.primitive import i16, i32
 
-from penstock.wire.requests import read_response, write_request
+from penstock.wire.own_requests import read_response, write_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -477,10 +477,15 @@ def test_the_topics_of_an_allowed_topology_are_created(client, broker, group):
     internal = [(unique("changelog"), 0), (unique("repartition"), 4)]
     request = joining(group, [source], changelogs=internal[:1], repartitions=internal[1:])
 
-    assert client.call(request).error_code == 0
+    member = client.call(request)
+    assert member.error_code == 0
 
-    wait_until(lambda: partitions(broker, internal[0][0]) == 4)
-    wait_until(lambda: partitions(broker, internal[1][0]) == 4)
+    def are_created() -> bool:
+        # The coordinator may learn of the source topic after its broker: members heartbeat on.
+        assert client.call(staying(group, member.member_epoch)).error_code == 0
+        return all(partitions(broker, topic) == 4 for topic, _ in internal)
+
+    wait_until(are_created)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.local import LocalKafka, free_ports
-from penstock.topic_configs.index import of_topic
+from penstock.topic_configs.index import topic_key
 from tests.conftest import create_topic
 from tests.faults import FETCH, RESPONSE, Proxy
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
@@ -177,7 +177,7 @@ def answers(running: RunningGateway) -> bool:
 
 
 def test_a_topic_that_could_lose_settings_is_not_used(kafka, admin, tmp_path):
-    def complaint_about(partitions: int, policy: str) -> str:
+    def config_error(partitions: int, policy: str) -> str:
         name = f"{policy.replace(',', '-')}-{partitions}"
         create_topic(admin, name, partitions, {"cleanup.policy": policy})
         (tmp_path / name).mkdir()
@@ -189,7 +189,7 @@ def test_a_topic_that_could_lose_settings_is_not_used(kafka, admin, tmp_path):
 
     with ThreadPoolExecutor() as threads:
         of = ((2, "compact"), (1, "delete"), (1, "compact,delete"))
-        two, deleted, both = threads.map(complaint_about, *zip(*of, strict=True))
+        two, deleted, both = threads.map(config_error, *zip(*of, strict=True))
     assert two.startswith("has 2 partitions; it must have one")
     assert deleted.startswith("has cleanup.policy=delete; it must be compact")
     assert both.startswith("has cleanup.policy=compact,delete; it must be compact")
@@ -212,29 +212,29 @@ class Pair:
     a: RunningGateway
     b: RunningGateway
     kafka: LocalKafka
-    settings_topic: str
+    topic_configs_topic: str
 
     @property
     def log(self) -> list[tuple[bytes, bytes | None]]:
         """Keys and values of what the gateways have written."""
-        found = read_topic(self.kafka.bootstrap_servers, self.settings_topic)
+        found = read_topic(self.kafka.bootstrap_servers, self.topic_configs_topic)
         return [(key, value) for _, key, value, _ in found]
 
 
 @pytest.fixture(scope="module")
 def pair(kafka, proxy, tmp_path_factory) -> Iterator[Pair]:
-    settings_topic = f"settings-{uuid.uuid4().hex[:8]}"
+    topic_configs_topic = f"settings-{uuid.uuid4().hex[:8]}"
     a, b = (
         RunningGateway(
             configure(
                 tmp_path_factory.mktemp("gateway"),
                 upstream,
-                **{"topic.settings.topic": settings_topic},
+                **{"topic.settings.topic": topic_configs_topic},
             )
         )
         for upstream in (kafka.bootstrap_servers, proxy.address)
     )
-    yield Pair(a, b, kafka, settings_topic)
+    yield Pair(a, b, kafka, topic_configs_topic)
     a.stop()
     b.stop()
 
@@ -263,8 +263,8 @@ def test_settings_go_with_the_topic(pair, a):
     assert verdict(a, name) == ""
     assert a.own_settings(name) == {}
     log = dict(pair.log)
-    assert log[of_topic(first).encode()] is None
-    assert of_topic(second).encode() not in log
+    assert log[topic_key(first).encode()] is None
+    assert topic_key(second).encode() not in log
 
 
 def test_settings_go_with_a_topic_that_is_deleted_without_a_gateway(pair, a, admin):
@@ -346,7 +346,7 @@ def test_the_last_alteration_in_the_log_is_the_one_that_holds(pair, a, b):
         for client, who in ((a, "a"), (b, "b")):
             threads.submit(alter, client, [f"{who}{number}" for number in range(25)])
 
-    last = [value for key, value in pair.log if key == of_topic(created).encode()][-1]
+    last = [value for key, value in pair.log if key == topic_key(created).encode()][-1]
     expected = json.loads(last)["settings"]
     assert expected[VALIDATION_POLICY] in {"a24", "b24"}
     wait_until(lambda: a.own_settings(name) == expected, CONVERGE_WITHIN_S)
@@ -371,7 +371,7 @@ def test_two_alterations_of_different_keys_both_hold(a, b):
 
 
 def test_the_topic_of_settings_is_for_gateways_only(pair, a, admin):
-    name = pair.settings_topic
+    name = pair.topic_configs_topic
     before = pair.log
 
     by_name = a.produce(name, b"{}")
@@ -494,13 +494,14 @@ def test_each_topic_has_its_own_instance_until_it_has_another_class_or_is_gone(p
 
 @pytest.mark.kips("B41")
 def test_an_instance_is_configured_once_and_closed_once_after_its_last_batch(pair, a):
-    """Also those of all the tests above. The last test: it ends the gateway."""
+    """Also those of all the tests before it."""
     name = new_name()
     a.create(name, judged_by("A"))
     assert verdict(a, name) == "A"
     pair.a.stop()
 
     lives = Lives(pair.a).read()
+    pair.a.restart()
     assert lives
     for life in lives.values():
         assert life[0] == "configured"

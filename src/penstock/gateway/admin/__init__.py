@@ -1,1 +1,5 @@
-"""Requests about topics and configs: one file for each API that a handler answers."""
+"""Handlers for APIs that create, delete, describe or alter topics and configs, one file for each.
+
+Besides the admin APIs these are the APIs by which brokers create topics automatically: Metadata,
+FindCoordinator and StreamsGroupHeartbeat.
+"""

@@ -1,13 +1,12 @@
 """AlterConfigs (API key 33), versions 0 to 2, and IncrementalAlterConfigs (44), versions 0 and 1.
 
-Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
-first asked whether it would alter each resource (validate-only, over the client's connection:
-its ACLs decide, and its errors come before a policy's). Penstock's own keys of topics are taken
-out before, but for those that any broker objects to, whatever the key. Then the
-`AlterConfigPolicy` (KIP-133) is asked about all keys that the request names; what the old API
-resets by leaving it out is not shown to it (KAFKA-14195). What remains is altered, and last our
-own keys are kept. A resource is altered as a whole or not at all. All other requests pass as
-the bytes they came in.
+Behaviour, if a policy is set or a topic level key is used: the request is first sent with
+`validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
+precede those of policies. Penstock's topic level keys are left out, except where any broker would
+report an error, whatever the key. Then the `AlterConfigPolicy` (KIP-133) gets all keys in the
+request; it does not get the keys that AlterConfigs resets by omission (KAFKA-14195). The accepted
+resources are altered, and their topic level keys stored last. A resource is altered completely or
+not at all. All other requests are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from kio.static.primitive import i8
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.engine.admin_policies import ConfigAlteration
 from penstock.gateway.admin.policy_checks import (
-    KEEPS_SETTINGS,
-    Judgement,
+    STORES_TOPIC_CONFIGS,
+    PolicyChecks,
     Refusal,
-    complaint_about,
+    config_error,
 )
-from penstock.topic_configs import settings as topic_settings
-from penstock.topic_configs.index import UnreadableSettingsError
+from penstock.topic_configs import definitions
+from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import (
     INVALID_CONFIG,
     NONE,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 INCREMENTAL: Final = 44
 TOPIC: Final = 2
@@ -62,7 +61,14 @@ class _Change(NamedTuple):
 
 
 class _Resource(NamedTuple):
-    """One resource of the request: as the client wrote it, and what it says of our own keys."""
+    """A resource of the request.
+
+    Attributes:
+        given: The resource as in the request.
+        changes: All changes.
+        own: The changes to Penstock's topic level keys.
+        stripped: The configs for the cluster.
+    """
 
     given: Any
     changes: tuple[_Change, ...]
@@ -70,23 +76,23 @@ class _Resource(NamedTuple):
     stripped: tuple[Any, ...]
 
     @property
-    def place(self) -> tuple[int, str]:
+    def key(self) -> tuple[int, str]:
         return self.given.resource_type, self.given.resource_name
 
 
 async def alter_configs(context: RequestContext) -> bytes:
-    """Answer one request."""
-    return await _Altering(context).answer()
+    """Return the response to a request."""
+    return await _AlterConfigs(context).respond()
 
 
-class _Altering:
-    """The conversation about one request."""
+class _AlterConfigs:
+    """The handling of one request."""
 
     def __init__(self, context: RequestContext) -> None:
-        self._talk = context
+        self._context = context
         self._request = context.request
         self._incremental = self._request.api_key == INCREMENTAL
-        self._settings = context.host.topic_configs
+        self._settings = context.gateway.topic_configs
         self._resources = [self._read(given) for given in self._request.body.resources]
         self._refusals: dict[tuple[int, str], Refusal] = {}
         self._over: dict[str, list[UUID]] = {}
@@ -99,15 +105,15 @@ class _Altering:
             for config in given.configs
         )
         own: tuple[_Change, ...] = ()
-        own_keys = topic_settings.own_keys()
-        ours = given.resource_type == TOPIC and self._settings.are_kept
+        own_keys = definitions.config_keys()
+        ours = given.resource_type == TOPIC and self._settings.are_stored
         if ours:
             own = tuple(change for change in changes if change.name in own_keys)
         names = Counter(change.name for change in changes)
         stripped = tuple(
             config
             for config, change in zip(given.configs, changes, strict=True)
-            # Brokers object to these whatever the key, and name all of them.
+            # Errors for any key: the broker's message names all of them.
             if not ours
             or change.name not in own_keys
             or names[change.name] > 1
@@ -115,16 +121,16 @@ class _Altering:
         )
         return _Resource(given, changes, own, stripped)
 
-    async def answer(self) -> bytes:
-        if not any(self._concerns(resource) for resource in self._resources):
-            return await self._talk.forward()
-        if self._settings.are_kept:
+    async def respond(self) -> bytes:
+        if not any(self._is_handled(resource) for resource in self._resources):
+            return await self._context.forward()
+        if self._settings.are_stored:
             self._over = {
                 one.given.resource_name: self._settings.open_creations(one.given.resource_name)
                 for one in self._resources
-                if one.own or self._kept(one)
+                if one.own or self._resets_topic_configs(one)
             }
-        probe = await self._talk.forward_changed(
+        probe = await self._context.forward_changed(
             replace(
                 self._request.body,
                 resources=tuple(map(self._probe, self._resources)),
@@ -132,41 +138,41 @@ class _Altering:
             )
         )
         results = {(one.resource_type, one.resource_name): one for one in probe.responses}
-        sound = [
+        valid = [
             resource
             for resource in self._resources
-            if resource.place in results and results[resource.place].error_code == NONE
+            if resource.key in results and results[resource.key].error_code == NONE
         ]
-        ids = await self._topic_ids(sound)
-        for resource in sound:
+        ids = await self._topic_ids(valid)
+        for resource in valid:
             refusal = await self._refusal(resource, ids)
             if refusal is not None:
-                self._refusals[resource.place] = refusal
-        accepted = [one for one in sound if one.place not in self._refusals]
+                self._refusals[resource.key] = refusal
+        accepted = [one for one in valid if one.key not in self._refusals]
         throttle_time = probe.throttle_time
         if not self._request.body.validate_only:
-            ours = any(one.own or self._kept(one) for one in accepted)
+            ours = any(one.own or self._resets_topic_configs(one) for one in accepted)
             if len(accepted) == len(self._resources) and not ours:
-                return await self._talk.forward()
+                return await self._context.forward()
             altered = await self._alter(accepted)
             if altered is not None:
                 throttle_time = altered.throttle_time
                 results |= {
                     (one.resource_type, one.resource_name): one for one in altered.responses
                 }
-            await self._talk.finish(self._keep(accepted, results, ids))
-        return self._answer(throttle_time, results)
+            await self._context.finish(self._keep(accepted, results, ids))
+        return self._response(throttle_time, results)
 
-    def _concerns(self, resource: _Resource) -> bool:
+    def _is_handled(self, resource: _Resource) -> bool:
         return bool(
-            self._talk.host.policies.topics.alter_config is not None
+            self._context.gateway.policies.topics.alter_config is not None
             or resource.own
-            or self._kept(resource)
+            or self._resets_topic_configs(resource)
             or self._is_settings_topic(resource)
         )
 
-    def _kept(self, resource: _Resource) -> bool:
-        """Whether the old API resets keys that we keep, by leaving them out."""
+    def _resets_topic_configs(self, resource: _Resource) -> bool:
+        """Whether AlterConfigs may reset stored topic level keys by leaving them out."""
         return bool(
             not self._incremental
             and resource.given.resource_type == TOPIC
@@ -174,12 +180,12 @@ class _Altering:
         )
 
     def _is_settings_topic(self, resource: _Resource) -> bool:
-        return resource.place == (TOPIC, self._settings.topic)
+        return resource.key == (TOPIC, self._settings.topic)
 
-    # What the cluster says
+    # Requests to the cluster
 
     def _probe(self, resource: _Resource) -> Any:
-        """Return what the cluster is asked about; if nothing is left, a deletion of nothing."""
+        """Return the resource to validate; if it has no config left, one DELETE without effect."""
         configs = resource.stripped
         if not configs and self._incremental and resource.own:
             kind = self._request.types.AlterableConfig
@@ -190,12 +196,12 @@ class _Altering:
         names = {
             resource.given.resource_name
             for resource in resources
-            if resource.own or self._kept(resource)
+            if resource.own or self._resets_topic_configs(resource)
         }
-        return await self._talk.ids_of_existing(names)
+        return await self._context.ids_of_existing(names)
 
     async def _alter(self, accepted: Sequence[_Resource]) -> Any:
-        """Have the cluster alter what is its business; None where nothing is."""
+        """Alter the cluster's configs; return None if there are none."""
         resources = tuple(
             replace(one.given, configs=one.stripped)
             for one in accepted
@@ -203,40 +209,40 @@ class _Altering:
         )
         if not resources:
             return None
-        return await self._talk.forward_changed(replace(self._request.body, resources=resources))
+        return await self._context.forward_changed(replace(self._request.body, resources=resources))
 
-    # What we say
+    # Policies
 
     async def _refusal(self, resource: _Resource, ids: dict[str, UUID]) -> Refusal | None:
         if self._is_settings_topic(resource):
-            return Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
+            return Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         if resource.own and resource.given.resource_name not in ids:
             return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
             return Refusal(UNKNOWN_SERVER_ERROR, None)
         for change in resource.own:
-            complaint = await self._complaint(change)
-            if complaint:
-                return Refusal(INVALID_CONFIG, complaint)
+            reason = await self._invalid_reason(change)
+            if reason:
+                return Refusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
-        if kind is None or self._talk.host.policies.topics.alter_config is None:
+        if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None
         configs = await self._configs(resource)
         altered = ConfigAlteration(kind, resource.given.resource_name, configs)
-        return await Judgement(self._talk).alteration(altered)
+        return await PolicyChecks(self._context).alteration(altered)
 
-    async def _complaint(self, change: _Change) -> str | None:
+    async def _invalid_reason(self, change: _Change) -> str | None:
         if change.operation in _OPERATIONS:
             return (
                 f"Can't {_OPERATIONS[change.operation]} to key {change.name} because its type is "
                 "not LIST."
             )
         if change.operation == SET:
-            return await complaint_about(self._talk.host, change.name, change.value or "")
+            return await config_error(self._context.gateway, change.name, change.value or "")
         return None
 
     async def _configs(self, resource: _Resource) -> dict[str, str | None]:
-        """Return the values that the altered keys will have; None for those that are deleted."""
+        """Return the new values of the altered keys; None for deleted ones."""
         lists = [one.name for one in resource.changes if one.operation in _OPERATIONS]
         current = await self._current(resource, lists) if lists else {}
         return {
@@ -253,10 +259,10 @@ class _Altering:
                 ),
             )
         )
-        told = await self._talk.ask_as_client(request, DescribeConfigsResponse)
-        return {config.name: config.value for one in told.results for config in one.configs}
+        response = await self._context.send_as_client(request, DescribeConfigsResponse)
+        return {config.name: config.value for one in response.results for config in one.configs}
 
-    # What is kept
+    # Stored topic level keys
 
     async def _keep(
         self,
@@ -265,29 +271,29 @@ class _Altering:
         ids: dict[str, UUID],
     ) -> None:
         for resource in accepted:
-            if results[resource.place].error_code != NONE:
+            if results[resource.key].error_code != NONE:
                 continue
             topic = resource.given.resource_name
-            if not (resource.own or self._kept(resource)) or topic not in ids:
+            if not (resource.own or self._resets_topic_configs(resource)) or topic not in ids:
                 continue
             try:
                 await self._change(topic, ids[topic], resource)
             except CompactedTopicError as error:
-                self._refusals[resource.place] = Refusal(
+                self._refusals[resource.key] = Refusal(
                     UNKNOWN_SERVER_ERROR, f"Penstock's settings could not be kept: {error}"
                 )
 
     async def _change(self, topic: str, topic_id: UUID, resource: _Resource) -> None:
-        settings = self._settings.kept
+        settings = self._settings.store
         async with settings.changing(topic):
-            await settings.read_on()
+            await settings.read_to_end()
             try:
                 before = dict(settings.of(topic, topic_id))
                 readable = True
-            except UnreadableSettingsError:
+            except UnreadableTopicConfigsError:
                 before, readable = {}, False
             changes = {
-                one.name: topic_settings.normal(one.name, one.value or "")
+                one.name: definitions.normalize(one.name, one.value or "")
                 if one.operation == SET
                 else None
                 for one in resource.own
@@ -303,16 +309,16 @@ class _Altering:
                     over=self._over.get(topic, ()),
                 )
 
-    # The answer
+    # The response
 
-    def _answer(self, throttle_time: Any, results: dict[tuple[int, str], Any]) -> bytes:
-        kind = self._request.answer_types
+    def _response(self, throttle_time: Any, results: dict[tuple[int, str], Any]) -> bytes:
+        kind = self._request.response_types
         responses = []
         for resource in self._resources:
-            result = self._refusals.get(resource.place)
-            if result is None and resource.place in results:
-                told = results[resource.place]
-                result = Refusal(int(told.error_code), told.error_message)
+            result = self._refusals.get(resource.key)
+            if result is None and resource.key in results:
+                altered = results[resource.key]
+                result = Refusal(int(altered.error_code), altered.error_message)
             code, message = result or Refusal(UNKNOWN_SERVER_ERROR, None)
             responses.append(
                 kind.AlterConfigsResourceResponse(
@@ -322,8 +328,8 @@ class _Altering:
                     resource_name=resource.given.resource_name,
                 )
             )
-        return self._request.answer(
-            self._request.answer_type(throttle_time=throttle_time, responses=tuple(responses))
+        return self._request.response(
+            self._request.response_type(throttle_time=throttle_time, responses=tuple(responses))
         )
 
 

@@ -1,10 +1,10 @@
-"""CreatePartitions (API key 37), versions 0 to 3: more partitions than a new topic might have.
+"""CreatePartitions (API key 37), versions 0 to 3: applies `CreateTopicPolicy` to the new count.
 
-Behaviour: the topic of settings keeps its one partition (44). Where a `CreateTopicPolicy` is set
-and asked about partitions, the cluster is first asked whether it would add them (validate-only,
-over the client's connection), then the policy is asked about the topic as if it were created
-now: with the new count, the replicas it has, and the configs that were set on it. A topic that
-is refused takes no other with it.
+Behaviour: the topic that stores topic configs keeps one partition (POLICY_VIOLATION). If a
+`CreateTopicPolicy` is set and applies to partitions, the request is first sent with
+`validate_only`, over the client's connection. Then the policy gets each valid topic as if it were
+created now: with the new partition count, and its present replication factor and configs. Each
+topic has its own result.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from kio.static.primitive import i8
 
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.alter_configs import TOPIC
-from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS, Judgement, Refusal
-from penstock.topic_configs import settings as topic_settings
-from penstock.topic_configs.index import UnreadableSettingsError
+from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS, PolicyChecks, Refusal
+from penstock.topic_configs import definitions
+from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 
 async def create_partitions(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     body, settings, policies = (
         context.request.body,
-        context.host.topic_configs,
-        context.host.policies,
+        context.gateway.topic_configs,
+        context.gateway.policies,
     )
     judged = policies.topics.create_topic is not None and policies.judges_partitions
     named = any(topic.name == settings.topic for topic in body.topics)
@@ -43,17 +43,17 @@ async def create_partitions(context: RequestContext) -> bytes:
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
     results = {one.name: one for one in probe.results}
-    sound = [topic for topic in body.topics
+    valid = [topic for topic in body.topics
              if topic.name in results and results[topic.name].error_code == NONE]  # fmt: skip
-    names = [topic.name for topic in sound]
+    names = [topic.name for topic in valid]
     replicas = {one.name: one.replication_factor for one in await context.find_topics(names)}
     configs = await _configs(context, names) if names else {}
-    judgement = Judgement(context)
+    checks = PolicyChecks(context)
     accepted = []
-    for topic in sound:
+    for topic in valid:
         refusal: Refusal | None = None
         if topic.name == settings.topic:
-            refusal = Refusal(POLICY_VIOLATION, KEEPS_SETTINGS)
+            refusal = Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
         elif judged:
             asked = TopicCreation(
                 topic.name,
@@ -62,7 +62,7 @@ async def create_partitions(context: RequestContext) -> bytes:
                 None,
                 configs.get(topic.name, {}),
             )
-            refusal = await judgement.creation(asked)
+            refusal = await checks.creation(asked)
         if refusal is None:
             accepted.append(topic)
             continue
@@ -74,15 +74,15 @@ async def create_partitions(context: RequestContext) -> bytes:
     throttle_time = probe.throttle_time
     if body.validate_only:
         for topic in accepted:
-            context.host.cluster.disallow(topic.name)
+            context.gateway.cluster.disallow(topic.name)
     elif accepted:
         if len(accepted) == len(body.topics):
             return await context.forward()
         done = await context.forward_changed(replace(body, topics=tuple(accepted)))
         throttle_time = done.throttle_time
         results |= {one.name: one for one in done.results}
-    return context.request.answer(
-        context.request.answer_type(throttle_time=throttle_time, results=tuple(results.values()))
+    return context.request.response(
+        context.request.response_type(throttle_time=throttle_time, results=tuple(results.values()))
     )
 
 
@@ -96,21 +96,21 @@ async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, 
             for topic in topics
         )
     )
-    told = await context.ask_as_client(request, DescribeConfigsResponse)
+    response = await context.send_as_client(request, DescribeConfigsResponse)
     found = {
         one.resource_name: {
             config.name: config.value
             for config in one.configs
-            if config.config_source == topic_settings.SET_ON_TOPIC and config.value is not None
+            if config.config_source == definitions.SET_ON_TOPIC and config.value is not None
         }
-        for one in told.results
+        for one in response.results
     }
-    settings = context.host.topic_configs
-    if settings.are_kept:
+    settings = context.gateway.topic_configs
+    if settings.are_stored:
         kept = [topic for topic in topics if settings.names(topic)]
         for topic, topic_id in (await context.topic_ids(kept)).items():
             try:
                 found.setdefault(topic, {}).update(settings.of(topic, topic_id))
-            except UnreadableSettingsError:
+            except UnreadableTopicConfigsError:
                 continue
     return found

@@ -1,15 +1,15 @@
-"""CreateTopics (API key 19), versions 2 to 7.
+"""CreateTopics (API key 19), versions 2 to 7: applies policies, and stores topic level keys.
 
-Behaviour, for requests that a policy or a topic level key is concerned with: the cluster is
-first asked whether it would create the topics (validate-only, over the client's connection, so
-its ACLs decide and its errors come before a policy's, as in a KRaft controller). Of those that
-it would, the configs go to the `AlterConfigPolicy` (KIP-133), then the topic to the
-`CreateTopicPolicy` (KIP-108), with the counts that the cluster resolved. The survivors are
-created, without Penstock's own keys, which are kept for them before the cluster is asked. Each
-topic has its own result. All other requests pass as the bytes they came in.
+Behaviour, if a policy is set or a topic level key is used: the request is first sent with
+`validate_only`, over the client's connection, so that the cluster's ACLs apply, and its errors
+precede those of policies, as in a KRaft controller. For each valid topic the `AlterConfigPolicy`
+(KIP-133) gets the configs, then the `CreateTopicPolicy` (KIP-108) the topic, with the partition
+count and replication factor that the cluster resolved. The accepted topics are created, without
+Penstock's topic level keys, which are stored before. Each topic has its own result. All other
+requests are forwarded unchanged.
 
-Not done here: a topic that the first question found fault with is not sent again. Controller
-mutation quotas are charged for both questions.
+A topic that is invalid in the first request is not sent again. Controller mutation quotas are
+charged for both requests.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.cluster.metadata import UnknownError
+from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
-    Judgement,
+    PolicyChecks,
     Refusal,
-    cannot_be_asked,
-    complaint_about,
+    cannot_be_judged,
+    config_error,
 )
-from penstock.topic_configs import settings as topic_settings
+from penstock.topic_configs import definitions
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -50,24 +50,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
-_RESULTS_TELL_CONFIGS_FROM = 5
-_RESULTS_TELL_IDS_FROM = 7
+_CONFIGS_FROM = 5
+_TOPIC_IDS_FROM = 7
 _CLUSTER_METADATA = "__cluster_metadata"
 _AFTER_CONFIGS = frozenset(
     {INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST}
 )
-"""What a controller finds fault with only after the configs."""
-_UNDECIDED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
-"""After these a topic may yet be created. They are not the retriable ones: most of those say that
-the request was not carried out, and UNKNOWN_SERVER_ERROR, which is none of them, leaves it open."""
+"""Errors that a controller checks only after the configs."""
+_OUTCOME_UNKNOWN = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
+"""Errors after which the topic may still be created. They are not the retriable errors: most of
+those mean that nothing was done, and UNKNOWN_SERVER_ERROR is not one of them."""
 
 
-class _Asked(NamedTuple):
-    """One topic of the request: as the client wrote it, as the cluster gets it, our own keys."""
+class _RequestedTopic(NamedTuple):
+    """A topic of the request.
+
+    Attributes:
+        given: The topic as in the request.
+        stripped: The topic for the cluster, without Penstock's topic level keys.
+        own: These keys.
+    """
 
     given: Any
     stripped: Any
@@ -79,83 +85,82 @@ class _Asked(NamedTuple):
 
 
 async def create_topics(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     request = context.request
-    asked = [
-        _read(topic, own_keys=context.host.topic_configs.are_kept) for topic in request.body.topics
+    requested = [
+        _read(topic, own_keys=context.gateway.topic_configs.are_stored)
+        for topic in request.body.topics
     ]
-    policies = context.host.policies.topics
-    judged = policies.create_topic is not None or policies.alter_config is not None
-    open_creations = any(context.host.topic_configs.names(topic.given.name) for topic in asked)
-    if not (judged or open_creations or any(topic.own for topic in asked)):
+    policies = context.gateway.policies.topics
+    has_policy = policies.create_topic is not None or policies.alter_config is not None
+    has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
+    if not (has_policy or has_configs or any(topic.own for topic in requested)):
         return await context.forward()
-    return await _Creating(context, asked).answer()
+    return await _CreateTopics(context, requested).respond()
 
 
-class _Creating:
-    """The conversation about one request."""
+class _CreateTopics:
+    """The handling of one request."""
 
-    def __init__(self, context: RequestContext, asked: list[_Asked]) -> None:
-        self._talk = context
+    def __init__(self, context: RequestContext, requested: list[_RequestedTopic]) -> None:
+        self._context = context
         self._request = context.request
-        self._asked = asked
-        names = Counter(topic.given.name for topic in asked)
+        self._topics = requested
+        names = Counter(topic.given.name for topic in requested)
         # A controller creates none of these (ControllerApis.java, createTopics).
         self._repeated = {name for name, count in names.items() if count > 1}
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
         self._creations: dict[str, UUID] = {}
 
-    async def answer(self) -> bytes:
+    async def respond(self) -> bytes:
         body = self._request.body
-        told = await self._ask_cluster(
-            [topic.stripped for topic in self._asked], validate_only=True
-        )
-        # In the order, and as often, as the cluster names them.
-        self._names = [result.name for result in told.topics]
-        self._results = {result.name: result for result in told.topics}
+        validated = await self._send([topic.stripped for topic in self._topics], validate_only=True)
+        # The order and number of results are those of the cluster.
+        self._names = [result.name for result in validated.topics]
+        self._results = {result.name: result for result in validated.topics}
         await self._judge()
         accepted = [
-            topic for topic in self._asked if self._results[topic.given.name].error_code == NONE
+            topic for topic in self._topics if self._results[topic.given.name].error_code == NONE
         ]
         if not accepted or body.validate_only:
             for topic in accepted:
-                self._talk.host.cluster.disallow(topic.given.name)
-            return self._answer(told.throttle_time)
+                self._context.gateway.cluster.disallow(topic.given.name)
+            return self._response(validated.throttle_time)
         ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
-        if len(accepted) == len(self._asked) and not ours:
+        if len(accepted) == len(self._topics) and not ours:
             return await self._forward()
         try:
             created = await self._create(accepted)
         finally:
             for creation in self._creations.values():
-                self._talk.host.topic_configs.kept.leave(creation)
-        return self._answer(created.throttle_time if created else told.throttle_time)
+                self._context.gateway.topic_configs.store.leave(creation)
+        return self._response(created.throttle_time if created else validated.throttle_time)
 
-    def _has_open_creation(self, topic: _Asked) -> bool:
-        return bool(self._talk.host.topic_configs.open_creations(topic.given.name))
+    def _has_open_creation(self, topic: _RequestedTopic) -> bool:
+        return bool(self._context.gateway.topic_configs.open_creations(topic.given.name))
 
     async def _forward(self) -> bytes:
-        """Send the request as it came."""
-        frame = await self._talk.forward()
-        for result in self._request.read_answer(frame).topics:
+        """Forward the original request."""
+        frame = await self._context.forward()
+        for result in self._request.read_response(frame).topics:
             if result.error_code != NONE:
-                self._talk.host.cluster.disallow(result.name)
+                self._context.gateway.cluster.disallow(result.name)
         return frame
 
-    # What the cluster says
+    # Requests to the cluster
 
-    async def _ask_cluster(self, topics: list[Any], *, validate_only: bool) -> Any:
+    async def _send(self, topics: list[Any], *, validate_only: bool) -> Any:
         request = v7.CreateTopicsRequest(
             topics=tuple(topics), timeout=self._request.body.timeout, validate_only=validate_only
         )
-        return await self._talk.ask_as_client(request, CreateTopicsResponse)
+        return await self._context.send_as_client(request, CreateTopicsResponse)
 
-    # What we say
+    # Policies
 
     async def _judge(self) -> None:
-        judgement = Judgement(self._talk)
-        for topic in self._asked:
+        checks = PolicyChecks(self._context)
+        for topic in self._topics:
             name = topic.given.name
             result = self._results.get(name)
             if result is None:
@@ -167,48 +172,48 @@ class _Creating:
                 code not in _AFTER_CONFIGS or name in self._repeated or name == _CLUSTER_METADATA
             ):
                 continue
-            refusal = await self._refusal(judgement, topic, result, sound=not code)
+            refusal = await self._refusal(checks, topic, result, sound=not code)
             if refusal is not None:
                 self._results[name] = _result(name, refusal)
 
     async def _refusal(
-        self, judgement: Judgement, topic: _Asked, result: Any, *, sound: bool
+        self, checks: PolicyChecks, topic: _RequestedTopic, result: Any, *, sound: bool
     ) -> Refusal | None:
         for key, value in topic.own.items():
-            complaint = await complaint_about(self._talk.host, key, value or "")
-            if complaint:
-                return Refusal(INVALID_CONFIG, complaint)
+            reason = await config_error(self._context.gateway, key, value or "")
+            if reason:
+                return Refusal(INVALID_CONFIG, reason)
         if topic.given.configs:
             altered = ConfigAlteration("TOPIC", topic.given.name, topic.configs)
-            refusal = await judgement.alteration(altered)
+            refusal = await checks.alteration(altered)
             if refusal is not None:
                 return refusal
         if not sound:
             return None
         try:
             creation = await self._creation(topic, result)
-        except UnknownError as error:
-            return cannot_be_asked(error)
-        return await judgement.creation(creation)
+        except MetadataUnavailableError as error:
+            return cannot_be_judged(error)
+        return await checks.creation(creation)
 
-    async def _creation(self, topic: _Asked, result: Any) -> TopicCreation:
+    async def _creation(self, topic: _RequestedTopic, result: Any) -> TopicCreation:
         given = topic.given
         configs = {name: value for name, value in topic.configs.items() if value is not None}
         if given.assignments:
             assignments = {one.partition_index: one.broker_ids for one in given.assignments}
             return TopicCreation(given.name, None, None, assignments, configs)
-        # The cluster tells the counts to those who may describe the topic's configs.
+        # The response has the counts only if the client may describe the configs of the topic.
         partitions, replicas = given.num_partitions, given.replication_factor
-        counts = await self._talk.host.cluster.counts(
+        counts = await self._context.gateway.cluster.counts(
             result.num_partitions if partitions < 0 else partitions,
             result.replication_factor if replicas < 0 else replicas,
         )
         return TopicCreation(given.name, *counts, None, configs)
 
-    # What is done
+    # Creation
 
-    async def _create(self, accepted: list[_Asked]) -> Any:
-        """Have the topics created; take note of the results."""
+    async def _create(self, accepted: list[_RequestedTopic]) -> Any:
+        """Create topics, and record their results."""
         ready = []
         for topic in accepted:
             try:
@@ -219,72 +224,72 @@ class _Creating:
                 ready.append(topic)
         if not ready:
             return None
-        created = await self._ask_cluster([topic.stripped for topic in ready], validate_only=False)
+        created = await self._send([topic.stripped for topic in ready], validate_only=False)
         results = {result.name: result for result in created.topics}
         for topic in ready:
             name = topic.given.name
             self._results[name] = results.get(name) or _result(
                 name, Refusal(UNKNOWN_SERVER_ERROR, None)
             )
-        # What follows is finished also if the connection is lost meanwhile.
-        await self._talk.finish(self._settle(ready))
+        # This is completed even if the connection is lost in the meantime.
+        await self._context.finish(self._settle(ready))
         return created
 
-    async def _keep(self, topic: _Asked) -> None:
-        """Keep the topic's own keys before it is there."""
-        settings = self._talk.host.topic_configs
-        own = {key: topic_settings.normal(key, value or "") for key, value in topic.own.items()}
+    async def _keep(self, topic: _RequestedTopic) -> None:
+        """Store the topic level keys before the topic is created."""
+        settings = self._context.gateway.topic_configs
+        own = {key: definitions.normalize(key, value or "") for key, value in topic.own.items()}
         creation = await settings.prepare(topic.given.name, own)
         if creation is not None:
             self._creations[topic.given.name] = creation
 
-    async def _settle(self, topics: list[_Asked]) -> None:
-        """Put the keys of what was created under its id, delete those of what was not."""
-        settings = self._talk.host.topic_configs
+    async def _settle(self, topics: list[_RequestedTopic]) -> None:
+        """Store the keys of created topics under the topic id, and delete those of others."""
+        settings = self._context.gateway.topic_configs
         for topic in topics:
             name = topic.given.name
             result = self._results[name]
             if result.error_code != NONE:
-                self._talk.host.cluster.disallow(name)
+                self._context.gateway.cluster.disallow(name)
             creation = self._creations.pop(name, None)
             if creation is None:
                 continue
             try:
                 if result.error_code == NONE:
-                    await settings.kept.finish(creation, result.topic_id)
-                elif result.error_code in _UNDECIDED:
-                    settings.kept.leave(creation)
+                    await settings.store.finish(creation, result.topic_id)
+                elif result.error_code in _OUTCOME_UNKNOWN:
+                    settings.store.leave(creation)
                 else:
-                    await settings.kept.withdraw(creation)
+                    await settings.store.withdraw(creation)
             except CompactedTopicError as error:
-                settings.kept.leave(creation)  # they hold all the same
+                settings.store.leave(creation)  # they are effective all the same
                 log.error("settings are still those of a creation", topic=name, reason=str(error))
 
     def _fail(self, name: str, why: str) -> None:
-        self._talk.host.cluster.disallow(name)
+        self._context.gateway.cluster.disallow(name)
         refusal = Refusal(UNKNOWN_SERVER_ERROR, f"The topic was not created: {why}")
         self._results[name] = _result(name, refusal)
 
-    # The answer
+    # The response
 
-    def _answer(self, throttle_time: Any) -> bytes:
+    def _response(self, throttle_time: Any) -> bytes:
         """Write the results in the client's version."""
-        own = {topic.given.name: topic.own for topic in self._asked}
+        own = {topic.given.name: topic.own for topic in self._topics}
         results = tuple(
             self._for_client(self._results[name], own.get(name, {})) for name in self._names
         )
-        return self._request.answer(
-            self._request.answer_type(throttle_time=throttle_time, topics=results)
+        return self._request.response(
+            self._request.response_type(throttle_time=throttle_time, topics=results)
         )
 
     def _for_client(self, result: Any, own: Mapping[str, str | None]) -> Any:
-        types, version = self._request.answer_types, self._request.version
+        types, version = self._request.response_types, self._request.version
         fields = {
             "name": result.name,
             "error_code": result.error_code,
             "error_message": result.error_message,
         }
-        if version >= _RESULTS_TELL_CONFIGS_FROM:
+        if version >= _CONFIGS_FROM:
             configs = [
                 types.CreatableTopicConfigs(
                     name=config.name,
@@ -304,38 +309,36 @@ class _Creating:
                 "replication_factor": result.replication_factor,
                 "configs": tuple(configs) if result.configs is not None else None,
             }
-        if version >= _RESULTS_TELL_IDS_FROM:
+        if version >= _TOPIC_IDS_FROM:
             fields["topic_id"] = result.topic_id
         return types.CreatableTopicResult(**fields)
 
     def _own_configs(self, topic: str, own: Mapping[str, str | None]) -> list[Any]:
-        defaults = self._talk.host.policies.plan.settings(topic)
-        kind = self._request.answer_types.CreatableTopicConfigs
+        defaults = self._context.gateway.policies.plan.settings(topic)
+        kind = self._request.response_types.CreatableTopicConfigs
         return [
             kind(
                 name=name,
-                value=topic_settings.normal(name, own[name] or "")
+                value=definitions.normalize(name, own[name] or "")
                 if name in own
                 else defaults.get(name, key.default),
                 read_only=False,
-                config_source=i8(
-                    topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
-                ),
+                config_source=i8(definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT),
                 is_sensitive=False,
             )
-            for name, key in topic_settings.own_keys().items()
+            for name, key in definitions.config_keys().items()
         ]
 
 
-def _read(topic: Any, *, own_keys: bool) -> _Asked:
-    """Take our own keys out of a topic, but for those that the cluster will object to."""
-    own = topic_settings.own({config.name: config.value for config in topic.configs})
+def _read(topic: Any, *, own_keys: bool) -> _RequestedTopic:
+    """Separate Penstock's topic level keys from a topic, except those that are invalid anyway."""
+    own = definitions.select({config.name: config.value for config in topic.configs})
     if not own_keys:
         own = {}
     kept = tuple(
         v7.CreatableTopicConfig(name=config.name, value=config.value)
         for config in topic.configs
-        # A null value is an error whatever the key: the cluster says so, naming all of them.
+        # A null value is an error for any key: the cluster's message names all of them.
         if config.name not in own or config.value is None
     )
     stripped = v7.CreatableTopic(
@@ -350,7 +353,7 @@ def _read(topic: Any, *, own_keys: bool) -> _Asked:
         ),
         configs=kept,
     )
-    return _Asked(topic, stripped, own)
+    return _RequestedTopic(topic, stripped, own)
 
 
 def _result(name: str, refusal: Refusal) -> Any:

@@ -1,7 +1,7 @@
-"""DeleteRecords (API key 21), versions 0 to 2: the records that keep settings are not deleted.
+"""DeleteRecords (API key 21), versions 0 to 2: protects the topic that stores topic configs.
 
-Behaviour: what the request says of the topic of settings is answered 17, as a produce request
-for it is; the rest goes to the broker. All other requests pass as the bytes they came in.
+Behaviour: for that topic the response has INVALID_TOPIC_EXCEPTION, as for a Produce request. The
+other topics of the request are forwarded. All other requests are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i64
 
-from penstock.wire.admin import NO_TIME
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import INVALID_TOPIC_EXCEPTION
 
 if TYPE_CHECKING:
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 
 async def delete_records(context: RequestContext) -> bytes:
-    """Answer one request."""
-    settings, body = context.host.topic_configs, context.request.body
+    """Return the response to a request."""
+    settings, body = context.gateway.topic_configs, context.request.body
     refused = [one for one in body.topics if one.name == settings.topic]
     if not refused:
         return await context.forward()
-    types = context.request.answer_types
+    types = context.request.response_types
     results = [
         types.DeleteRecordsTopicResult(
             name=topic.name,
@@ -43,9 +43,9 @@ async def delete_records(context: RequestContext) -> bytes:
     throttle_time = NO_TIME
     kept = tuple(one for one in body.topics if one not in refused)
     if kept:
-        answer = await context.forward_changed(replace(body, topics=kept))
-        throttle_time = answer.throttle_time
-        results = [*answer.topics, *results]
-    return context.request.answer(
-        context.request.answer_type(throttle_time=throttle_time, topics=tuple(results))
+        response = await context.forward_changed(replace(body, topics=kept))
+        throttle_time = response.throttle_time
+        results = [*response.topics, *results]
+    return context.request.response(
+        context.request.response_type(throttle_time=throttle_time, topics=tuple(results))
     )

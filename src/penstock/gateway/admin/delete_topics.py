@@ -1,9 +1,8 @@
-"""DeleteTopics (API key 20), versions 1 to 6: what is kept for a topic goes with it.
+"""DeleteTopics (API key 20), versions 1 to 6: deletes the topic configs of deleted topics.
 
-Behaviour: the topic that keeps the settings is not deleted through the gateway (73, as for a
-cluster that deletes no topics). Of what the cluster has deleted, the settings are deleted
-before the client is answered. All requests go to the cluster as the bytes they came in, unless
-they name that one topic.
+Behaviour: the topic that stores the topic configs cannot be deleted through the gateway
+(TOPIC_DELETION_DISABLED). For the topics that the cluster has deleted, the topic configs are
+deleted before the response is sent. Requests are forwarded unchanged, unless they name that topic.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from penstock.cluster.compacted_topic import CompactedTopicError
-from penstock.gateway.admin.policy_checks import KEEPS_SETTINGS
-from penstock.wire.admin import NO_TIME
+from penstock.gateway.admin.policy_checks import STORES_TOPIC_CONFIGS
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, TOPIC_DELETION_DISABLED
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
@@ -31,13 +30,13 @@ _MESSAGES_FROM: Final = 5
 
 
 async def delete_topics(context: RequestContext) -> bytes:
-    """Answer one request."""
-    settings, body = context.host.topic_configs, context.request.body
-    if not settings.are_kept:
+    """Return the response to a request."""
+    settings, body = context.gateway.topic_configs, context.request.body
+    if not settings.are_stored:
         frame = await context.forward()
-        for one in context.request.read_answer(frame).responses:
+        for one in context.request.read_response(frame).responses:
             if one.error_code == NONE and one.name is not None:
-                context.host.topic_deleted(one.name)
+                context.gateway.topic_deleted(one.name)
         return frame
     if context.request.version >= _IDS_FROM:
         named = {topic.name for topic in body.topics if topic.name is not None}
@@ -61,25 +60,28 @@ async def delete_topics(context: RequestContext) -> bytes:
     ids = await context.topic_ids(kept_for)
     if not refused:
         frame = await context.forward()
-        answer = context.request.read_answer(frame)
+        response = context.request.read_response(frame)
     elif kept:
-        answer = await context.forward_changed(left)
+        response = await context.forward_changed(left)
     else:
-        answer = None
-    deleted = [one for one in answer.responses if one.error_code == NONE] if answer else []
+        response = None
+    deleted = [one for one in response.responses if one.error_code == NONE] if response else []
     await context.finish(_forget(context, deleted, ids, over))
     if not refused:
         return frame
-    results = [*(answer.responses if answer else ()), *(_refusal(context, one) for one in refused)]
-    return context.request.answer(
-        replace(answer, responses=tuple(results))
-        if answer
-        else context.request.answer_type(throttle_time=NO_TIME, responses=tuple(results))
+    results = [
+        *(response.responses if response else ()),
+        *(_refusal(context, one) for one in refused),
+    ]
+    return context.request.response(
+        replace(response, responses=tuple(results))
+        if response
+        else context.request.response_type(throttle_time=NO_TIME, responses=tuple(results))
     )
 
 
 async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
-    name = context.host.topic_configs.topic
+    name = context.gateway.topic_configs.topic
     if name is None or all(topic.topic_id is None for topic in body.topics):
         return None
     return (await context.topic_ids({name})).get(name)
@@ -88,8 +90,8 @@ async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | No
 async def _forget(
     context: RequestContext, deleted: list[Any], ids: dict[str, UUID], over: dict[str, list[UUID]]
 ) -> None:
-    """Delete the settings of topics that are gone, and have their policies close."""
-    settings = context.host.topic_configs
+    """Delete the configs of deleted topics, and close their policy instances."""
+    settings = context.gateway.topic_configs
     gone: list[UUID] = []
     ended: list[UUID] = []
     for one in deleted:
@@ -98,21 +100,21 @@ async def _forget(
             gone.append(topic_id)
         if one.name is not None:
             ended += over.get(one.name, ())
-            context.host.topic_deleted(one.name)
+            context.gateway.topic_deleted(one.name)
     try:
-        await settings.kept.forget(gone, over=ended)
+        await settings.store.forget(gone, over=ended)
     except CompactedTopicError as error:
-        # They stand under an id that no topic will have again; `sweep` deletes them.
+        # They are stored under a topic id that is never reused; `sweep` will delete them.
         log.warning("settings of deleted topics are deleted later", reason=str(error))
 
 
 def _refusal(context: RequestContext, asked: Any) -> Any:
-    types, version = context.request.answer_types, context.request.version
+    types, version = context.request.response_types, context.request.version
     fields: dict[str, Any] = {"error_code": ErrorCode(TOPIC_DELETION_DISABLED)}
     if version >= _IDS_FROM:
         fields |= {"name": asked.name, "topic_id": asked.topic_id}
     else:
         fields["name"] = asked
     if version >= _MESSAGES_FROM:
-        fields["error_message"] = KEEPS_SETTINGS
+        fields["error_message"] = STORES_TOPIC_CONFIGS
     return types.DeletableTopicResult(**fields)

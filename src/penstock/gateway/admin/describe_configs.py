@@ -1,9 +1,9 @@
-"""DescribeConfigs (API key 32), versions 1 to 4: topic level keys beside those of the cluster.
+"""DescribeConfigs (API key 32), versions 1 to 4: adds Penstock's topic level keys.
 
-Behaviour: the broker is asked as the client asked; brokers leave out names that they do not
-know. To each topic that it described, the keys that were asked for (by name, or by asking for
-all) are added: set on the topic (source 1), or else with the file's
-default or none (source 5). Everything else passes as the bytes it came in.
+Behaviour: the request is forwarded unchanged; brokers ignore names of configs that they do not
+know. To each topic in the response the requested topic level keys are added, with their dynamic
+value (DYNAMIC_TOPIC_CONFIG), or else the default of the configuration file, if any
+(DEFAULT_CONFIG). All other requests are forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import TYPE_CHECKING, Any, Final
 from kio.static.primitive import i8
 
 from penstock.gateway.admin.alter_configs import TOPIC
-from penstock.topic_configs import settings as topic_settings
-from penstock.topic_configs.index import UnreadableSettingsError
+from penstock.topic_configs import definitions
+from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.errors import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 _TYPES_FROM: Final = 3
 
 
 async def describe_configs(context: RequestContext) -> bytes:
-    """Answer one request."""
-    # A topic may be named twice, with other keys.
-    asked: dict[str, deque[list[str]]] = defaultdict(deque)
+    """Return the response to a request."""
+    # A topic may be named twice, with different keys.
+    requested: dict[str, deque[list[str]]] = defaultdict(deque)
     for resource in context.request.body.resources:
         if resource.resource_type == TOPIC:
-            asked[resource.resource_name].append(_own(resource))
+            requested[resource.resource_name].append(_own(resource))
     frame = await context.forward()
-    settings = context.host.topic_configs
-    if not any(map(any, asked.values())):
+    settings = context.gateway.topic_configs
+    if not any(map(any, requested.values())):
         return frame
-    body = context.request.read_answer(frame)
+    body = context.request.read_response(frame)
     topics = {
         one.resource_name
         for one in body.results
@@ -50,39 +50,39 @@ async def describe_configs(context: RequestContext) -> bytes:
     results = []
     for result in body.results:
         topic = result.resource_name
-        queue = asked[topic] if result.resource_type == TOPIC else None
+        queue = requested[topic] if result.resource_type == TOPIC else None
         own_keys = queue.popleft() if queue else []
         if own_keys and result.error_code == NONE:
             try:
                 own = settings.of(topic, ids[topic]) if topic in ids else {}
-            except UnreadableSettingsError:
+            except UnreadableTopicConfigsError:
                 own = {}
             added = [_config(context, topic, name, own) for name in own_keys]
             result = replace(  # noqa: PLW2901 - the same result
                 result, configs=(*result.configs, *added)
             )
         results.append(result)
-    return context.request.answer(replace(body, results=tuple(results)))
+    return context.request.response(replace(body, results=tuple(results)))
 
 
 def _own(resource: Any) -> list[str]:
-    """Return our own keys that are asked for."""
+    """Return the requested topic level keys of Penstock."""
     keys = resource.configuration_keys
-    return [name for name in topic_settings.own_keys() if not keys or name in keys]
+    return [name for name in definitions.config_keys() if not keys or name in keys]
 
 
 def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, str]) -> Any:
     """Describe one key."""
-    types, body = context.request.answer_types, context.request.body
-    key = topic_settings.own_keys()[name]
-    default = context.host.policies.plan.settings(topic).get(name, key.default)
-    source = topic_settings.SET_ON_TOPIC if name in own else topic_settings.DEFAULT
+    types, body = context.request.response_types, context.request.body
+    key = definitions.config_keys()[name]
+    default = context.gateway.policies.plan.settings(topic).get(name, key.default)
+    source = definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT
     synonyms = []
     if body.include_synonyms:
         if name in own:
-            synonyms.append((own[name], topic_settings.SET_ON_TOPIC))
+            synonyms.append((own[name], definitions.SET_ON_TOPIC))
         if default is not None:
-            synonyms.append((default, topic_settings.DEFAULT))
+            synonyms.append((default, definitions.DEFAULT))
     fields: dict[str, Any] = {
         "name": name,
         "value": own.get(name, default),

@@ -1,9 +1,9 @@
-"""FindCoordinator (API key 10), versions 0 to 6: creates Kafka's own topics when they are missing.
+"""FindCoordinator (API key 10), versions 0 to 6: applies `CreateTopicPolicy` to internal topics.
 
-Behaviour, where a `CreateTopicPolicy` is set: while the topic of the kind of coordinator that
-is looked for does not exist, the policy is asked as the brokers would create it, as a KRaft
-controller asks it. If it refuses, or cannot be asked, the client gets COORDINATOR_NOT_AVAILABLE
-(15), which it gets from a broker that cannot create the topic, and tries again.
+Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topic of a coordinator when
+it does not exist. Before that the policy gets the topic as brokers would create it, as in a KRaft
+controller. If it refuses, or cannot judge, the client gets COORDINATOR_NOT_AVAILABLE, as from a
+broker that cannot create the topic, and retries.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import UnknownError
-from penstock.gateway.admin.policy_checks import Judgement
-from penstock.wire.admin import NO_TIME
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.gateway.admin.policy_checks import PolicyChecks
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
 
 if TYPE_CHECKING:
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
 _TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state", 2: "__share_group_state"}
-"""By the kind of key that a coordinator is looked for with."""
+"""The internal topics, by the type of the coordinator key."""
 _KEYS_FROM: Final = 4
 
 
 async def find_coordinator(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     topic = _TOPICS.get(getattr(context.request.body, "key_type", 0))
     if topic is None:
         return await context.forward()
     try:
-        missing = await context.host.cluster.missing_internal_topic(topic)
-    except UnknownError as error:
+        missing = await context.gateway.cluster.missing_internal_topic(topic)
+    except MetadataUnavailableError as error:
         log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
         return _refused(context, f"The policy cannot be asked about {topic}")
     if missing is None:
         return await context.forward()
-    refusal = await Judgement(context).internal_topic(missing)
+    refusal = await PolicyChecks(context).internal_topic(missing)
     if refusal is None:
         return await context.forward()
     return _refused(context, refusal.message)
 
 
 def _refused(context: RequestContext, why: str | None) -> bytes:
-    """Write the answer of a broker that has no coordinator."""
+    """Return the response of a broker without a coordinator."""
     request, version = context.request, context.request.version
     fields: dict[str, Any] = {
         "node_id": BrokerId(-1),
@@ -62,10 +62,10 @@ def _refused(context: RequestContext, why: str | None) -> bytes:
     if version >= _KEYS_FROM:
         fields = {
             "coordinators": tuple(
-                request.answer_types.Coordinator(key=key, **fields)
+                request.response_types.Coordinator(key=key, **fields)
                 for key in request.body.coordinator_keys
             )
         }
     if version >= 1:
         fields["throttle_time"] = NO_TIME
-    return request.answer(request.answer_type(**fields))
+    return request.response(request.response_type(**fields))

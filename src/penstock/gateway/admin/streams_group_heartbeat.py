@@ -1,10 +1,10 @@
-"""StreamsGroupHeartbeat (API key 88), version 0: brokers create a topology's internal topics.
+"""StreamsGroupHeartbeat (API key 88), version 0: applies `CreateTopicPolicy` to internal topics.
 
-Behaviour, where a `CreateTopicPolicy` is set: the topics of a topology that do not exist are
-put to the policy when a member brings it; if one is refused, the member is answered 44 with the
-policy's text, and does not join. A topic whose count the topology leaves to the broker is judged
-with the largest count of the topics that the topology reads, which is at least what a broker
-comes to.
+Behaviour, if a `CreateTopicPolicy` is set: brokers create the internal topics of a topology. When a
+member sends a topology, the policy gets those that do not exist. If one is refused, the member gets
+POLICY_VIOLATION with the policy's message, and does not join. If the topology leaves the partition
+count of a topic to the broker, the policy gets the largest count of the topology's source topics,
+which is at least the count that a broker would choose.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
 
-from penstock.cluster.metadata import UnknownError
+from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import Judgement, Refusal, cannot_be_asked
-from penstock.wire.admin import NO_TIME
+from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal, cannot_be_judged
+from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.gateway.admin.context import RequestContext
+    from penstock.gateway.request_context import RequestContext
 
 
 async def streams_group_heartbeat(context: RequestContext) -> bytes:
-    """Answer one request."""
+    """Return the response to a request."""
     topology = context.request.body.topology
     if topology is None:
         return await context.forward()
@@ -42,7 +42,7 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
     absent = sorted(read - found.keys() - internal.keys())
     undecided = [name for name in internal if name not in found and not internal[name].partitions]
     if absent and undecided:
-        # The broker would remember the topology, and create them unasked when it can.
+        # The broker would store the topology, and create them later without another request.
         return _refused(
             context,
             Refusal(
@@ -52,19 +52,19 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
             ),
         )
     largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
-    judgement = Judgement(context)
+    checks = PolicyChecks(context)
     for name, topic in internal.items():
         if name in found:
             continue
         try:
             replicas = int(topic.replication_factor)
             if replicas <= 0:
-                replicas = await context.host.cluster.default("default.replication.factor")
-        except UnknownError as error:
-            return _refused(context, cannot_be_asked(error))
+                replicas = await context.gateway.cluster.default("default.replication.factor")
+        except MetadataUnavailableError as error:
+            return _refused(context, cannot_be_judged(error))
         configs = {config.key: config.value for config in topic.topic_configs}
         asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
-        refusal = await judgement.creation(asked)
+        refusal = await checks.creation(asked)
         if refusal is not None:
             return _refused(context, refusal)
     return await context.forward()
@@ -77,8 +77,8 @@ def _internal(topology: Any) -> Iterator[Any]:
 
 
 def _refused(context: RequestContext, refusal: Refusal) -> bytes:
-    return context.request.answer(
-        context.request.answer_type(
+    return context.request.response(
+        context.request.response_type(
             throttle_time=NO_TIME,
             error_code=ErrorCode(refusal.code),
             error_message=refusal.message,

@@ -1,7 +1,7 @@
-"""Puts questions about topics to the policies of KIP-108 and KIP-133, in their own worker.
+"""Runs the policies for topics and configs (KIP-108, KIP-133), in a worker of their own.
 
-One process has the only instances: what a policy remembers, it remembers for the gateway, and
-no topic waits behind records. It is killed at the deadline and replaced, as any worker.
+One process has the only instances, so the state of a policy covers all requests, and requests do
+not wait for the judging of records. It is killed at the deadline and replaced, like any worker.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _KEYS: Final = (CREATE_TOPIC, ALTER_CONFIG)
 
 
 class TopicPolicies:
-    """The policies of topics and configs that one configuration names."""
+    """The policies for topics and configs of one configuration."""
 
     def __init__(self, configuration: Configuration, *, tries_classes: bool) -> None:
-        """Prepare; nothing is started.
+        """Make the policies; `start` starts the worker.
 
         Args:
             configuration: Names the policies.
-            tries_classes: Whether topics may name classes of KIP-686, which are tried first.
+            tries_classes: Whether topics may name KIP-686 classes, which are tested first.
         """
         self.create_topic = configuration.create_topic_policy_class_name
         self.alter_config = configuration.alter_config_policy_class_name
@@ -59,34 +59,34 @@ class TopicPolicies:
             await self._pool.start()
 
     async def close(self, *, drain_s: float = 0.0) -> None:
-        """Let the policies close; see `Supervisor.close`."""
+        """Close the policies; see `Supervisor.close`."""
         if self._pool is not None:
             await self._pool.close(drain_s=drain_s)
 
     @property
     def needs_context(self) -> bool:
-        """Whether a policy is to be told who asks, and what topics there are."""
+        """Whether a policy uses the principal, the client id or the existing topics."""
         return self._pool is not None and self._pool.needs_context
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of its workers."""
+        """The process ids of the workers."""
         return self._pool.pids if self._pool is not None else []
 
     async def creation(self, asked: TopicCreation, asking: AdminContext) -> Verdict:
-        """Judge a topic that is asked for."""
+        """Judge the creation of a topic."""
         if self.create_topic is None:
             return ACCEPTED
         return await self._ask(JudgeTopicCreation(asked, asking), self.create_topic)
 
     async def alteration(self, asked: ConfigAlteration, asking: AdminContext) -> Verdict:
-        """Judge configs that are to be altered."""
+        """Judge the alteration of configs."""
         if self.alter_config is None:
             return ACCEPTED
         return await self._ask(JudgeConfigAlteration(asked, asking), self.alter_config)
 
     async def cannot_use(self, records_policy: str) -> str | None:
-        """Say why a class of KIP-686 cannot be used; None if it can be."""
+        """Return why a KIP-686 class cannot be used; None if it can be."""
         verdict = await self._ask(TryRecordsPolicy(records_policy), records_policy)
         if verdict.outcome is Outcome.ACCEPTED:
             return None

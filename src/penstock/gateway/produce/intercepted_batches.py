@@ -1,9 +1,9 @@
 """The batches of a Produce request out of which interceptors (KIP-905) may drop records.
 
-In the order of events: `arrive` when the request has come, `expect` when its topics are known,
-`judged` with a verdict, `decide` when all requests before it are decided, `send` when it is next
-in turn for the broker, `answered` with the broker's response, `acknowledge` when the client's
-answer is due.
+The methods are called in this order: `arrive` when the request has been received, `expect` when
+its topics are known, `judged` with each verdict, `decide` when all requests before it are decided,
+`send` when all requests before it have been sent, `on_response` with the broker's response,
+`acknowledge` when all requests before it have responses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.wire.errors import (
     RETRIABLE,
     UNKNOWN_PRODUCER_ID,
 )
-from penstock.wire.produce import Answer
+from penstock.wire.produce import PartitionResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from penstock.wire.produce import ProduceRequest, ProduceResponse
     from penstock.wire.producers import LastSequence
 
-    Place = tuple[int, int]
-    """Positions of a topic in a request, and of a partition in the topic."""
+    Position = tuple[int, int]
+    """The indexes of a topic in a request, and of a partition in the topic."""
     Buffer = bytes | memoryview
 
 _TEXTS: Final = {
@@ -56,18 +56,18 @@ _NOT_KEPT: Final = "The producer's sequence numbers could not be kept"
 
 
 class Judging(Enum):
-    """What the topic's policies have to say of a batch."""
+    """Whether a batch is judged."""
 
     NONE = "none"
-    """There are no policies; numbers may have to be changed."""
+    """The topic has no policies; sequence numbers may have to be changed."""
     AWAITED = "awaited"
-    """The batch may not go without a verdict, or without what was made of it before."""
+    """The batch needs a verdict, or the result of its first attempt, before it is sent."""
     JUDGED = "judged"
     """There is a verdict."""
 
 
 class _Intercepted:
-    """One partition's batch: what came, and what was decided."""
+    """The batch of one partition: as received, and what was decided about it."""
 
     __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "key", "number",
                  "numbers", "outgoing", "producer", "replacement", "topic",
@@ -77,15 +77,15 @@ class _Intercepted:
         self,
         topic: str,
         request: ProduceRequest,
-        place: Place,
+        position: Position,
         by: BatchProducer | None,
         judging: Judging,
         arrival: Arrival | None,
         topic_id: UUID | None,
         principal: str = "",
     ) -> None:
-        of = request.topics[place[0]]
-        partition = of.partitions[place[1]]
+        of = request.topics[position[0]]
+        partition = of.partitions[position[1]]
         self.topic = topic
         self.key = of.key
         self.number = partition.number
@@ -116,7 +116,7 @@ class InterceptedBatches:
     """The intercepted batches of one request.
 
     Attributes:
-        principal: Who the client is, where that is known: nobody else speaks for its producers.
+        principal: The principal of the client; others cannot affect the state of its producers.
     """
 
     __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "principal")
@@ -125,35 +125,35 @@ class InterceptedBatches:
         self._producers = producers
         self._idempotence = idempotence
         self.principal = ""
-        self._arrived: dict[Place, tuple[Arrival | None, BatchProducer | None]] = {}
-        self._batches: dict[Place, _Intercepted] = {}
-        self._due: dict[Place, None] = {}
+        self._arrived: dict[Position, tuple[Arrival | None, BatchProducer | None]] = {}
+        self._batches: dict[Position, _Intercepted] = {}
+        self._due: dict[Position, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     # Before it is judged
 
-    def arrive(self, place: Place, request: ProduceRequest) -> None:
-        """Take note that a batch has come which may be intercepted: others may overtake it."""
-        topic = request.topics[place[0]]
-        partition = topic.partitions[place[1]]
+    def arrive(self, position: Position, request: ProduceRequest) -> None:
+        """Register a received batch that may be intercepted, since others may overtake it."""
+        topic = request.topics[position[0]]
+        partition = topic.partitions[position[1]]
         by = read_producer(request.records(partition))
         identity = topic.name if topic.name is not None else topic.topic_id
         arrival = None
         if by is not None and self._translates(by) and identity is not None:
             arrival = Arrival(identity, partition.number, by.producer_id, self.principal)
             self._producers.arrived(arrival, by.epoch, by.base_sequence)
-        self._arrived[place] = arrival, by
+        self._arrived[position] = arrival, by
 
     def _translates(self, by: BatchProducer) -> bool:
         if by.producer_id < 0:
             return False
         return self._idempotence is not Idempotence.STRIP or by.transactional
 
-    def unknown_producers(self, place: Place, topic: str) -> bool:
-        """Whether another gateway may know more of a batch's producer than is known here."""
-        arrival, by = self._arrived.get(place, (None, None))
+    def unknown_producers(self, position: Position, topic: str) -> bool:
+        """Whether another gateway may have newer state of the batch's producer."""
+        arrival, by = self._arrived.get(position, (None, None))
         if arrival is None or by is None:
             return False
         key = ProducerKey(topic, arrival.partition, by.producer_id, self.principal)
@@ -162,33 +162,31 @@ class InterceptedBatches:
 
     def expect(
         self,
-        place: Place,
+        position: Position,
         topic: str,
         topic_id: UUID | None,
         request: ProduceRequest,
         *,
         has_policies: bool,
     ) -> Batch | None:
-        """Take note of a batch; return what became of it when it came before.
-
-        One without a producer is taken note of only where something becomes of it.
+        """Add a batch with a producer id; return the batch of its first attempt if it is a retry.
 
         Args:
-            place: Where it stands in the request.
-            topic: The topic's name.
-            topic_id: The topic's id, where it is known.
+            position: The position of the batch in the request.
+            topic: The name of the topic.
+            topic_id: The id of the topic; None if it is not known.
             request: The request.
-            has_policies: Whether the topic has any: then it may not go without a verdict.
+            has_policies: Whether the topic has policies, so that the batch needs a verdict.
         """
-        if place not in self._arrived:  # it was not known to be intercepted
-            self.arrive(place, request)
-        arrival, by = self._arrived[place]
+        if position not in self._arrived:  # it was not known that the topic is intercepted
+            self.arrive(position, request)
+        arrival, by = self._arrived[position]
         if by is None or by.producer_id < 0:
             return None
-        one = self._batches[place] = _Intercepted(
+        one = self._batches[position] = _Intercepted(
             topic,
             request,
-            place,
+            position,
             by,
             Judging.AWAITED if has_policies else Judging.NONE,
             arrival,
@@ -199,22 +197,22 @@ class InterceptedBatches:
             return None
         known = self._producers.find(one.producer, one.epoch, one.numbers)
         if known is not None and not is_intact(one.data):
-            return None  # it only looks like one that came before: it is judged
+            return None  # damaged: its sequence numbers may be wrong, so it is judged
         return known
 
     def judged(
-        self, place: Place, topic: str, request: ProduceRequest, verdict: Verdict
+        self, position: Position, topic: str, request: ProduceRequest, verdict: Verdict
     ) -> Verdict:
-        """Take a verdict; return the one that counts."""
-        one = self._batches.get(place)
+        """Record a verdict; return the effective one."""
+        one = self._batches.get(position)
         if one is None:
             if verdict.replacement is None:
                 return verdict
-            _, by = self._arrived.get(place, (None, None))
+            _, by = self._arrived.get(position, (None, None))
             one = _Intercepted(
-                topic, request, place, by, Judging.JUDGED, None, None, self.principal
+                topic, request, position, by, Judging.JUDGED, None, None, self.principal
             )
-            self._batches[place] = one
+            self._batches[position] = one
         one.judging = Judging.JUDGED
         one.replacement = verdict.replacement
         if self._idempotence is Idempotence.REFUSE and one.is_translated and one.dropped:
@@ -226,63 +224,67 @@ class InterceptedBatches:
             )
         return verdict
 
-    def grown(self) -> dict[Place, tuple[str, int]]:
-        """Return the topic and the new size in bytes of each batch that became larger."""
+    def grown(self) -> dict[Position, tuple[str, int]]:
+        """Return the topic and the size in bytes of each batch that was enlarged."""
         return {
-            place: (one.topic, len(one.replacement.data))
-            for place, one in self._batches.items()
+            position: (one.topic, len(one.replacement.data))
+            for position, one in self._batches.items()
             if one.replacement is not None and len(one.replacement.data) > len(one.data)
         }
 
     # When it is decided
 
-    def to_ask(self, answers: Mapping[Place, Answer]) -> dict[str, dict[int, int]]:
-        """Return of which producers the broker has to say how far they have come.
+    def unknown_last_sequences(
+        self, responses: Mapping[Position, PartitionResponse]
+    ) -> dict[str, dict[int, int]]:
+        """Return the producers whose last sequence number has to be requested from the broker.
 
         Returns:
             The producer id by topic and partition.
         """
-        asked: dict[str, dict[int, int]] = {}
-        for place, one in self._batches.items():
-            if place in answers or not one.is_translated:
+        unknown: dict[str, dict[int, int]] = {}
+        for position, one in self._batches.items():
+            if position in responses or not one.is_translated:
                 continue
             if one.judging is Judging.NONE and not is_intact(one.data):
                 continue
-            if self._producers.has_to_ask(one.producer, one.epoch, one.numbers, one.dropped):
-                asked.setdefault(one.topic, {})[one.number] = one.producer.producer_id
-        return asked
+            if self._producers.needs_last_sequence(
+                one.producer, one.epoch, one.numbers, one.dropped
+            ):
+                unknown.setdefault(one.topic, {})[one.number] = one.producer.producer_id
+        return unknown
 
-    def told(
+    def on_last_sequences(
         self,
-        asked: Mapping[str, Mapping[int, int]],
+        unknown: Mapping[str, Mapping[int, int]],
         found: Mapping[tuple[str, int], LastSequence],
-        answers: dict[Place, Answer],
+        responses: dict[Position, PartitionResponse],
     ) -> None:
-        """Take the broker's answer to what `to_ask` gave.
+        """Apply the last sequence numbers that the broker returned.
 
         Args:
-            asked: What `to_ask` gave.
-            found: By topic and partition; empty where the broker cannot be asked.
-            answers: Those for the client; where the broker cannot say it now, one is added.
+            unknown: The result of `unknown_last_sequences`.
+            found: By topic and partition; empty if the broker does not support the request.
+            responses: The partitions' responses; retriable errors of the broker are added.
         """
-        for place, one in self._batches.items():
+        for position, one in self._batches.items():
             if (
-                place in answers
+                position in responses
                 or one.arrival is None
-                or one.number not in asked.get(one.topic, ())
+                or one.number not in unknown.get(one.topic, ())
             ):
                 continue
             last = found.get((one.topic, one.number))
             if last is None or (last.code and last.code not in RETRIABLE):
-                # It is too old, or the client may not read the topic.
-                one.unknown = not self._producers.cannot_ask(
+                # The broker is too old, or the client is not authorized to read the topic.
+                one.unknown = not self._producers.without_last_sequence(
                     one.producer, one.arrival, one.epoch, one.numbers, one.dropped
                 )
             elif last.code:
-                answers[place] = Answer(last.code)
+                responses[position] = PartitionResponse(last.code)
             else:
                 sequence = last.sequence if last.epoch == one.epoch else -1
-                self._producers.has_stored(
+                self._producers.on_last_sequence(
                     one.producer,
                     one.arrival,
                     one.epoch,
@@ -293,58 +295,58 @@ class InterceptedBatches:
 
     def decide(
         self,
-        answers: dict[Place, Answer],
+        responses: dict[Position, PartitionResponse],
         *,
         connection: int,
         whole_request: bool,
         done: Callable[[], None],
     ) -> int:
-        """Decide what becomes of every batch.
+        """Decide for every batch what is sent to the broker.
 
         Args:
-            answers: Those that the client has an answer for already; what cannot go now is added.
-            connection: The one it goes to the broker on.
-            whole_request: Whether none goes if one cannot.
-            done: Called for each batch of which a decision had to be kept first.
+            responses: The partitions' responses; those of batches that cannot be sent are added.
+            connection: The number of the connection.
+            whole_request: Whether no batch is sent if one cannot be.
+            done: Called when a decision has been written, once for each that has to be.
 
         Returns:
-            How often `done` will be called.
+            The number of calls of `done` to expect.
         """
         self.depart()
         waiting = 0
-        for place, one in self._batches.items():
+        for position, one in self._batches.items():
             if not one.is_translated:
                 continue
-            if place in answers:
-                self._answered_here(one, answers[place].code)
+            if position in responses:
+                self._record_local_response(one, responses[position].code)
             elif one.judging is Judging.NONE and not is_intact(one.data):
-                continue  # nobody looked at it: the broker refuses it as it is
+                continue  # damaged and not judged: the broker refuses it
             else:
-                waiting += self._decide(place, one, answers, connection, done)
+                waiting += self._decide(position, one, responses, connection, done)
         if whole_request:
-            self._hold_back_all(answers)
+            self._hold_back_all(responses)
         return waiting
 
     def _decide(
         self,
-        place: Place,
+        position: Position,
         one: _Intercepted,
-        answers: dict[Place, Answer],
+        responses: dict[Position, PartitionResponse],
         connection: int,
         done: Callable[[], None],
     ) -> int:
-        """Decide about one batch; return 1 if it has to be kept first."""
+        """Decide about one batch; return 1 if the decision has to be written first."""
         assert one.arrival is not None
         if one.unknown:
             self._producers.forget(one.producer)
-            answers[place] = _answer(UNKNOWN_PRODUCER_ID)
+            responses[position] = _error_response(UNKNOWN_PRODUCER_ID)
             return 0
         if one.judging is Judging.AWAITED:
             known = self._producers.find(one.producer, one.epoch, one.numbers)
             if known is None or (known.data is None and not known.is_done):
-                # What was known when it came is not any more: it is judged when it comes again.
+                # Its first attempt has been forgotten in the meantime: a retry will be judged.
                 self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
-                answers[place] = _answer(REQUEST_TIMED_OUT)
+                responses[position] = _error_response(REQUEST_TIMED_OUT)
                 return 0
         own: Buffer = one.data if one.replacement is None else one.replacement.data
         kept: list[str | None] = []
@@ -353,7 +355,7 @@ class InterceptedBatches:
         def written(failure: str | None) -> None:
             kept.append(failure)
             if waits:
-                self._written(place, one, answers, failure)
+                self._written(position, one, responses, failure)
                 done()
 
         decided = self._producers.decide(
@@ -368,143 +370,154 @@ class InterceptedBatches:
             done=written,
         )
         if isinstance(decided, int):
-            answers[place] = _answer(decided)
+            responses[position] = _error_response(decided)
             return 0
         one.batch = decided.batch
         one.outgoing = own if decided.is_new else decided.batch.data
         if kept:
-            self._written(place, one, answers, kept[0])
+            self._written(position, one, responses, kept[0])
             return 0
         waits.append(None)
         return 1
 
     def _written(
-        self, place: Place, one: _Intercepted, answers: dict[Place, Answer], failure: str | None
+        self,
+        position: Position,
+        one: _Intercepted,
+        responses: dict[Position, PartitionResponse],
+        failure: str | None,
     ) -> None:
         if failure is not None and one.batch is not None:
             self._producers.not_kept(one.producer, one.batch)
-            answers[place] = Answer(REQUEST_TIMED_OUT, _NOT_KEPT)
+            responses[position] = PartitionResponse(REQUEST_TIMED_OUT, _NOT_KEPT)
 
-    def _answered_here(self, one: _Intercepted, code: int) -> None:
-        """Take note that a batch goes nowhere, and what its client is told.
+    def _record_local_response(self, one: _Intercepted, code: int) -> None:
+        """Record that the gateway responds to a batch with an error, and does not send it.
 
-        Of one that was damaged on its way nothing is believed, its numbers neither.
+        The sequence numbers of a damaged batch may be wrong, and are not recorded.
         """
         assert one.arrival is not None
         if not is_intact(one.data):
             return
-        tell = self._producers.defer if code in RETRIABLE else self._producers.refuse
-        tell(one.producer, one.arrival, one.epoch, one.numbers)
+        record = self._producers.defer if code in RETRIABLE else self._producers.refuse
+        record(one.producer, one.arrival, one.epoch, one.numbers)
 
-    def _hold_back_all(self, answers: dict[Place, Answer]) -> None:
-        """Let no batch go where one of the request cannot."""
-        if not answers:
+    def _hold_back_all(self, responses: dict[Position, PartitionResponse]) -> None:
+        """Send no batch of the request if one of them cannot be sent."""
+        if not responses:
             return
-        for place, one in self._batches.items():
-            if place not in answers and not self.is_stored(place):
-                answers[place] = _answer(REQUEST_TIMED_OUT)
-                self._take_back(one)
+        for position, one in self._batches.items():
+            if position not in responses and not self.is_stored(position):
+                responses[position] = _error_response(REQUEST_TIMED_OUT)
+                self._withdraw(one)
 
-    def is_stored(self, place: Place) -> bool:
-        """Whether a batch comes again that the client was, or should have been, told success of."""
-        one = self._batches.get(place)
+    def is_stored(self, position: Position) -> bool:
+        """Whether a batch is a retry of one that was stored or acknowledged."""
+        one = self._batches.get(position)
         if one is None or one.arrival is None:
             return False
         known = one.batch or self._producers.find(one.producer, one.epoch, one.numbers)
         return known is not None and known.state in {State.STORED, State.ACKNOWLEDGED}
 
-    def _take_back(self, one: _Intercepted) -> None:
+    def _withdraw(self, one: _Intercepted) -> None:
         if one.arrival is not None and one.batch is not None and one.batch.state is State.DECIDED:
             self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
 
-    def answered_early(
+    def on_early_responses(
         self,
-        answers: Mapping[Place, Answer],
+        responses: Mapping[Position, PartitionResponse],
         request: ProduceRequest,
         intercepted: Callable[[str | UUID], str | None],
     ) -> None:
-        """Take note of batches that were answered before it was known what is to become of them.
+        """Record the batches that got a response before they were added.
 
-        What stands behind one that comes again must not go before it.
+        The batches after one that is retried must not be sent before it.
 
         Args:
-            answers: Those that the client has an answer for.
+            responses: The partitions' responses.
             request: The request.
-            intercepted: Gives a topic's name, by name or id, where it has interceptors.
+            intercepted: Returns the name of a topic, given by name or id, if it has interceptors.
         """
-        for place, (arrival, by) in self._arrived.items():
-            if place in self._batches or place not in answers or arrival is None:
+        for position, (arrival, by) in self._arrived.items():
+            if position in self._batches or position not in responses or arrival is None:
                 continue
             topic = intercepted(arrival.topic)
             if topic is not None:
                 one = _Intercepted(
-                    topic, request, place, by, Judging.NONE, arrival, None, self.principal
+                    topic, request, position, by, Judging.NONE, arrival, None, self.principal
                 )
-                self._answered_here(one, answers[place].code)
+                self._record_local_response(one, responses[position].code)
 
     def depart(self) -> None:
-        """Let the batches that follow these no longer wait for them."""
+        """Unregister the batches: they are decided, so others no longer wait for them."""
         for arrival, by in self._arrived.values():
             if arrival is None or by is None:
                 continue
             self._producers.departed(arrival, by.epoch, by.base_sequence)
         self._arrived = {}
 
-    def abandon(self) -> None:
-        """Take note that the request goes nowhere: its client sends it again."""
+    def cancel(self) -> None:
+        """Record that the request is not sent: the client retries."""
         self.depart()
         for one in self._batches.values():
-            self._take_back(one)
+            self._withdraw(one)
 
     # When it goes
 
     def send(
-        self, answers: dict[Place, Answer], *, acks: int, whole_request: bool
-    ) -> dict[Place, Sequence[Buffer]]:
-        """Let go what may go now.
+        self, responses: dict[Position, PartitionResponse], *, acks: int, whole_request: bool
+    ) -> dict[Position, Sequence[Buffer]]:
+        """Mark the batches as sent, except those that may not be sent now.
 
         Args:
-            answers: Those the client has an answer for already; what is kept back is added.
-            acks: Of the request.
-            whole_request: Whether none goes if one cannot.
+            responses: The partitions' responses; those of batches that are not sent are added.
+            acks: The `acks` of the request.
+            whole_request: Whether no batch is sent if one cannot be.
 
         Returns:
-            The records to send in place of the client's.
+            The batches to send in place of the client's.
         """
-        if whole_request and answers:
-            self._hold_back_all(answers)
+        if whole_request and responses:
+            self._hold_back_all(responses)
         if whole_request and any(
             self._producers.obstacle(one.producer, one.epoch, one.batch)
-            for place, one in self._batches.items()
-            if place not in answers and one.batch is not None and not one.batch.is_done
+            for position, one in self._batches.items()
+            if position not in responses and one.batch is not None and not one.batch.is_done
         ):
-            answers.setdefault(next(iter(self._batches)), _answer(REQUEST_TIMED_OUT))
-            self._hold_back_all(answers)
-        replaced: dict[Place, Sequence[Buffer]] = {}
-        for place, one in self._batches.items():
-            if place in answers:
-                self._take_back(one)
+            responses.setdefault(next(iter(self._batches)), _error_response(REQUEST_TIMED_OUT))
+            self._hold_back_all(responses)
+        replaced: dict[Position, Sequence[Buffer]] = {}
+        for position, one in self._batches.items():
+            if position in responses:
+                self._withdraw(one)
                 continue
-            made = self._send(place, one)
-            if isinstance(made, Answer):
-                answers[place] = made
+            made = self._send(position, one)
+            if isinstance(made, PartitionResponse):
+                responses[position] = made
                 continue
             if made is not None:
-                replaced[place] = made
+                replaced[position] = made
             if acks == 0 and one.batch is not None and not one.batch.is_done:
-                self._producers.answered(one.producer, one.epoch, one.batch, NONE, Stored())
+                self._producers.on_response(one.producer, one.epoch, one.batch, NONE, Stored())
         return replaced
 
-    def _send(self, place: Place, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
-        """Let one batch go; None where it goes as it came, or is answered when that is due."""
+    def _send(
+        self, position: Position, one: _Intercepted
+    ) -> PartitionResponse | Sequence[Buffer] | None:
+        """Mark one batch as sent.
+
+        Returns:
+            An error response, or the bytes to send; None to send the original batch, or nothing
+            if the batch is in `due`.
+        """
         if one.batch is None:
             return self._plain(one) if not one.is_translated else None
         if one.batch.is_done:
-            self._due[place] = None
+            self._due[position] = None
             return None
         code = self._producers.send(one.producer, one.epoch, one.batch)
         if code:
-            return _answer(code)
+            return _error_response(code)
         data = one.outgoing
         assert data is not None
         if one.batch.broker_first != one.batch.first:
@@ -512,28 +525,30 @@ class InterceptedBatches:
             return with_sequence(data, producer_id, one.epoch, one.batch.broker_first)
         return None if data is one.data else [data]
 
-    def _plain(self, one: _Intercepted) -> Answer | Sequence[Buffer] | None:
-        """Without sequence numbers: what is left is sent."""
+    def _plain(self, one: _Intercepted) -> PartitionResponse | Sequence[Buffer] | None:
+        """Return what is sent for a batch whose sequence numbers are not changed."""
         if one.judging is Judging.NONE:
-            return None  # nobody looked at it: the broker takes or refuses it as it is
+            return None  # not judged: the broker stores or refuses the original
         data = one.data if one.replacement is None else one.replacement.data
         if not data:
-            return Answer(NONE)
+            return PartitionResponse(NONE)
         if one.by is not None and one.by.producer_id >= 0:
             return with_sequence(data, -1, -1, -1)
         return None if one.replacement is None else [data]
 
     @property
-    def due(self) -> Collection[Place]:
-        """The batches that do not go to the broker, and are answered when that is due."""
+    def due(self) -> Collection[Position]:
+        """The batches that are not sent to the broker, and get their response in `acknowledge`."""
         return self._due
 
-    def dropped_whole(self, answers: Mapping[Place, Answer]) -> list[tuple[str, int]]:
-        """Return topic and partition of those of which no record is left."""
+    def dropped_whole(
+        self, responses: Mapping[Position, PartitionResponse]
+    ) -> list[tuple[str, int]]:
+        """Return the topics and partitions of the batches whose records were all dropped."""
         return [
             (one.topic, one.number)
-            for place, one in self._batches.items()
-            if place in self._due or (place in answers and not answers[place].code)
+            for position, one in self._batches.items()
+            if position in self._due or (position in responses and not responses[position].code)
         ]
 
     @property
@@ -543,36 +558,42 @@ class InterceptedBatches:
 
     # When it is answered
 
-    def acknowledge(self, answers: dict[Place, Answer]) -> None:
-        """Answer the batches that did not go to the broker, now that all before are answered."""
-        for place in self._due:
-            one = self._batches[place]
+    def acknowledge(self, responses: dict[Position, PartitionResponse]) -> None:
+        """Respond to the batches that were not sent; all batches before have a response."""
+        for position in self._due:
+            one = self._batches[position]
             batch = one.batch
-            if batch is None or place in answers:
+            if batch is None or position in responses:
                 continue
             code = self._producers.acknowledge(one.producer, one.epoch, batch)
-            answers[place] = Answer(NONE, None, (), *batch.stored) if not code else _answer(code)
+            responses[position] = (
+                PartitionResponse(NONE, None, (), *batch.stored)
+                if not code
+                else _error_response(code)
+            )
 
     @property
-    def heed_response(self) -> bool:
-        """Whether the broker's response has to be read: for numbers, or for positions."""
+    def needs_response(self) -> bool:
+        """Whether the broker's response is needed, for sequence numbers or record errors."""
         return any(one.batch is not None or one.dropped for one in self._batches.values())
 
-    def answered(self, response: ProduceResponse) -> None:
-        """Learn from the broker's response, and correct what it tells the client."""
+    def on_response(self, response: ProduceResponse) -> None:
+        """Update the producers' state from the broker's response, and correct the response."""
         for one in self._batches.values():
-            told = response.told(one.key, one.number)
-            if told is None:
+            partition = response.partition_response(one.key, one.number)
+            if partition is None:
                 continue
             dropped = one.dropped
             if one.batch is not None:
                 dropped = one.batch.dropped
-                stored = Stored(told.base_offset, told.log_append_time, told.log_start_offset)
-                code = self._producers.answered(
-                    one.producer, one.epoch, one.batch, told.code, stored
+                stored = Stored(
+                    partition.base_offset, partition.log_append_time, partition.log_start_offset
                 )
-                if code != told.code:
-                    start = max(0, told.log_start_offset)
+                code = self._producers.on_response(
+                    one.producer, one.epoch, one.batch, partition.code, stored
+                )
+                if code != partition.code:
+                    start = max(0, partition.log_start_offset)
                     response.replace_error(one.key, one.number, code, start)
             if dropped and one.by is not None:
                 left_out = set(dropped)
@@ -580,7 +601,7 @@ class InterceptedBatches:
                 response.move_record_errors(one.key, one.number, positions)
 
 
-def _answer(code: int) -> Answer:
+def _error_response(code: int) -> PartitionResponse:
     if code == UNKNOWN_PRODUCER_ID:
-        return Answer(code, _TEXTS[code], log_start_offset=0)
-    return Answer(code, _TEXTS.get(code))
+        return PartitionResponse(code, _TEXTS[code], log_start_offset=0)
+    return PartitionResponse(code, _TEXTS.get(code))

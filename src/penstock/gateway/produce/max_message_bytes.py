@@ -1,4 +1,4 @@
-"""How large a batch may be for a topic: `max.message.bytes`, as brokers told."""
+"""A cache of `max.message.bytes`, the largest batch that a topic accepts."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _TOPICS_MAX: Final = 10_000
 
 
 class MaxMessageBytes:
-    """A cache of what was told of some topics."""
+    """The limits of topics, as brokers returned them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits: TTLCache[str, int | None] = TTLCache(_TOPICS_MAX, _TTL_S, timer=clock)
 
     def is_unknown(self, topic: str) -> bool:
-        """Whether a broker has to be asked."""
+        """Whether the limit has to be requested from the broker."""
         return topic not in self._limits
 
     def get(self, topic: str) -> int | None:
-        """Return the limit; None where the broker did not tell, and will itself refuse."""
+        """Return the limit; None if the broker did not return it, and enforces it alone."""
         return self._limits.get(topic)
 
     def put(self, topic: str, max_bytes: int | None) -> None:
-        """Keep what a broker told."""
+        """Store the limit of a topic."""
         self._limits[topic] = max_bytes

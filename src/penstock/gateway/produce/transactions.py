@@ -1,9 +1,9 @@
-"""Transactions of which every record was dropped so far (KIP-905 with KIP-890).
+"""Open transactions whose records were all dropped so far (KIP-905 with KIP-890).
 
-With transactions 2 a partition joins a transaction when its first batch reaches the broker.
-Where none of a transaction's batches got there, the coordinator knows of no transaction and
-refuses to commit it. So before such a commit goes through, its partitions are added, over the
-client's own connection to the coordinator: the one on which it sends the commit.
+With transactions version 2 a partition is added to a transaction when the broker receives its first
+batch. If the broker has received none, the coordinator has no transaction, and refuses the commit.
+So before such a commit the gateway adds the partitions (AddPartitionsToTxn), over the connection on
+which the client sends the commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEPT_MAX: Final = 10_000
 
 
 class EmptyTransactions:
-    """The open transactions to which nothing was sent, and the partitions they were about."""
+    """The open transactions of which nothing was sent, and their partitions."""
 
     def __init__(self) -> None:
         self._partitions: LRUCache[Transaction, dict[str, set[int]]] = LRUCache(_KEPT_MAX)
@@ -29,20 +29,20 @@ class EmptyTransactions:
         return bool(self._partitions)
 
     def sent(self, transaction: Transaction) -> None:
-        """Take note that a batch of a transaction goes to the broker."""
+        """Record that a batch of a transaction is sent to the broker."""
         self._partitions.pop(transaction, None)
         self._begun[transaction] = None
 
     def dropped(self, transaction: Transaction, topic: str, partition: int) -> None:
-        """Take note that of a batch of a transaction nothing goes to the broker."""
+        """Record that every record of a batch was dropped."""
         if transaction in self._begun:
             return
         self._partitions.setdefault(transaction, {}).setdefault(topic, set()).add(partition)
 
     def partitions(self, transaction: Transaction) -> dict[str, set[int]]:
-        """Return the partitions, by topic, that have to be added before a commit; mostly none."""
+        """Return the partitions, by topic, that have to be added before a commit."""
         return self._partitions.get(transaction, {})
 
     def added(self, transaction: Transaction) -> None:
-        """Take note that the coordinator knows of them now."""
+        """Record that the partitions have been added."""
         self._partitions.pop(transaction, None)

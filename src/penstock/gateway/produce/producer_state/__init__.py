@@ -1,31 +1,30 @@
-"""What the gateway remembers of idempotent producers whose records are dropped (KIP-905).
+"""The state of idempotent producers whose records are dropped by interceptors (KIP-905).
 
-A broker takes a producer's batch only where its first sequence number follows the last one it
-stored (ProducerAppendInfo.java), and knows a retry by its exact range of numbers. A dropped
-record leaves a hole there. So the numbers of later batches are lowered by as many records as
-were dropped before them, and the last batches are remembered: a retry goes to the broker as
-what it was the first time, whatever an interceptor would say now.
+A broker accepts a batch of a producer only if its first sequence number follows the last one that
+is stored (ProducerAppendInfo.java), and recognizes a retry by its exact range of sequence numbers.
+A dropped record leaves a gap. So the sequence numbers of later batches are lowered by the number
+of records that were dropped before them. The last batches are remembered: a retry is sent to the
+broker as it was sent the first time, whatever an interceptor would return now.
 
-Read downwards:
+Modules, in reading order:
 
 - `numbers`: arithmetic of sequence numbers
-- `batch`: one batch; its states and their legal transitions
-- `batches`: the last ones of one producer, and what they tell together
-- `producer`: one producer at one partition, the state machine over its batches
-- `producers`: all of them, within limits
-- `encoding`: one of them as a record
-- `local`, `cluster`: where records are kept, on this machine or in a topic of the cluster
+- `batch`: a batch, its states and the legal transitions
+- `batches`: the last batches of one producer
+- `producer`: a producer at one partition, the state machine over its batches
+- `producers`: all producers, within limits
+- `encoding`: the record format of a producer
+- `local`, `cluster`: the stores for records, on this machine or in a topic of the cluster
 
-What is promised, and why it holds:
+Guarantees, and why they hold:
 
-- With this state each kept record is stored once, in order: the broker sees one producer that
-  never dropped anything.
-- A client is told success only of what is stored or dropped, with everything before it: clients
-  take an acknowledgement as one for all batches before it (librdkafka's implicit ack).
-- A client is told a final error only where the broker or a policy gave one; what stands behind
-  an error is answered as a broker answers it: come again behind what comes again, and out of
-  order behind what was refused for good.
-- State that is older than the truth counts too few records as dropped. Then a number is too
-  high, never too low: the broker refuses the batch, and nothing is stored twice or left out
-  unseen.
+- Each record that is not dropped is stored once, in order: to the broker it looks like a producer
+  that never dropped anything.
+- A client gets a success only for a batch that is stored or dropped, with all batches before it:
+  clients take an acknowledgement as one for all batches before (librdkafka's implicit ack).
+- A client gets a final error only if the broker or a policy returned one. Batches after an error
+  get the response of a broker: a retriable error after a retriable one, and
+  OUT_OF_ORDER_SEQUENCE_NUMBER after a final one.
+- Outdated state counts too few dropped records. Then a sequence number is too high, never too low:
+  the broker refuses the batch, so nothing is duplicated or lost without an error.
 """

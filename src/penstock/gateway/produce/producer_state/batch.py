@@ -1,4 +1,4 @@
-"""One batch of a producer: what was decided about it, and how far it has come."""
+"""A batch of a producer: what was decided about it, and its state."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ if TYPE_CHECKING:
 
 
 class State(IntEnum):
-    """Where a batch stands."""
+    """The state of a batch."""
 
     DECIDED = 0
-    """It is known what goes to the broker, if anything; it has not gone, or is not kept yet."""
+    """It is decided what is sent to the broker, if anything; it is not sent or written yet."""
     SENT = 1
-    """It is on its way; there is no answer yet, or the connection broke."""
+    """It was sent; there is no response yet, or the connection was lost."""
     AWAITED = 2
-    """It is not stored as far as is known, and the client sends it again."""
+    """As far as is known it is not stored; a retry of the client is expected."""
     PRESUMED = 3
-    """The broker has it: it took a later one, or the batch is known from an earlier process.
-    If it comes again all the same, it goes to the broker again."""
+    """It is presumably stored: the broker has stored a later one, or the batch is known from an
+    earlier process. A retry is sent to the broker again."""
     STORED = 4
-    """The broker said that it has it."""
+    """The broker responded that it is stored."""
     REFUSED = 5
-    """The client was told a final error."""
+    """The client got a final error."""
     DROPPED = 6
-    """Every record was dropped, and that is kept: there is nothing to send."""
+    """Every record was dropped, and that has been written: there is nothing to send."""
     ACKNOWLEDGED = 7
-    """Every record was dropped, and the client was told success: it does not come again."""
+    """Every record was dropped, and the client got a success: there will be no retry."""
 
 
 class Event(IntEnum):
-    """What happens to a batch."""
+    """An event in the life of a batch."""
 
     SEND = 0
-    """It goes to the broker, for the first time or again."""
+    """It is sent to the broker, for the first time or again."""
     DROP = 1
-    """Every record was dropped, and that is kept."""
+    """Every record was dropped, and that has been written."""
     STORE = 2
-    """The broker says that it has stored it."""
+    """The broker responds that it is stored."""
     PRESUME = 3
-    """The broker has taken a later batch."""
+    """The broker has stored a later batch."""
     RETRY = 4
-    """The client is told an error after which it sends the batch again."""
+    """The client gets a retriable error."""
     REFUSE = 5
-    """The client is told a final error."""
+    """The client gets a final error."""
     ACKNOWLEDGE = 6
-    """The client is told success, and there was nothing to store."""
+    """The client gets a success, and there was nothing to store."""
 
 
 TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
@@ -84,15 +84,15 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
         Event.RETRY: State.AWAITED,
         Event.REFUSE: State.REFUSED,
     },
-    # Answers to attempts that were overtaken change nothing about what is stored.
+    # Responses to earlier attempts do not change that it is stored.
     State.STORED: dict.fromkeys(Event, State.STORED),
-    # A broker's error may be wrong about what is stored (-1): what it says later counts.
+    # A batch may be stored in spite of an error (-1): a later response of the broker counts.
     State.REFUSED: {
         Event.STORE: State.STORED,
         Event.PRESUME: State.PRESUMED,
         Event.RETRY: State.REFUSED,
         Event.REFUSE: State.REFUSED,
-        # A record of it may have been on its way, or be taken for settled with what is behind it.
+        # Its record may have been being written, or a later batch may be stored.
         Event.DROP: State.REFUSED,
     },
     State.DROPPED: {
@@ -110,7 +110,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
 
 
 class Stored(NamedTuple):
-    """Where a broker said it put a batch; -1 where nothing is known."""
+    """The position of a stored batch, from the broker's response; -1 for what is not known."""
 
     base_offset: int = -1
     log_append_time: int = -1
@@ -122,22 +122,21 @@ NOT_STORED: Final = Stored()
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """What was made of one of the client's batches.
+    """A batch of a client, and what is sent to the broker in its place.
 
     Attributes:
         first: The client's first sequence number.
-        count: How many records the client sent.
-        broker_first: The first sequence number that the broker is given.
-        dropped: Positions of the records that the broker is not given; empty again once it
-            is certain that they are not asked for.
-        dropped_count: How many those are.
-        state: See `State`.
-        data: What goes to the broker but for its sequence numbers, as long as it may go there
-            again; None after a restart, or where memory was short.
-        connection: The connection on which it goes or went to the broker.
-        unsettled_before: How many batches before it were not settled when it was sent last.
-        stored: Where it is.
-        checksum: As the client sent it; 0 where that is not known.
+        count: The number of records that the client sent.
+        broker_first: The first sequence number for the broker.
+        dropped: The positions of the dropped records; empty once they are not needed any more.
+        dropped_count: The number of dropped records.
+        state: The state.
+        data: The bytes for the broker, except for the sequence numbers, while a retry is possible;
+            None after a restart, or for lack of memory.
+        connection: The number of the connection on which it is or was sent.
+        unsettled_before: The number of unsettled batches before it when it was sent last.
+        stored: Its position in the log.
+        checksum: The CRC of the client's batch; 0 if it is not known.
     """
 
     first: int
@@ -158,9 +157,9 @@ class Batch:
         return Range(self.first, self.count, self.checksum)
 
     def is_other(self, checksum: int) -> bool:
-        """Whether a batch of the same numbers has other records, and takes its place.
+        """Whether a batch with the same sequence numbers has other records, and replaces this one.
 
-        Not where the broker is known to have this one, or its client was told success.
+        A batch that is stored, or whose client got a success, is never replaced.
         """
         return (
             checksum != self.checksum
@@ -171,40 +170,40 @@ class Batch:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more has to come for this batch: stored, or nothing left to store."""
+        """Whether the batch is stored, or has nothing to store."""
         return self.state in _SETTLED
 
     @property
     def is_at_broker(self) -> bool:
-        """Whether the broker has it, or is taken to have it."""
+        """Whether the batch is stored, or presumably stored."""
         return self.state is State.STORED or self.state is State.PRESUMED
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing goes to the broker any more: the client is told success when due.
+        """Whether nothing is sent to the broker, and the client gets a success in its turn.
 
-        One that another gateway knows to be stored goes there again, to learn where it is.
+        A batch that was stored through another gateway is sent again, to learn its position.
         """
         return self.loses_all or (self.state is State.STORED and self.stored is not NOT_STORED)
 
     @property
     def may_be_stored(self) -> bool:
-        """Whether it has been at the broker, and it is not known what became of it."""
+        """Whether it was sent, and it is not known whether it is stored."""
         return self.state in _OPEN
 
     @property
     def next(self) -> int:
-        """The client's sequence number after it."""
+        """The client's sequence number after the batch."""
         return add(self.first, self.count)
 
     @property
     def removed_with(self) -> int:
-        """How many records were dropped up to its end."""
+        """The number of records that were dropped up to its end."""
         return add(self.removed, self.dropped_count)
 
     @property
     def removed(self) -> int:
-        """How many records were dropped before it."""
+        """The number of records that were dropped before it."""
         return distance(self.broker_first, self.first)
 
     @property
@@ -213,21 +212,25 @@ class Batch:
         return self.dropped_count == self.count
 
     def follows_stored(self, last_sequence: int) -> bool:
-        """Whether it ends after the last sequence number that the broker has.
+        """Whether it ends after the last sequence number that the broker has stored.
 
-        One of which every record was dropped ends before that number only if the broker has
-        something behind it.
+        A batch whose records were all dropped ends before that number only if the broker has
+        stored a later batch.
         """
         last = add(self.broker_first, max(self.count - self.dropped_count, 1) - 1)
         return distance(last, last_sequence) < 0
 
     def presume(self) -> None:
-        """Take it for settled: the broker has a later one."""
+        """Presume that it is settled: the broker has stored a later batch."""
         if self.may_be_stored:
             self.apply(Event.DROP if self.loses_all else Event.PRESUME)
 
     def apply(self, event: Event) -> None:
-        """Move to the next state; an illegal transition is an error of the gateway."""
+        """Change the state.
+
+        Raises:
+            AssertionError: The transition is illegal: an error of the gateway.
+        """
         after = TRANSITIONS[self.state].get(event)
         if after is None:
             raise AssertionError(f"{event.name} in {self.state.name}")

@@ -1,4 +1,4 @@
-"""The last batches of one producer, and what they tell together."""
+"""The last batches of one producer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.numbers import Range
 
 REMEMBERED: Final = 10
-"""Twice as many batches of a producer as a broker knows again (ProducerStateEntry.java)."""
+"""Twice the number of batches that a broker remembers (ProducerStateEntry.java)."""
 BATCHES_MAX: Final = 128
-"""So many batches are remembered at most, with those of which every record was dropped."""
+"""The most batches that are remembered, including those whose records were all dropped."""
 _STORED: Final = State.STORED
 _AWAITED: Final = State.AWAITED
 _REFUSED: Final = State.REFUSED
@@ -26,40 +26,40 @@ class Batches(deque[Batch]):
     """The last batches, oldest first, without a gap between them."""
 
     def __init__(self, batches: Iterable[Batch], release: Callable[[Batch], None]) -> None:
-        """Begin.
+        """Make the list.
 
         Args:
-            batches: The first ones.
-            release: Called with each batch that is forgotten.
+            batches: The initial batches.
+            release: Called with each batch that is removed.
         """
         super().__init__(batches)
         self._release = release
 
-    # Which there are
+    # Finding batches
 
     def find(self, numbers: Range) -> Batch | None:
-        """Return the batch of exactly these numbers that goes on as what it was before."""
+        """Return the batch of which a batch with these sequence numbers is a retry, or None."""
         first, count, checksum = numbers
-        if self and self[-1].next == first:  # the next one in turn, as nearly always
+        if self and self[-1].next == first:  # the next batch, as nearly always
             return None
         for batch in reversed(self):
             if batch.first == first and batch.count == count:
-                # Numbers of a refused batch may be used again, for other records.
+                # The sequence numbers of a refused batch may be reused for other records.
                 is_other = batch.state is State.REFUSED or batch.is_other(checksum)
                 return None if is_other else batch
         return None
 
     def place(self, number: int) -> int | None:
-        """Return the position of the first batch that ends after a number; None if none does."""
+        """Return the index of the first batch that ends after a number; None if none does."""
         if not self or distance(number, self[-1].next) <= 0:
             return None
         return next(i for i, one in enumerate(self) if distance(number, one.next) > 0)
 
     def before(self, batch: Batch | None) -> list[Batch]:
-        """Return the batches before one, or all, that may still matter.
+        """Return the relevant batches before one, or of all.
 
-        What is before one that the broker said it has is settled, but for what was told to come
-        again since: a broker takes a batch only behind those before it.
+        Batches before a stored one are settled, because a broker stores a batch only after those
+        before it; except for those whose retry was requested since.
         """
         before: list[Batch] = []
         for one in self:
@@ -71,60 +71,60 @@ class Batches(deque[Batch]):
                 before = [other for other in before if other.state is _AWAITED]
         return before
 
-    # What they tell
+    # Properties of all batches
 
     @property
     def are_known_to_broker(self) -> bool:
-        """Whether the broker has a batch of this epoch: only then it checks sequence numbers."""
+        """Whether the broker has stored one: only then it checks sequence numbers."""
         return any(one.is_at_broker for one in self)
 
     @property
     def are_refused(self) -> bool:
-        """Whether the broker objects to whatever follows: it has not stored a batch before.
+        """Whether the broker refuses all later batches, because one before them is not stored.
 
-        One that does not know the producer takes any number.
+        A broker that does not know the producer accepts any sequence number.
         """
         return is_refused(self) and self.are_known_to_broker
 
     @property
     def await_lost(self) -> bool:
-        """Whether a batch of which every record was dropped comes again."""
+        """Whether a retry of a batch whose records were all dropped is expected."""
         return any(one.state is State.AWAITED and one.loses_all for one in self)
 
     @property
     def await_any(self) -> bool:
-        """Whether one comes again that may still matter."""
+        """Whether a retry of a relevant batch is expected."""
         return any(one.state is State.AWAITED for one in self.before(None))
 
     @property
     def are_presumed(self) -> bool:
-        """Whether batches at the end are not known to be stored but from another gateway."""
+        """Whether batches at the end are only presumed to be stored."""
         return any(one.state is State.PRESUMED for one in self.before(None))
 
     def presume_one_of(self, waiting: Sequence[int], first: int) -> bool:
-        """Whether a batch that comes again, and is not decided yet, is only taken for stored.
+        """Whether there is an undecided retry of a batch that is only presumed to be stored.
 
         Args:
-            waiting: The first sequence numbers of batches that wait.
-            first: Those before this one count.
+            waiting: The first sequence numbers of the undecided batches.
+            first: Only batches before this sequence number count.
         """
         return bool(waiting) and any(
             one.state is State.PRESUMED and one.first in waiting and distance(one.first, first) > 0
             for one in self.before(None)
         )
 
-    # What is forgotten
+    # Removing batches
 
     def cut_at(self, place: int) -> None:
-        """Forget the batches from a position on."""
+        """Remove the batches from an index on."""
         while len(self) > place:
             self._release(self.pop())
 
     def trim(self) -> bool:
-        """Forget the oldest batches, which a broker would not know again.
+        """Remove the oldest batches, whose retries a broker would not recognize either.
 
         Returns:
-            Whether there were any.
+            Whether any were removed.
         """
         if len(self) <= REMEMBERED:
             return False
@@ -141,7 +141,7 @@ class Batches(deque[Batch]):
 
 
 def is_refused(batches: Iterable[Batch]) -> bool:
-    """Whether one was refused, and the broker has nothing behind the last such one."""
+    """Whether a batch was refused, and the broker has stored nothing after the last such one."""
     refused = False
     for one in batches:
         if one.state is _REFUSED:

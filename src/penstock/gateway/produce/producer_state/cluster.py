@@ -1,7 +1,7 @@
-"""Keeps producers in a compacted topic of the cluster: for any number of gateways.
+"""Stores the state of producers in a compacted topic of the cluster, for several gateways.
 
-A record is written before the batch goes to the broker; who meets a producer that it does not
-know reads the topic to its end first. So a producer may move between gateways at any moment.
+A record is written before the batch is sent to the broker. A gateway that receives a batch of an
+unknown producer reads the topic to its end first. So a producer may change gateways at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 _KEY: Final = "produce.request.interceptors.state.topic"
 _CONFIGS: Final = {
     "cleanup.policy": "compact,delete",
-    # Written anew while a producer is in use; brokers forget producers after a day.
+    # Rewritten while a producer is in use; brokers forget producers after a day.
     "retention.ms": str(7 * 24 * 3600 * 1000),
     # A record names the positions of the records that were dropped of batches in flight.
     "max.message.bytes": str(RECORD_MAX_BYTES),
@@ -39,14 +39,14 @@ READ_TIMEOUT_S: Final = 5.0
 
 
 class ClusterStore:
-    """The records of all gateways of a cluster."""
+    """The producer records of all gateways."""
 
     def __init__(self, configuration: Configuration, properties: Mapping[str, str]) -> None:
-        """Prepare; nothing is contacted.
+        """Make the store; `start` connects it.
 
         Args:
             configuration: Names the topic.
-            properties: How the cluster is reached, as a Java client takes it.
+            properties: The client properties for the cluster, as for a Java client.
         """
         topic = CompactedTopic(
             properties,
@@ -64,27 +64,27 @@ class ClusterStore:
         """Read all records, and follow the topic from here on.
 
         Args:
-            timeout_s: How long that may take.
-            take: Called with each record, and with when it was written, in seconds since the
-                epoch. Raises ValueError for a record that cannot be understood.
+            timeout_s: The timeout for the first read.
+            take: Called with each record and its time, in seconds since the epoch. Raises
+                ValueError for a record that cannot be decoded.
 
         Raises:
             ConfigurationError: The topic cannot be used.
-            CompactedTopicError: The cluster does not answer.
+            CompactedTopicError: The cluster does not respond.
         """
         self._take = take
         await self._follower.start(timeout_s)
 
-    async def read_on(self) -> None:
-        """Wait until everything has been read that is in the topic now.
+    async def read_to_end(self) -> None:
+        """Read the topic up to its present end.
 
         Raises:
             CompactedTopicError: It cannot be read now.
         """
-        await self._follower.read_on(READ_TIMEOUT_S)
+        await self._follower.read_to_end(READ_TIMEOUT_S)
 
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
-        """Write a record; `done` is called with None when all replicas have it, or with why not."""
+        """Write a record; `done` is called with None when it is replicated, or with an error."""
         self._follower.write([(key.encode(), record)], lambda _, failure: done(failure))
 
     async def close(self) -> None:

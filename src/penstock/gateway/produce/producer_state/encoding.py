@@ -1,4 +1,4 @@
-"""A producer as a record: what another process needs to go on with its sequence numbers."""
+"""The record format of a producer's state."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _COMPRESSED_FROM_BYTES: Final = 256
 
 
 class ProducerKey(NamedTuple):
-    """One producer at one partition.
+    """A producer at one partition.
 
     Attributes:
-        topic: The topic's name.
+        topic: The name of the topic.
         partition: The partition.
-        producer_id: The producer's.
-        principal: Who sends its batches, where that is known: producer ids are easily guessed,
-            and what is dropped never meets the broker's ACLs.
+        producer_id: The producer id.
+        principal: The principal of the client, if it is known: producer ids are easily guessed,
+            and the broker's ACLs are not applied to dropped records.
     """
 
     topic: str
@@ -58,12 +58,12 @@ class ProducerKey(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a record goes, to be compared with another one about the same producer.
+    """The progress of a producer in a record, to compare it with other records.
 
     Attributes:
-        epoch: The producer's.
+        epoch: The producer epoch.
         next: The client's sequence number after the last batch that is decided.
-        writer: Which gateway wrote it.
+        writer: The gateway that wrote the record.
     """
 
     epoch: int
@@ -90,9 +90,9 @@ def encode(producer: Producer, writer: str) -> bytes:
 
 
 def is_ahead(producer: Producer, theirs: Producer) -> bool:
-    """Whether the record of a producer would go further than what another gateway has written.
+    """Whether a producer's state is ahead of the one that another gateway has written.
 
-    What is in no record, as refused batches, is not compared: two gateways would write for ever.
+    Refused batches are not written, and so not compared: two gateways would write forever.
     """
     following, removed = _end(producer)
     ahead = distance(theirs.next, following)
@@ -100,17 +100,17 @@ def is_ahead(producer: Producer, theirs: Producer) -> bool:
 
 
 def _end(producer: Producer) -> tuple[int, int]:
-    """Return the number after the last batch that is kept, and how many records were dropped."""
+    """Return the number after the last written batch, and how many records were dropped."""
     kept = [one for one in producer.batches if one.state is not State.REFUSED]
     if kept:
         return kept[-1].next, kept[-1].removed_with
-    if producer.batches:  # all were refused: their numbers are free
+    if producer.batches:  # all were refused: their sequence numbers will be reused
         return producer.batches[0].first, producer.batches[0].removed
     return producer.next, producer.removed
 
 
 def read_progress(record: bytes) -> Progress:
-    """Read how far a record goes.
+    """Read the progress in a record.
 
     Raises:
         ValueError: It is not what `encode` writes.
@@ -122,16 +122,16 @@ def read_progress(record: bytes) -> Progress:
 def decode(
     record: bytes, history: History, used: float, release: Callable[[Batch], None]
 ) -> Producer:
-    """Read what `encode` wrote.
+    """Read a record's value.
 
     Args:
-        record: The record's value.
-        history: What is to be taken of what was before.
-        used: When it was written, in seconds since the epoch.
+        record: The value.
+        history: What is known of earlier batches.
+        used: When the record was written, in seconds since the epoch.
         release: See `Producer`.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: It was not written by `encode`.
     """
     fields = _read(record)
     try:
@@ -181,7 +181,7 @@ def _batch(
     is_stored: bool = False,
     checksum: int = 0,
 ) -> Batch:
-    # What the client was told is not in the record.
+    # The record does not say whether the client got its response.
     if dropped_count == count:
         state = State.DROPPED
     else:

@@ -1,8 +1,8 @@
-"""Keeps producers over a restart in a SQLite file on this machine: for one gateway.
+"""Stores the state of producers in a SQLite file, for one gateway.
 
-A record is written before the batch goes to the broker, and into the system's memory, not to
-the disk itself: it survives the end of the process in any way, but not a power failure; what is
-lost then is told to the clients (see `Producer.answered`).
+A record is written before the batch is sent to the broker. It is written to the page cache without
+a sync: it survives a crash of the process, but not a power failure. Clients get an error for what
+is lost then (see `Producer.on_response`).
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
 class LocalStoreError(UnavailableError):
-    """The file cannot be used; the text says why."""
+    """The file cannot be used."""
 
 
 class LocalStore:
-    """A file of records. One process at a time."""
+    """A file of records, for one process at a time."""
 
     def __init__(self, file: Path, now: Callable[[], float]) -> None:
-        """Open or make the file, and its folder.
+        """Open the file; create it and its directory if they do not exist.
 
         Args:
             file: The file.
-            now: Seconds since the epoch.
+            now: Returns the time in seconds since the epoch.
 
         Raises:
-            LocalStoreError: It cannot be written, is no such file, or is in use.
+            LocalStoreError: It cannot be written, is another kind of file, or is in use.
         """
         self._now = now
         try:
@@ -69,7 +69,7 @@ class LocalStore:
             raise LocalStoreError(f"{file}: {why}") from None
 
     def put(self, key: ProducerKey, record: bytes) -> None:
-        """Keep a record.
+        """Store a record.
 
         Raises:
             sqlite3.Error: The file cannot be written.
@@ -86,13 +86,13 @@ class LocalStore:
         return (found[0], found[1]) if found is not None else None
 
     def records(self) -> Iterator[tuple[ProducerKey, bytes, float]]:
-        """Return all records, those that were of no use for the longest time first."""
+        """Return all records, the least recently used first."""
         rows = self._connection.execute("SELECT * FROM producers ORDER BY used").fetchall()
         for key, used, record in rows:
             yield ProducerKey.decode(key), record, used
 
     def expire(self, expiration_s: float) -> None:
-        """Delete what has not been written for so long.
+        """Delete records that have not been written for some time.
 
         Raises:
             sqlite3.Error: The file cannot be written.

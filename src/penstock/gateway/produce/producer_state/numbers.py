@@ -1,4 +1,4 @@
-"""Sequence numbers: int32, not negative, beginning again at 0 (DefaultRecordBatch.java)."""
+"""Sequence numbers: non-negative int32, wrapping around to 0 (DefaultRecordBatch.java)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Range(NamedTuple):
     """The sequence numbers of one batch.
 
     Attributes:
-        first: The first.
-        count: How many.
-        checksum: What the batch's sender computed over it; 0 where that is not known. Some
-            clients use numbers again for other records.
+        first: The first one.
+        count: How many there are.
+        checksum: The CRC of the batch; 0 if it is not known. It distinguishes batches of clients
+            that reuse sequence numbers for other records.
     """
 
     first: int
@@ -23,11 +23,11 @@ class Range(NamedTuple):
 
 
 def add(number: int, count: int) -> int:
-    """Return the number so many records after (or before) another."""
+    """Return the sequence number `count` records after another (or before it, if negative)."""
     return (number + count) % NUMBERS
 
 
 def distance(number: int, other: int) -> int:
-    """Return how many records a number comes before another; negative if it comes after."""
+    """Return the records from one sequence number to another; negative if it is before it."""
     ahead = (other - number) % NUMBERS
     return ahead if ahead < NUMBERS // 2 else ahead - NUMBERS

@@ -1,8 +1,8 @@
-"""One producer at one partition: which numbers its batches get, and what its client is told.
+"""A producer at one partition: the sequence numbers of its batches, and the client's error codes.
 
-Pure: no I/O, no clock. Rules for the next editor: `decide` is called in the order in which
-batches are to go to the broker; what it returns is final until the batch is cut off. Every
-change of a batch's state goes through `Batch.apply`.
+No I/O, no clock. Rules for changes: `decide` is called in the order in which batches are sent to
+the broker; its result is final until the batch is removed. Every change of a batch's state goes
+through `Batch.apply`.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
     Buffer = bytes | memoryview
 
 UNSETTLED_MAX: Final = 32
-"""So many batches without an answer a producer may have; clients have five (KIP-98)."""
+"""The most unsettled batches of a producer; clients have at most five in flight (KIP-98)."""
 
 
 class History(Enum):
-    """What is known of a producer's batches before the first that is remembered."""
+    """What is known of the batches before the first one that is remembered."""
 
     UNKNOWN = "unknown"
     """Nothing: records may have been dropped elsewhere, or stored without this gateway."""
     UNRECORDED = "unrecorded"
     """No gateway has dropped a record; some may have been stored without any gateway."""
     RESTORED = "restored"
-    """What an earlier process kept: records may have been dropped since."""
+    """What an earlier process has written: records may have been dropped since."""
     FOLLOWED = "followed"
-    """The broker takes the batches that came here. That may be because it has them, and more
-    that was stored without this gateway."""
+    """The broker accepts the batches from here, perhaps because it has already stored them, and
+    more, without this gateway."""
     COMPLETE = "complete"
-    """Everything, or the broker has confirmed the numbers."""
+    """Everything, or the broker has confirmed the sequence numbers."""
 
 
 IN_FLIGHT_MAX: Final = 5
-"""So many batches a client may have in flight, and so many a broker knows again (KIP-98)."""
+"""The most batches that a client has in flight, and that a broker remembers (KIP-98)."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
 _UNCONFIRMED: Final = frozenset({History.UNKNOWN, History.UNRECORDED, History.FOLLOWED})
 
 
 class Beginning(NamedTuple):
-    """The sequence number from which on everything is known that was decided.
+    """The sequence number from which on all decisions are known.
 
     Attributes:
-        first: The client's.
-        removed: How many records had been dropped before that.
+        first: The client's sequence number.
+        removed: The number of records that were dropped before it.
     """
 
     first: int
@@ -67,21 +67,21 @@ class Beginning(NamedTuple):
 
 
 class Producer:
-    """The batches of one producer in one epoch at one partition, in the order of their numbers.
+    """The batches of one producer in one epoch at one partition, by sequence number.
 
     Attributes:
-        epoch: The producer's epoch.
-        next: The client's sequence number after the last batch that is decided.
-        removed: How many records have been dropped before that.
-        history: What is known of what was before the first of `batches`.
-        batches: The last ones, oldest first, without a gap between them.
-        beginning: Where those begin, as it was kept, with refused ones that were not.
-        undecided: Batches that were answered before they were decided, with an error after
-            which the client sends them again.
-        topic_id: The topic's id, where it is known.
-        used: When it was last of use, in seconds since the epoch.
-        decided: When a batch of it was decided last, here or elsewhere, as far as is known.
-        written: When its record was written last; 0 where there is none.
+        epoch: The producer epoch.
+        next: The client's sequence number after the last decided batch.
+        removed: The number of records that were dropped before it.
+        history: What is known of the batches before the first of `batches`.
+        batches: The last batches, oldest first, without gaps.
+        beginning: The first sequence number in the record, including refused batches, which are
+            not in it.
+        undecided: Batches that got a retriable error before they were decided.
+        topic_id: The id of the topic, if it is known.
+        used: When the producer was last used, in seconds since the epoch.
+        decided: When a batch was decided last, here or elsewhere, as far as is known.
+        written: When its record was written last; 0 if there is none.
     """
 
     __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
@@ -101,19 +101,19 @@ class Producer:
         used: float = 0.0,
         written: float = 0.0,
     ) -> None:
-        """Begin.
+        """Make the state of a producer.
 
         Args:
-            epoch: The producer's.
+            epoch: The producer epoch.
             first: The client's sequence number that is decided next.
-            release: Called with each batch that needs no data any more, or is forgotten.
-            removed: How many records have been dropped before it.
-            history: What is known of what was before.
-            batches: Those that are remembered.
-            beginning: Where those begin; None for the first one's numbers.
-            topic_id: The topic's id, where it is known.
-            used: Seconds since the epoch.
-            written: Seconds since the epoch.
+            release: Called with each batch whose data is not needed any more, or that is removed.
+            removed: The number of records that were dropped before it.
+            history: What is known of earlier batches.
+            batches: The batches that are remembered.
+            beginning: See `Producer`; None for the sequence number of the first batch.
+            topic_id: The id of the topic, if it is known.
+            used: In seconds since the epoch.
+            written: In seconds since the epoch.
         """
         self._release = release
         self.epoch = epoch
@@ -132,28 +132,28 @@ class Producer:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether it is certain that the broker has nothing behind what is known here."""
+        """Whether it is certain that the broker has stored nothing after the known batches."""
         return self.history not in _UNCONFIRMED
 
     @property
     def _is_restored(self) -> bool:
-        """Whether batches are known that were kept, and more may have been stored since."""
+        """Whether batches were restored from a record, and more may have been stored since."""
         return self.history is not History.COMPLETE and any(one.is_settled for one in self.batches)
 
     @property
     def _may_be_ahead(self) -> bool:
-        """Whether the broker may have more than is known here."""
+        """Whether the broker may have stored batches that are not known here."""
         return self._is_restored or (self.history in _MAY_BE_OLD and not self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
-        """Whether an earlier batch, which may have gone another way, keeps this one back."""
+        """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""
         return self._awaits_before(batch.first) or any(
             one.state is State.AWAITED
             or (one.state is State.SENT and one.connection != batch.connection)
             for one in self.batches.before(batch)
         )
 
-    # Batches that come
+    # Received batches
 
     def decide(
         self,
@@ -165,16 +165,16 @@ class Producer:
         connection: int,
         overtakes: bool,
     ) -> Batch | int:
-        """Return what becomes of a batch, or the error code for the client.
+        """Return the decided batch, or the error code for the client.
 
         Args:
-            numbers: The client's.
-            known: What was made of it when it came before.
-            dropped: Positions of the records that interceptors dropped now.
-            data: The batch without them.
-            connection: The one it is to go to the broker on.
-            overtakes: Whether a batch with lower numbers has come on another connection and
-                is not decided yet.
+            numbers: The client's sequence numbers.
+            known: The batch of the first attempt, if this is a retry.
+            dropped: The positions of the records that interceptors dropped now.
+            data: The batch without these records.
+            connection: The number of the connection on which it will be sent.
+            overtakes: Whether a batch with lower sequence numbers was received on another
+                connection and is not decided yet.
         """
         if known is not None:
             decision = self._again(known, dropped, data, connection)
@@ -261,22 +261,22 @@ class Producer:
         )
 
     def _misses(self, first: int) -> bool:
-        """Whether a batch before a number, which is not decided, comes again."""
+        """Whether a retry of an undecided batch before a sequence number is expected."""
         return self.batches.await_any or self._awaits_before(first)
 
     def _awaits_before(self, first: int) -> bool:
-        """Whether a batch before a number was told to come again before it was decided."""
+        """Whether a batch before a sequence number got a retriable error while undecided."""
         return any(distance(one.first, first) > 0 for one in self.undecided)
 
     def _cut(self, numbers: Range) -> int | None:
-        """Make room for a batch that is not known before the end of those that are.
+        """Remove the batches that an unknown batch replaces.
 
-        A client divides a batch that was too large, or gives the numbers of a refused one to
-        other records: what has these numbers is forgotten then, with all behind it, unless the
-        broker has one of them. Or a batch comes after those that it was overtaken by.
+        A client splits a batch that was too large, or reuses the sequence numbers of a refused
+        batch. Then the batches with these sequence numbers are removed, with all after them,
+        unless one of them is stored. If a batch was only overtaken, nothing is removed.
 
         Returns:
-            The position of the first batch behind it, where those stay; otherwise None.
+            The index of the first batch after it if those stay; otherwise None.
         """
         place = self.batches.place(numbers.first)
         if place is None:
@@ -296,10 +296,10 @@ class Producer:
     def _insert(
         self, place: int, numbers: Range, dropped: Sequence[int], data: Buffer, connection: int
     ) -> Batch | int:
-        """Return what becomes of a batch before some that are decided.
+        """Decide about a batch that precedes decided ones.
 
-        What it loses lowers their numbers, but for what they count already; not where the
-        broker has one of them.
+        Its dropped records lower the sequence numbers of the later batches, unless they are
+        counted already, or one of these batches is stored.
         """
         behind = [self.batches[i] for i in range(place, len(self.batches))]
         removed = counted = behind[0].removed
@@ -321,7 +321,7 @@ class Producer:
         return batch
 
     def cut_at(self, place: int) -> None:
-        """Forget the batches from a position on: the numbers go on as before them."""
+        """Remove the batches from an index on; the sequence numbers continue before them."""
         cut = self.batches[place]
         before = self.batches[place - 1] if place else None
         self.next = before.next if before is not None else cut.first
@@ -329,7 +329,7 @@ class Producer:
         self.batches.cut_at(place)
 
     def defer(self, numbers: Range) -> None:
-        """Take note that a batch is told to come again before it is decided."""
+        """Record that a batch gets a retriable error before it is decided."""
         batch = self.batches.find(numbers)
         if batch is not None:
             batch.apply(Event.RETRY)
@@ -341,7 +341,7 @@ class Producer:
             self.undecided = [*self.undecided, numbers][-BATCHES_MAX:]
 
     def _is_past(self, numbers: Range) -> bool:
-        """Whether these numbers are of an attempt that the client has long gone on from."""
+        """Whether these sequence numbers belong to an obsolete attempt of the client."""
         return any(
             distance(numbers.first, one.next) > 0
             for one in self.batches
@@ -349,12 +349,12 @@ class Producer:
         )
 
     def _settle_before(self, batch: Batch) -> None:
-        """Await nothing that begins before the end of a batch that is stored, or acknowledged."""
+        """Expect no retry of batches before one that is stored or acknowledged."""
         if self.undecided:
             self.undecided = [one for one in self.undecided if distance(one.first, batch.next) <= 0]
 
     def refuse(self, numbers: Range, *, overtakes: bool) -> None:
-        """Take note that a batch is refused for good before it is decided; see `decide`."""
+        """Record that a batch gets a final error before it is decided; see `decide`."""
         self.undecided = [one for one in self.undecided if one.first != numbers.first]
         batch = self.batches.find(numbers)
         if batch is not None:
@@ -383,13 +383,13 @@ class Producer:
         before = add(first, -removed)
         return Batch(first, count, before, (), 0, State.REFUSED, checksum=checksum)
 
-    # Batches that go
+    # Sent batches
 
     def send(self, batch: Batch) -> int:
-        """Let a decided batch go to the broker.
+        """Mark a decided batch as sent.
 
         Returns:
-            0 if it may go; otherwise the error code for the client.
+            0 if it may be sent; otherwise the error code for the client.
         """
         if batch not in self.batches:
             self.defer(batch.numbers)
@@ -403,10 +403,10 @@ class Producer:
         return code
 
     def obstacle(self, batch: Batch) -> int:
-        """Return the error code that an earlier batch keeps this one back with; 0 if none does.
+        """Return the error code if an earlier batch blocks this one; 0 if none does.
 
-        What is sent on the same connection is before it at the broker, too. What was sent on
-        another may come later, which only a broker notices that knows the producer.
+        Batches on the same connection reach the broker in order. A batch on another connection may
+        be delayed, which a broker notices only if it knows the producer.
         """
         return self._obstacle(batch, self.batches.before(batch))
 
@@ -430,10 +430,10 @@ class Producer:
         return NONE
 
     def acknowledge(self, batch: Batch) -> int:
-        """Return what the client is told of a batch of which every record was dropped.
+        """Return the client's error code for a batch whose records were all dropped; 0 for success.
 
-        To be asked when the answer is due: after the answers to what came before on its
-        connection. Success is one for all batches before it.
+        To be called when all requests before it on the connection have responses, because clients
+        take a success as one for all batches before it.
         """
         is_kept = batch.state in {State.STORED, State.DROPPED, State.ACKNOWLEDGED}
         if batch not in self.batches or not is_kept:
@@ -450,11 +450,12 @@ class Producer:
         self._settle_before(batch)
         return NONE
 
-    def answered(self, batch: Batch, code: int, stored: Stored) -> int:
-        """Take the broker's answer to a batch; return the error code for the client.
+    def on_response(self, batch: Batch, code: int, stored: Stored) -> int:
+        """Apply the broker's response to a batch; return the error code for the client.
 
-        It is the broker's, or UNKNOWN_PRODUCER_ID where the broker's only shows that what is
-        known here is older than the truth: then everything is to be forgotten.
+        Returns:
+            The broker's error code; or UNKNOWN_PRODUCER_ID if that shows that the state here is
+            outdated, and the producer has to be removed.
         """
         if batch not in self.batches:
             return code
@@ -473,7 +474,7 @@ class Producer:
         return code
 
     def _store(self, batch: Batch, stored: Stored) -> None:
-        # It takes a batch only behind the one before it, and the client concludes the same.
+        # The broker stores a batch only after the one before it; clients rely on that, too.
         for one in self.batches.before(batch):
             one.presume()
         batch.apply(Event.STORE)
@@ -482,14 +483,14 @@ class Producer:
         self._release(batch)
         self._settle_before(batch)
         if self.history in _UNCONFIRMED:
-            # What was in flight before this gateway followed the producer has come again by then.
+            # By then there are no retries any more of batches that were in flight at the beginning.
             count = sum(one.state is State.STORED for one in self.batches)
             is_confirmed = count > IN_FLIGHT_MAX
             self.history = History.COMPLETE if is_confirmed else History.FOLLOWED
         else:
             self.history = History.COMPLETE
 
-    def has_stored(
+    def on_last_sequence(
         self,
         numbers: Range,
         last_sequence: int | None,
@@ -500,16 +501,16 @@ class Producer:
         is_recent: bool,
         overtakes: bool,
     ) -> None:
-        """Learn from the broker how far the producer has come, before a batch is decided.
+        """Apply the last sequence number that the broker has stored, before a batch is decided.
 
         Args:
-            numbers: The batch's.
-            last_sequence: The last one that the broker has of this epoch; None for none.
-            loses: Whether interceptors dropped records of it now.
-            is_shared: Whether batches may go through other gateways.
+            numbers: The sequence numbers of the batch.
+            last_sequence: The last sequence number of this epoch; None if there is none.
+            loses: Whether interceptors dropped records of the batch now.
+            is_shared: Whether batches may be sent through other gateways.
             overtakes: See `decide`.
-            is_begun: Whether nothing was known of the producer but what came here.
-            is_recent: Whether the broker cannot have forgotten what it has stored.
+            is_begun: Whether all that is known of the producer was received here.
+            is_recent: Whether the broker cannot have forgotten the producer.
         """
         known = self.batches.find(numbers)
         if known is None:
@@ -521,7 +522,7 @@ class Producer:
         known = self.batches.find(numbers)
         removed = self.removed if known is None else known.removed
         missing = distance(last_sequence, add(numbers.first, -removed)) - 1
-        if missing <= 0 and is_shared:  # all before it is stored, by way of another gateway
+        if missing <= 0 and is_shared:  # all batches before it are stored, through other gateways
             self.undecided = [
                 one for one in self.undecided if distance(numbers.first, one.first) >= 0
             ]
@@ -532,15 +533,15 @@ class Producer:
         if missing > 0:
             self._broker_misses(numbers, missing)
         elif distance(self.next, numbers.first) > 0:
-            if not overtakes:  # and nothing of what is not known here was dropped
+            if not overtakes:  # no record of the unknown batches was dropped
                 self.next = numbers.first
         elif loses and is_begun:
-            self._take_for_stored(numbers, -missing)
+            self._add_stored(numbers, -missing)
 
     def _presume_stored(
         self, numbers: Range, last_sequence: int | None, *, is_recent: bool
     ) -> None:
-        """Compare the batches that are known with the last sequence of the broker."""
+        """Presume the batches up to the broker's last sequence number to be stored."""
         for one in self.batches:
             if last_sequence is not None and not one.follows_stored(last_sequence):
                 one.presume()
@@ -550,29 +551,29 @@ class Producer:
                 one.apply(Event.RETRY)
 
     def _broker_has_none(self, numbers: Range, *, is_begun: bool, overtakes: bool) -> None:
-        """Learn that the broker has nothing of this epoch, or has forgotten it."""
+        """Record that the broker has stored nothing of this epoch, or has forgotten it."""
         ahead = distance(self.next, numbers.first)
         has_forgotten = self.batches.are_known_to_broker or self._is_restored
         if is_begun:
             self.history = History.COMPLETE
         if ahead > 0 and has_forgotten and not overtakes and not self._misses(numbers.first):
-            self.next = numbers.first  # any number is the first one then
+            self.next = numbers.first  # the broker accepts any first sequence number then
 
     def _broker_misses(self, numbers: Range, missing: int) -> None:
-        """Learn that the broker does not have all that comes before a batch."""
+        """Record that the broker has not stored all batches before one."""
         if self.history is History.FOLLOWED:
-            self.history = History.COMPLETE  # those before it are on their way
+            self.history = History.COMPLETE  # the batches before it are in flight
         elif not self.batches and self.history is not History.COMPLETE:
             self.next = add(numbers.first, -missing)
-            if self.history is History.UNRECORDED:  # those before it are on their way
+            if self.history is History.UNRECORDED:  # the batches before it are in flight
                 self.history = History.COMPLETE
 
-    def _take_for_stored(self, numbers: Range, count: int) -> None:
-        """Take a batch for stored as it came, before there were interceptors for the topic.
+    def _add_stored(self, numbers: Range, count: int) -> None:
+        """Add a batch as stored unchanged, before there were interceptors for the topic.
 
         Args:
-            numbers: The batch's.
-            count: How many records the broker has from its first one on.
+            numbers: The sequence numbers of the batch.
+            count: The number of records that the broker has stored from its first one on.
         """
         if self.removed or numbers.first != self.next or count < numbers.count:
             return
@@ -581,31 +582,31 @@ class Producer:
             stored=Stored(), checksum=numbers.checksum,
         )  # fmt: skip
         self.batches.append(stored)
-        # What follows it may have been stored in the same way: that is asked again.
+        # Later batches may have been stored in the same way: the broker is asked again for them.
         self.next = add(numbers.first, numbers.count)
 
     def skip(self, numbers: Range, *, overtakes: bool) -> None:
-        """Go on at a batch although the broker cannot be asked what it has before it.
+        """Continue at a batch although the broker cannot be asked for its last sequence number.
 
-        What is not known here went through another gateway, where no record was dropped, or it
-        would be in the records that all gateways share. The broker objects if it misses it.
+        Batches that are not known here were sent through another gateway, where no record was
+        dropped, or it would have written a shared record. If one is missing, the broker refuses.
         """
         ahead = distance(self.next, numbers.first)
         if ahead > 0 and not overtakes and not self._misses(numbers.first):
             self.next = numbers.first
 
     def learn(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
-        """Take in what another gateway has decided about this producer in this epoch.
+        """Merge the decisions of another gateway about this producer in this epoch.
 
-        Interceptors say the same everywhere: two gateways differ in how much they know.
+        Interceptors decide the same in all gateways; only the number of known batches differs.
 
         Args:
-            batches: Those that it remembers.
-            following: The client's sequence number after the last that it has decided.
-            removed: How many records had been dropped before that.
+            batches: The batches of the other gateway.
+            following: The client's sequence number after the last one that it has decided.
+            removed: The number of records that were dropped before it.
 
         Returns:
-            Whether it knows all that is known here.
+            Whether the other gateway has all batches that are known here.
         """
         behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
         known = self.removed if behind is None else behind.removed
@@ -616,7 +617,7 @@ class Producer:
             if all(
                 self.batches[i].state is not State.STORED for i in range(place, len(self.batches))
             ):
-                self.cut_at(place)  # decided without knowing of all that was dropped before
+                self.cut_at(place)  # decided without knowing all records dropped before
         merged = list(self.batches)
         self.confirm(batches)
         for one in batches:
@@ -630,7 +631,7 @@ class Producer:
                     self.undecided = [
                         other for other in self.undecided if other[:2] != one.numbers[:2]
                     ]
-                    if not one.loses_all:  # such a one is settled, whether it comes again or not
+                    if not one.loses_all:  # without records it is settled, with or without a retry
                         one.apply(Event.RETRY)
         merged.sort(key=lambda one: distance(following, one.first))
         self.batches = Batches(merged, self._release)
@@ -642,7 +643,7 @@ class Producer:
         return self.next == following
 
     def confirm(self, batches: Sequence[Batch]) -> None:
-        """Learn that decisions about batches are kept, or that they are stored."""
+        """Record that decisions about batches have been written, or that batches are stored."""
         for one in batches:
             known = self.batches.find(one.numbers)
             if known is None:
@@ -659,7 +660,7 @@ class Producer:
     # Memory
 
     def clear(self) -> None:
-        """Forget all batches; numbers go on."""
+        """Remove all batches; the sequence numbers continue."""
         self.batches.cut_at(0)
 
     def _trim(self) -> None:

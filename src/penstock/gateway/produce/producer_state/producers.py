@@ -1,4 +1,4 @@
-"""All producers whose records were dropped, or might be: found by key, within limits."""
+"""The state of all producers whose records were or may be dropped, by key, within limits."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 EXPIRATION_S: Final = 86_400.0
-"""Brokers forget a producer after `producer.id.expiration.ms`, a day unless set."""
+"""Brokers forget a producer after `producer.id.expiration.ms`, one day by default."""
 SHARED_EXPIRATION_S: Final = 7 * EXPIRATION_S
-"""Records of other gateways are forgotten no sooner than the topic that keeps them deletes them."""
+"""Records of other gateways expire no sooner than in the topic that stores them."""
 HELD_S: Final = 600.0
-"""No client tries longer to deliver a batch, unless it is told to."""
+"""No client retries a batch for longer, unless configured to."""
 PRODUCERS_MAX: Final = 100_000
 HELD_MAX_BYTES: Final = 256 * 2**20
 REWRITTEN_MAX: Final = 200
-"""So many records are written anew at a time: the event loop stands still meanwhile."""
-_LOOKED_AT: Final = 64
-"""Among so many of the oldest producers one is sought that lost no record, to be forgotten."""
-_TO_BE_KEPT: Final = frozenset({State.DECIDED, State.AWAITED})
-"""States of a batch that has not been at the broker since it was decided, as far as is known."""
+"""The most records that are rewritten at a time: that blocks the event loop."""
+_EVICTION_CANDIDATES: Final = 64
+"""The number of least recently used producers among which one without a record is evicted first."""
+_TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
+"""States of a batch that, as far as is known, was not sent since it was decided."""
 
 
 class Arrival(NamedTuple):
-    """A producer at a partition, by the topic's name or id as the request has it."""
+    """A producer at a partition, by the name or id of the topic as in the request."""
 
     topic: str | UUID
     partition: int
@@ -59,11 +59,11 @@ class Arrival(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A batch of which it is known what goes to the broker.
+    """A decided batch.
 
     Attributes:
-        batch: What becomes of it.
-        is_new: Whether that was decided now; otherwise it is what it was when it came before.
+        batch: The batch.
+        is_new: Whether it was decided now; otherwise it is a retry.
     """
 
     batch: Batch
@@ -71,7 +71,7 @@ class Decided(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A record, and when it was last of use, in seconds since the epoch."""
+    """A record, and when it was last used, in seconds since the epoch."""
 
     record: bytes
     used: float
@@ -91,19 +91,19 @@ class Producers:
         producers_max: int = PRODUCERS_MAX,
         held_max_bytes: int = HELD_MAX_BYTES,
     ) -> None:
-        """Begin with none.
+        """Make an empty table.
 
         Args:
-            now: Seconds since the epoch.
-            keep: Called with a producer's record before what it says is acted on, and with
-                what is to be called when it is kept: with None, or with what went wrong.
-            look_up: Called with a producer that is not remembered any more: gives its record
-                and when it was written, in seconds since the epoch, or None.
-            is_shared: Whether the records are those of all gateways of the cluster, and have
-                been read to their end when a producer is met that is not known.
-            expiration_s: What has been of no use for so long is forgotten.
-            producers_max: So many producers' partitions are remembered at most.
-            held_max_bytes: So much of batches that may come again is held at most.
+            now: Returns the time in seconds since the epoch.
+            keep: Writes a producer's record before a batch is sent. Its last argument is called
+                with None when the record is written, or with an error message.
+            look_up: Returns the record of an evicted producer and the time when it was written, in
+                seconds since the epoch; or None.
+            is_shared: Whether the records are shared by all gateways of the cluster, and are read
+                to their end when a batch of an unknown producer is received.
+            expiration_s: The time after which unused state is removed.
+            producers_max: The most producers, counted per partition.
+            held_max_bytes: The most bytes of batches that are held for retries.
         """
         self._now = now
         self._keep = keep
@@ -129,32 +129,32 @@ class Producers:
 
     @property
     def held_bytes(self) -> int:
-        """How much memory the batches hold that may come again."""
+        """The bytes of batches that are held for retries."""
         return self._held_bytes
 
     def has_topic(self, topic: str) -> bool:
-        """Whether numbers of some producer of a topic may have to be changed."""
+        """Whether there is a producer of a topic whose sequence numbers may have to be changed."""
         return topic in self._topics
 
-    # Batches that come
+    # Received batches
 
     def arrived(self, arrival: Arrival, epoch: int, first: int) -> None:
-        """Learn that a batch has come: it will be decided, and not before those it follows.
+        """Register a received batch that is not decided yet.
 
-        What has come and is not decided yet may be overtaken on another connection, when the
-        partition's leader moves.
+        It may be overtaken by a batch on another connection, when the leader of the partition
+        changes.
         """
         self._arrived.setdefault(arrival, []).append((epoch, first))
 
     def departed(self, arrival: Arrival, epoch: int, first: int) -> None:
-        """Learn that a batch that has come is decided next, or never will be."""
+        """Unregister a received batch: it is decided next, or never."""
         waiting = self._arrived[arrival]
         waiting.remove((epoch, first))
         if not waiting:
             del self._arrived[arrival]
 
     def needs_reading(self, key: ProducerKey, epoch: int, numbers: Range) -> bool:
-        """Whether another gateway may know more of a producer than is known here."""
+        """Whether another gateway may have newer state of a producer."""
         producer = self._of(key, epoch) or self._producers.get(key)
         if producer is None or producer.epoch < epoch:
             return True
@@ -166,26 +166,26 @@ class Producers:
         return not producer.batches or producer.next != numbers.first
 
     def find(self, key: ProducerKey, epoch: int, numbers: Range) -> Batch | None:
-        """Return what was made of a batch when it came before; None if it is not remembered."""
+        """Return the batch of the first attempt, if a batch is a retry; None otherwise."""
         producer = self._find(key, epoch)
         if producer is None or producer.epoch != epoch:
             return None
         return producer.batches.find(numbers)
 
-    def has_to_ask(
+    def needs_last_sequence(
         self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
     ) -> bool:
-        """Whether the broker has to say how far a producer has come, before `decide`.
+        """Whether the producer's last sequence number has to be requested before `decide`.
 
-        It may have stored batches without this gateway's knowledge. A record may be dropped
-        only when that is known: the numbers of what follows would be too low otherwise, and
-        the broker would take it for a retry.
+        The broker may have stored batches that did not pass through this gateway. A record may be
+        dropped only when that is known. Otherwise the sequence numbers of later batches would be
+        too low, and the broker would take them for retries.
         """
         producer = self._find(key, epoch)
         if producer is None:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
-            # One that has been followed through its earlier epochs begins the next one here, too.
+            # A producer whose earlier epochs are known here starts its next epoch here, too.
             follows = producer.history is not self._begun or not dropped
             return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.batches.find(numbers)
@@ -197,7 +197,7 @@ class Producers:
             return True
         return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
 
-    def has_stored(
+    def on_last_sequence(
         self,
         key: ProducerKey,
         arrival: Arrival,
@@ -206,21 +206,20 @@ class Producers:
         last_sequence: int | None,
         dropped: Sequence[int] = (),
     ) -> None:
-        """Learn from the broker how far a producer has come.
+        """Apply the last sequence number that the broker has stored.
 
         Args:
             key: The producer.
-            arrival: The same, as it came.
-            epoch: Its epoch.
-            numbers: Of the batch that is to be decided.
-            last_sequence: The last sequence number that the broker has of this epoch, or
-                None where it has none.
-            dropped: Positions of the records of that batch that interceptors dropped now.
+            arrival: The producer as in the request.
+            epoch: The producer epoch.
+            numbers: The sequence numbers of the batch that is decided next.
+            last_sequence: The last sequence number of this epoch; None if there is none.
+            dropped: The positions of the records of the batch that interceptors dropped now.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
         if producer.epoch == epoch:
-            producer.has_stored(
+            producer.on_last_sequence(
                 numbers,
                 last_sequence,
                 loses=bool(dropped),
@@ -230,7 +229,7 @@ class Producers:
                 overtakes=_overtakes(producer, numbers, waiting),
             )
 
-    def cannot_ask(
+    def without_last_sequence(
         self,
         key: ProducerKey,
         arrival: Arrival,
@@ -238,13 +237,13 @@ class Producers:
         numbers: Range,
         dropped: Sequence[int] = (),
     ) -> bool:
-        """Learn that the broker does not say how far a producer has come; see `has_to_ask`.
+        """Continue without the last sequence number of the broker; see `needs_last_sequence`.
 
         Returns:
-            Whether it can be decided all the same. Not where a batch is dropped as a whole of
-            a producer that goes on here in the middle: the broker may have it already, and more
-            behind it, and would take what follows for a retry. Where it gets a part of the
-            batch, it objects.
+            Whether the batch can be decided. It cannot if all of its records are dropped and the
+            beginning of the producer is not known here: the broker may have stored it already, and
+            later ones, and would take what follows for retries. If only some are dropped, the
+            broker refuses the rest in that case.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
@@ -273,21 +272,21 @@ class Producers:
         topic_id: UUID | None = None,
         done: Callable[[str | None], None],
     ) -> Decided | int:
-        """Decide what becomes of a batch that is the next to go to the broker.
+        """Decide what is sent to the broker for the next batch.
 
         Args:
-            key: Who sends it, where to.
-            arrival: The same, as it came.
-            epoch: The producer's.
+            key: The producer.
+            arrival: The producer as in the request.
+            epoch: The producer epoch.
             numbers: The client's sequence numbers.
-            dropped: Positions of the records that interceptors dropped now.
-            data: The batch without them.
-            connection: The one it is to go to the broker on.
-            topic_id: The topic's id, where it is known.
-            done: Called when what is decided is kept, with None, or with what went wrong.
+            dropped: The positions of the records that interceptors dropped now.
+            data: The batch without these records.
+            connection: The number of the connection on which it will be sent.
+            topic_id: The id of the topic, if it is known.
+            done: Called with None when the decision has been written, or with an error message.
 
         Returns:
-            The batch; or the error code for the client, and `done` is not called.
+            The batch; or the error code for the client, without a call of `done`.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting, topic_id)
@@ -312,7 +311,7 @@ class Producers:
         if decision is not known:
             producer.decided = producer.used
         self._hold(decision)
-        if decision.dropped_count and decision.state in _TO_BE_KEPT:
+        if decision.dropped_count and decision.state in _TO_BE_WRITTEN:
             self._write(key, producer, partial(_kept, decision, done))
         else:
             done(None)
@@ -328,22 +327,22 @@ class Producers:
         self._keep(key, encoding.encode(producer, self._writer), done)
 
     def not_kept(self, key: ProducerKey, batch: Batch) -> None:
-        """Learn that a decision could not be kept: its batch is told to come again.
+        """Record that a decision could not be written: its batch gets a retriable error.
 
-        What was decided stays; it is written again then. Nothing behind it goes before.
+        The decision stays, and is written again with the retry; later batches wait for it.
         """
         producer = self._producers.get(key)
         if producer is not None and batch in producer.batches:
             batch.apply(Event.RETRY)
 
     def defer(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
-        """Learn that a batch is told to come again before it goes anywhere."""
+        """Record that a batch gets a retriable error and is not sent."""
         producer = self._current(key, epoch, numbers.first, self._waiting(arrival, epoch))
         if producer.epoch == epoch:
             producer.defer(numbers)
 
     def refuse(self, key: ProducerKey, arrival: Arrival, epoch: int, numbers: Range) -> None:
-        """Learn that a batch is refused for good before it goes anywhere."""
+        """Record that a batch gets a final error and is not sent."""
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
         if producer.epoch == epoch:
@@ -352,58 +351,58 @@ class Producers:
     def _waiting(self, arrival: Arrival, epoch: int) -> list[int]:
         return [first for of, first in self._arrived.get(arrival, ()) if of == epoch]
 
-    # Batches that go
+    # Sent batches
 
     def obstacle(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
-        """Return the error code that keeps a decided batch back; 0 if it may go."""
+        """Return the error code if a decided batch may not be sent now; 0 if it may."""
         producer = self._of(key, epoch)
         return producer.obstacle(batch) if producer is not None else NONE
 
     def send(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
-        """Let a decided batch go to the broker; return 0, or the error code for the client."""
+        """Mark a decided batch as sent; return 0, or the error code for the client."""
         producer = self._of(key, epoch)
         return producer.send(batch) if producer is not None else self._unknown(key, epoch)
 
     def acknowledge(self, key: ProducerKey, epoch: int, batch: Batch) -> int:
-        """Return what the client is told of a batch that does not go to the broker.
+        """Return the client's error code for a batch that is not sent; 0 for success.
 
-        To be asked when the answer is due; see `Producer.acknowledge`.
+        See `Producer.acknowledge`.
         """
         producer = self._of(key, epoch)
         return producer.acknowledge(batch) if producer is not None else self._unknown(key, epoch)
 
     def _unknown(self, key: ProducerKey, epoch: int) -> int:
-        """Return the code for a batch whose producer has a newer epoch, or was forgotten."""
+        """Return the error code for a batch whose producer has a newer epoch, or was removed."""
         producer = self._producers.get(key)
         is_old = producer is not None and producer.epoch > epoch
         return INVALID_PRODUCER_EPOCH if is_old else REQUEST_TIMED_OUT
 
-    def answered(
+    def on_response(
         self, key: ProducerKey, epoch: int, batch: Batch, code: int, stored: Stored
     ) -> int:
-        """Take the broker's answer to a batch that was sent; return the code for the client."""
+        """Apply the broker's response to a batch; return the error code for the client."""
         producer = self._of(key, epoch)
         if producer is None:
             return code
-        told = producer.answered(batch, code, stored)
-        if told == NONE and producer is self._producers.get(key):
+        client_code = producer.on_response(batch, code, stored)
+        if client_code == NONE and producer is self._producers.get(key):
             self._before.pop(key, None)
-        if UNKNOWN_PRODUCER_ID in {told, code}:
+        if UNKNOWN_PRODUCER_ID in {client_code, code}:
             self._forget(key)
-        return told
+        return client_code
 
     def forget(self, key: ProducerKey) -> None:
-        """Know nothing of a producer any more; it is told UNKNOWN_PRODUCER_ID."""
+        """Remove a producer that gets UNKNOWN_PRODUCER_ID."""
         if key in self._producers:
             self._forget(key)
 
-    # What is kept elsewhere
+    # Stored records
 
     def restore(self, key: ProducerKey, record: bytes, used: float) -> None:
-        """Take a record that was kept, by an earlier process or by another gateway.
+        """Apply a record of an earlier process or another gateway.
 
         Raises:
-            ValueError: It cannot be understood.
+            ValueError: It cannot be decoded.
         """
         read = encoding.read_progress(record)
         producer = self._producers.get(key)
@@ -419,7 +418,7 @@ class Producers:
         elif read.writer == self._writer or self._is_behind(
             read, encoding.read_progress(self._kept[key].record)
         ):
-            return  # what is set aside here is at least as new
+            return  # the record here is at least as new
         self._kept[key] = _Kept(record, used)
         self._kept.move_to_end(key)
         self._bound()
@@ -430,29 +429,28 @@ class Producers:
         if is_own and not producer.batches.await_lost:
             return
         theirs = encoding.decode(record, self._restored, producer.used, self._release)
-        if is_own:  # numbers may have been given to other records since
+        if is_own:  # the sequence numbers may have been reused since
             producer.confirm(theirs.batches)
             return
         producer.decided = max(producer.decided, used)
-        knows_all = producer.learn(theirs.batches, theirs.next, theirs.removed)
-        if knows_all:
+        is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed)
+        if is_complete:
             producer.written = max(producer.written, used)
-        if not knows_all and encoding.is_ahead(producer, theirs):
-            # Written by a gateway that knew less: the last record is what counts.
+        if not is_complete and encoding.is_ahead(producer, theirs):
+            # The other gateway had older state; the last record in the topic is what counts.
             self._write(key, producer, _ignore)
 
     @staticmethod
     def _is_behind(read: encoding.Progress, before: encoding.Progress) -> bool:
-        """Whether a record was written by a gateway that knew less than the one before it."""
+        """Whether a record was written from older state than the record before it."""
         if read.epoch != before.epoch:
             return read.epoch < before.epoch
         return read.writer != before.writer and distance(before.next, read.next) < 0
 
     def expire(self) -> None:
-        """Forget what has been of no use for long. To be called now and then.
+        """Remove expired state, and rewrite old records of active producers before they expire.
 
-        What is in use and was written long ago is written anew, or it would be forgotten
-        where it is kept.
+        To be called every few seconds.
         """
         limit = self._now() - self._expiration_s
         while self._producers and next(iter(self._producers.values())).used < limit:
@@ -473,7 +471,7 @@ class Producers:
             self._release(next(iter(self._held)))
 
     def _find(self, key: ProducerKey, epoch: int | None = None) -> Producer | None:
-        """Return what is known of a producer, with what is kept of it."""
+        """Return the state of a producer, restored from its record if necessary."""
         before = self._before.get(key)
         if before is not None and before.epoch == epoch:
             return before
@@ -496,8 +494,8 @@ class Producers:
             self._topics[key.topic] += 1
 
     def _decode(self, kept: _Kept) -> Producer | None:
-        # The broker has forgotten whoever has been idle for so long; what is written by several
-        # gateways may be older than the last batch.
+        # The broker has forgotten a producer that was idle for so long. With several gateways the
+        # record may be older than the last batch.
         is_old = kept.used < self._now() - self._expiration_s
         if is_old and not self._is_shared:
             return None
@@ -522,10 +520,10 @@ class Producers:
         waiting: Sequence[int],
         topic_id: UUID | None = None,
     ) -> Producer:
-        """Return the state of a producer in an epoch, or in a later one that it has come to."""
+        """Return the state of a producer in an epoch, or in a later epoch of it."""
         producer = self._find(key, epoch)
         if producer is None or epoch > producer.epoch or _is_other(producer.topic_id, topic_id):
-            # What has come before this one, and waits on another connection, is the beginning.
+            # It starts with the first undecided batch, perhaps on another connection.
             begins = min((first, *waiting), key=lambda one: distance(first, one))
             producer = self._begin(key, epoch, begins, topic_id)
         producer.used = self._now()
@@ -541,7 +539,7 @@ class Producers:
             if epoch > before.epoch:
                 if before.history is not self._begun:
                     history = History.COMPLETE if first == 0 else before.history
-                first = 0  # as brokers have it of one that they know
+                first = 0  # brokers expect that of a producer that they know
                 self._replace(key, before)
             else:
                 self._drop(key, before)
@@ -553,10 +551,10 @@ class Producers:
         return producer
 
     def _replace(self, key: ProducerKey, producer: Producer) -> None:
-        """Let a producer in a newer epoch take the place of the one that there was.
+        """Make room for the state of a newer epoch.
 
-        Whoever names a newer epoch may not be allowed to write. Until the broker has stored
-        something of it the older one goes on, if anything more comes of it.
+        The client with the newer epoch may not be authorized to write. Until the broker has stored
+        a batch of it, the older epoch remains valid.
         """
         if key in self._before:
             producer.clear()
@@ -582,9 +580,9 @@ class Producers:
         self._uncount(key)
 
     def _set_aside(self, key: ProducerKey) -> None:
-        """Forget a producer; where gateways share records, keep the record.
+        """Evict a producer; if records are shared by gateways, keep its record in memory.
 
-        Another gateway has it, too, and both have to give the producer's batches the same numbers.
+        All gateways have to assign the same sequence numbers to the producer's batches.
         """
         producer = self._producers[key]
         if producer.written and self._look_up is not None:
@@ -609,13 +607,15 @@ class Producers:
             self._forget(next(iter(self._kept)))
 
     def _least_needed(self) -> ProducerKey:
-        """Return one that was not used for long, of which nothing was dropped if there is one."""
-        oldest = islice(self._producers.items(), min(_LOOKED_AT, len(self._producers) - 1))
+        """Return the producer to evict: a least recently used one, without a record if possible."""
+        oldest = islice(
+            self._producers.items(), min(_EVICTION_CANDIDATES, len(self._producers) - 1)
+        )
         free = (key for key, producer in oldest if not producer.written)
         return next(free, None) or next(iter(self._producers))
 
     def _hold(self, batch: Batch) -> None:
-        """Hold a batch's data as long as it may go to the broker again, and count it."""
+        """Hold the data of a batch for retries, within the memory limit."""
         data = batch.data
         if batch in self._held or (data is None and not batch.dropped):
             return
@@ -638,21 +638,21 @@ class Producers:
 
 
 def _kept(batch: Batch, done: Callable[[str | None], None], failure: str | None) -> None:
-    """Pass on that a decision is kept, or why not."""
+    """Apply that a decision was written, and call `done`."""
     if failure is None and batch.loses_all:
         batch.apply(Event.DROP)
     done(failure)
 
 
 def _overtakes(producer: Producer, numbers: Range, waiting: Sequence[int]) -> bool:
-    """Whether a batch that comes before has come, and is not decided yet."""
+    """Whether an undecided batch with lower sequence numbers has been received."""
     ahead = distance(producer.next, numbers.first)
     return any(0 <= distance(producer.next, first) < ahead for first in waiting)
 
 
-def _is_other(known: UUID | None, told: UUID | None) -> bool:
-    return known is not None and told is not None and known != told
+def _is_other(known: UUID | None, current: UUID | None) -> bool:
+    return known is not None and current is not None and known != current
 
 
 def _ignore(_: str | None) -> None:
-    """Nobody waits for it."""
+    """Ignore the result of a write."""

@@ -1,7 +1,6 @@
-"""Requests that are read as a whole, changed, and answered in the client's own version.
+"""Requests of clients that are parsed by the protocol library, with responses in their version.
 
-For the APIs of topics and configs, which are small and rare: the protocol library reads and
-writes them.
+Used by handlers: the requests of the admin APIs are small and rare.
 """
 
 from __future__ import annotations
@@ -19,30 +18,30 @@ from kio.static.primitive import i32Timedelta
 
 from penstock.wire.checked import checked
 from penstock.wire.errors import WireError
+from penstock.wire.own_requests import read_response
 from penstock.wire.primitives import INT16, INT32, skip_tags
 from penstock.wire.produce import ENTRIES_MAX
-from penstock.wire.requests import read_response
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 NO_TIME: Final = i32Timedelta.parse(dt.timedelta())
-"""As the `throttle_time` of what is answered here."""
+"""The `throttle_time` of responses that are made here."""
 _CORRELATION_AT: Final = 8
 _CLIENT_ID_AT: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request that has been read.
+class ClientRequest:
+    """A parsed request of a client.
 
     Attributes:
-        frame: As it came, length included.
-        api_key: Its API.
-        version: Its version.
-        correlation_id: The client's number for it.
-        client_id: What the client calls itself, or None.
-        body: The library's entity.
+        frame: The original frame, length included.
+        api_key: The API key.
+        version: The version.
+        correlation_id: The client's correlation id.
+        client_id: The client id, or None.
+        body: The entity of the protocol library.
     """
 
     frame: bytes
@@ -53,44 +52,44 @@ class Request:
     body: Any
     _body_at: int
 
-    def changed(self, body: Any) -> bytes:
-        """Write it with another body of the same version; give the frame."""
+    def with_body(self, body: Any) -> bytes:
+        """Return the frame of this request with another body of the same version."""
         return _framed(self.frame[4 : self._body_at], body)
 
-    def answer(self, body: Any) -> bytes:
-        """Write a response to it; give the frame."""
+    def response(self, body: Any) -> bytes:
+        """Return the frame of a response to this request."""
         tags = b"\x00" if body.__header_schema__.__flexible__ else b""
         return _framed(INT32.pack(self.correlation_id) + tags, body)
 
-    def read_answer(self, frame: bytes) -> Any:
-        """Read the body of a response to it.
+    def read_response(self, frame: bytes) -> Any:
+        """Return the body of a response to this request.
 
         Raises:
-            WireError: It is none.
+            WireError: It cannot be read.
         """
-        return read_response(frame, self.answer_type)
+        return read_response(frame, self.response_type)
 
     @property
     def types(self) -> ModuleType:
-        """The library's module of the request's types."""
+        """The protocol library's module with the types of the request."""
         return _module(type(self.body))
 
     @property
-    def answer_type(self) -> Any:
-        """The library's type of the response."""
+    def response_type(self) -> Any:
+        """The protocol library's type of the response."""
         return load_response_schema(self.api_key, self.version)
 
     @property
-    def answer_types(self) -> ModuleType:
-        """The library's module of the response's types."""
-        return _module(self.answer_type)
+    def response_types(self) -> ModuleType:
+        """The protocol library's module with the types of the response."""
+        return _module(self.response_type)
 
 
-def read_request(frame: bytes) -> Request:
-    """Read a request, length included.
+def read_request(frame: bytes) -> ClientRequest:
+    """Return the request in a frame, length included.
 
     Raises:
-        WireError: It is none that the library knows, or has something behind its end.
+        WireError: It cannot be read, or has bytes after its end.
     """
     try:
         api_key, version = INT16.unpack_from(frame, 4)[0], INT16.unpack_from(frame, 6)[0]
@@ -105,7 +104,7 @@ def read_request(frame: bytes) -> Request:
         raise WireError("a request that cannot be read") from error
     body = _read(frame, position, kind)
     correlation_id = INT32.unpack_from(frame, _CORRELATION_AT)[0]
-    return Request(frame, api_key, version, correlation_id, client_id, body, position)
+    return ClientRequest(frame, api_key, version, correlation_id, client_id, body, position)
 
 
 def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
@@ -119,7 +118,7 @@ def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
 
 
 def as_version(body: Any, kind: type[Any]) -> Any:
-    """Return a body as one of another version of the same type, without what that has not."""
+    """Return a body in another version of its type, without fields that this version lacks."""
     of = sys.modules[kind.__module__]
     fields = {}
     for field in dataclasses.fields(kind):
@@ -135,13 +134,13 @@ def as_version(body: Any, kind: type[Any]) -> Any:
     return kind(**fields)
 
 
-def with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
+def request_with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
     """Return a request with another correlation id."""
     number = INT32.pack(correlation_id)
     return frame[:_CORRELATION_AT] + number + frame[_CORRELATION_AT + INT32.size :]
 
 
-def answering(frame: bytes, correlation_id: int) -> bytes:
+def response_with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
     """Return a response with another correlation id."""
     return frame[:4] + INT32.pack(correlation_id) + frame[8:]
 

@@ -9,27 +9,27 @@ from penstock.configuration.topic_keys import (
     VALIDATION_POLICY,
 )
 from penstock.engine.plan import Plan
-from penstock.topic_configs import settings
+from penstock.topic_configs import definitions
 
 
-def test_own_gives_our_keys_only():
+def test_select_returns_the_gateways_keys_only():
     configs = {"retention.ms": "1", RECORDS_POLICY: None, RECORDS_POLICY_ENABLED: "true"}
 
-    assert settings.own(configs) == {RECORDS_POLICY: None, RECORDS_POLICY_ENABLED: "true"}
+    assert definitions.select(configs) == {RECORDS_POLICY: None, RECORDS_POLICY_ENABLED: "true"}
 
 
 def test_keys_stand_in_the_order_of_their_names():
-    assert list(settings.own_keys()) == sorted(settings.own_keys())
+    assert list(definitions.config_keys()) == sorted(definitions.config_keys())
 
 
 @pytest.mark.parametrize("value", ["true", "false", "TRUE", " True "])
 def test_booleans(value):
-    assert settings.complaint(RECORDS_POLICY_ENABLED, value) is None
+    assert definitions.value_error(RECORDS_POLICY_ENABLED, value) is None
 
 
 @pytest.mark.parametrize("value", ["", "yes", "1", "on"])
 def test_what_is_no_boolean(value):
-    assert settings.complaint(RECORDS_POLICY_ENABLED, value) == (
+    assert definitions.value_error(RECORDS_POLICY_ENABLED, value) == (
         f"Invalid value {value} for configuration records.policy.enabled: "
         "Expected value to be either true or false"
     )
@@ -37,14 +37,14 @@ def test_what_is_no_boolean(value):
 
 @pytest.mark.parametrize("value", ["", "Policy", "policies.", ".Policy", "a b.Policy", "a.*"])
 def test_what_is_no_class(value):
-    assert settings.complaint(RECORDS_POLICY, value).startswith(
+    assert definitions.value_error(RECORDS_POLICY, value).startswith(
         f"Invalid value {value} for configuration records.policy.class.name: Expected "
     )
 
 
 @pytest.mark.parametrize("value", ["", " ", "any text", "\n"])
 def test_the_validation_policy_gets_any_text(value):
-    assert settings.complaint(VALIDATION_POLICY, value) is None
+    assert definitions.value_error(VALIDATION_POLICY, value) is None
 
 
 @pytest.mark.parametrize("name", ["policies.A", "policies:A", " policies.A ", "policies.A\n"])
@@ -52,7 +52,7 @@ def test_the_validation_policy_gets_any_text(value):
 def test_what_is_not_complained_about_can_be_used(tmp_path, name, enabled):
     """Kafka takes blanks off a CLASS and a BOOLEAN: a topic must not be dead for them."""
     own = {RECORDS_POLICY: name, RECORDS_POLICY_ENABLED: enabled}
-    assert [settings.complaint(key, value) for key, value in own.items()] == [None, None]
+    assert [definitions.value_error(key, value) for key, value in own.items()] == [None, None]
     properties = {
         "upstream.bootstrap.servers": "127.0.0.1:1",
         "listeners": "PLAINTEXT://127.0.0.1:0",

@@ -1,4 +1,4 @@
-"""The compacted topic in which settings are kept."""
+"""The compacted topic that stores topic configs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 _KEY: Final = "topic.settings.topic"
 
 
-def settings_topic(configuration: Configuration, properties: Mapping[str, str]) -> CompactedTopic:
+def topic_configs_topic(
+    configuration: Configuration, properties: Mapping[str, str]
+) -> CompactedTopic:
     """Return the topic that a configuration names; nothing is contacted.
 
     Args:
-        configuration: Names it.
-        properties: How the cluster is reached, as a Java client takes it.
+        configuration: Names the topic.
+        properties: The client properties for the cluster, as for a Java client.
     """
     return CompactedTopic(
         properties,

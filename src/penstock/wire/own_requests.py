@@ -1,4 +1,4 @@
-"""Requests of our own and their responses, as the protocol library writes and reads them."""
+"""Requests of the gateway's own and their responses, written and read by the protocol library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEAD_BYTES: Final = 8
 
 
 def write_request(correlation_id: int, request: Any, client_id: str | None = CLIENT_ID) -> bytes:
-    """Frame one of the library's request entities, length included."""
+    """Return the frame of a request entity, length included."""
     kind = type(request)
     header = kind.__header_schema__
     buffer = io.BytesIO()
@@ -39,10 +39,10 @@ def write_request(correlation_id: int, request: Any, client_id: str | None = CLI
 
 
 def read_response(frame: bytes, kind: type[T]) -> T:
-    """Read a response frame, length included, as one of the library's entities.
+    """Return the response entity in a frame, length included.
 
     Raises:
-        WireError: It is none.
+        WireError: It cannot be read.
     """
     try:
         flexible = kind.__flexible__  # type: ignore[attr-defined]

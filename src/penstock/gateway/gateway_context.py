@@ -1,4 +1,4 @@
-"""What connections, and the requests on them, need of the gateway."""
+"""The part of the gateway that requests use."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from penstock.gateway.refusal_log import Refused
 
 
-class Host(Protocol):
-    """The gateway, as one of its connections sees it."""
+class GatewayContext(Protocol):
+    """The gateway, as the requests of one connection see it."""
 
     @property
     def policies(self) -> PolicySet:
-        """The policies in force now."""
+        """The current policies."""
 
     @property
     def addresses(self) -> Addresses:
-        """Where brokers are."""
+        """The addresses of brokers."""
 
     @property
     def producers(self) -> Producers:
@@ -36,40 +36,40 @@ class Host(Protocol):
 
     @property
     def shared_producers(self) -> ClusterStore | None:
-        """What other gateways keep of producers; None where there is only this one."""
+        """The producer state shared by all gateways; None with `state=local`."""
 
     @property
     def transactions(self) -> EmptyTransactions:
-        """The transactions of which every record was dropped."""
+        """The open transactions whose records were all dropped."""
 
     @property
     def max_message_bytes(self) -> MaxMessageBytes:
-        """How large batches may be."""
+        """A cache of `max.message.bytes`."""
 
     @property
     def topic_configs(self) -> TopicConfigs:
-        """The topic level keys set through admin tools."""
+        """The topic configs that were set through admin tools."""
 
     @property
     def cluster(self) -> ClusterMetadata:
-        """The cluster as the gateway's own principal sees it."""
+        """The metadata of the cluster, as the gateway's own principal sees it."""
 
     @property
     def requires_sasl(self) -> bool:
-        """Whether clients have to authenticate to the cluster before anything else."""
+        """Whether the cluster requires clients to authenticate by SASL."""
 
     @property
     def sasl_max_bytes(self) -> int:
-        """The largest request of a client that has not (`sasl.server.max.receive.size`)."""
+        """The largest request before authentication (`sasl.server.max.receive.size`)."""
 
     def refused(self, refused: Refused) -> None:
-        """Note that records were refused."""
+        """Report that records or a topic were refused."""
 
     def topic_deleted(self, name: str) -> None:
-        """Note that a topic is gone."""
+        """Report that a topic has been deleted."""
 
     def clock(self) -> float:
-        """Return the time in seconds; it never goes back."""
+        """Return the monotonic time in seconds."""
 
     def run(self, coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
-        """Run a coroutine beside the connections."""
+        """Run a coroutine independently of the connections, for as long as the gateway runs."""

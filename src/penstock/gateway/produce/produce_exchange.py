@@ -1,0 +1,668 @@
+"""Produce (API key 0), versions 3 to 13: validates the batches of a request.
+
+Behaviour: each partition with a policy is judged separately. If every partition is accepted, the
+request is forwarded unchanged. Otherwise the refused partitions are removed from it, and their
+responses are merged into the broker's response in the order of the request. A batch that an
+interceptor changed is sent in place of the original (`intercepted_batches`). Topic ids (version 13,
+and KIP-940's metadata) are resolved by a Metadata request over the client's connection, so the
+cluster's ACLs apply. A topic that the broker does not know gets the broker's error code.
+
+Authorization and quotas are left to the broker.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import (
+    Outcome,
+    failed,
+    refused,
+)
+from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
+from penstock.gateway.exchange import Held, State
+from penstock.gateway.policy_set import without_response
+from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+from penstock.gateway.refusal_log import Refused
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.wire import producers, topics
+from penstock.wire.errors import (
+    INVALID_REQUIRED_ACKS,
+    INVALID_TOPIC_EXCEPTION,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    RETRIABLE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from penstock.wire.names import NO_ID, is_topic_name
+from penstock.wire.produce import ENTRY_BYTES, PartitionResponse, ProduceResponse
+from penstock.wire.producers import LastSequence
+from penstock.wire.transactions import Transaction
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.engine.verdict import Verdict
+    from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange
+    from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.policy_set import PolicySet
+    from penstock.gateway.produce.producer_state.cluster import ClusterStore
+    from penstock.wire.produce import ProduceRequest, TopicData
+
+    Position = tuple[int, int]
+
+log = structlog.get_logger()
+
+_TRANSACTIONS_2_FROM: Final = 12
+_ACKS: Final = frozenset({-1, 0, 1})
+"""The values that a broker accepts. It checks them first, and stores nothing for others."""
+_OTHER_PARTITION_REFUSED: Final = (
+    "Another partition of the request was refused, and produce.rejection.scope is request"
+)
+_OTHER_PARTITION_RETRIED: Final = (
+    "Another partition of the request has to come again, and so has this one"
+)
+_PRODUCER_STATE_NOT_READ: Final = (
+    "It is not known yet which of this producer's records were dropped by other gateways"
+)
+
+
+class Progress(Enum):
+    """The stages of a request before it is sent to the broker, in order."""
+
+    JUDGING = "judging"
+    """Workers judge the batches."""
+    JUDGED = "judged"
+    """All verdicts are there."""
+    FETCHING_STATE = "fetching state"
+    """The broker is asked for producers' last sequence numbers that are not known here."""
+    STATE_FETCHED = "state fetched"
+    """The broker has responded."""
+    DECIDED = "decided"
+    """It is final what is sent to the broker."""
+
+
+class ProduceExchange(Held):
+    """A Produce request and its response."""
+
+    __slots__ = ("_connection", "_gateway", "_ids", "_intercepted", "_policies", "_progress",
+                 "_readdress", "_reading", "_topics", "_undecided", "_unread", "_unwritten",
+                 "request", "responses")  # fmt: skip
+
+    is_judged = True
+
+    def __init__(
+        self, request: ProduceRequest, gateway: GatewayContext, received: Exchange
+    ) -> None:
+        super().__init__(received, len(request.frame) + ENTRY_BYTES * request.entries)
+        self.request = request
+        self.expects_response = request.acks != 0
+        self.responses: dict[Position, PartitionResponse] = {}
+        self._progress = Progress.JUDGING
+        self._unwritten = 0
+        self._gateway = gateway
+        self._policies = gateway.policies
+        self._readdress = received.transform
+        self._undecided = 0
+        self._reading: asyncio.Task[object] | None = None
+        self._unread: frozenset[UUID] = frozenset()
+        self._ids: dict[str, UUID] = {}
+        self._topics: list[tuple[int, TopicData]] = []
+        self._intercepted = InterceptedBatches(gateway.producers, self._policies.idempotence)
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies that judge the request."""
+        return self._policies
+
+    @property
+    def closes_connection(self) -> bool:
+        """Whether an error has to be reported by closing the connection, because of acks=0."""
+        return not self.expects_response and any(one.code for one in self.responses.values())
+
+    def start(self, connection: ConnectionContext) -> None:
+        """Start judging the request. From then on `decide` is to be called."""
+        self._connection = connection
+        self._intercepted.principal = connection.authentication.principal or ""
+        self._check_names()
+        self._register_batches()
+        names: set[str] = set()
+        ids: set[UUID] = set()
+        for _, topic in self._topics:
+            if topic.topic_id is not None:
+                if connection.topics.name(topic.topic_id) is None:
+                    ids.add(topic.topic_id)
+            elif topic.name is not None and self._needs_topic_id(topic.name):
+                known = self._cached_topic_id(topic.name)
+                if known is None:
+                    names.add(topic.name)
+                else:
+                    self._ids[topic.name] = known
+        if names or ids:
+            connection.send_request(
+                partial(topics.metadata_request, names=names, ids=ids), self._on_topics
+            )
+        elif not self._gateway.topic_configs.are_stored and self._gateway.shared_producers is None:
+            self._judge({})
+        else:
+            self._on_topics_resolved({})
+
+    def _check_names(self) -> None:
+        """Respond to invalid acks and topic names, as a broker does."""
+        has_valid_acks = self.request.acks in _ACKS
+        for t, topic in enumerate(self.request.topics):
+            if not has_valid_acks:
+                self._fail_topic(t, topic, INVALID_REQUIRED_ACKS)
+            elif topic.name is not None and not is_topic_name(topic.name):
+                self._fail_topic(t, topic, UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._topics.append((t, topic))
+
+    def _register_batches(self) -> None:
+        """Register the batches that may be intercepted, before anything else can take time."""
+        if not self._policies.plan.has_interceptors and not self._gateway.producers:
+            return
+        for t, topic in self._topics:
+            # Of a topic with only an id it is not known yet whether it has interceptors.
+            if topic.name is None or self._is_intercepted(topic.name):
+                for i, partition in enumerate(topic.partitions):
+                    if partition.number >= 0:
+                        self._intercepted.arrive((t, i), self.request)
+
+    def _is_intercepted(self, name: str) -> bool:
+        return self._policies.plan.intercepts(name) or self._gateway.producers.has_topic(name)
+
+    def _intercepted_name(self, identity: str | UUID) -> str | None:
+        """Return the name of a topic, given by name or id, if it has interceptors."""
+        name = identity if isinstance(identity, str) else self._connection.topics.name(identity)
+        return name if name is not None and self._is_intercepted(name) else None
+
+    def _needs_topic_id(self, name: str) -> bool:
+        # A topic that is deleted and created again is recognized by its new id.
+        if self._gateway.topic_configs.are_stored:
+            return True
+        plan = self._policies.plan.for_topic(name)
+        return plan is not None and plan.needs_topic_id
+
+    def _cached_topic_id(self, name: str) -> UUID | None:
+        since = self._gateway.topic_configs.changed_at(name)
+        return self._connection.topics.topic_id(name, since=since)
+
+    def _on_topics(self, frame: bytes) -> None:
+        """Handle the Metadata response."""
+        if self.state is State.CANCELLED:
+            return
+        errors: dict[str | UUID, int] = {}
+        for found in topics.metadata_response(frame):
+            if found.code or found.name is None:
+                errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
+            else:
+                self._connection.topics.put(found.name, found.topic_id)
+        self._on_topics_resolved(errors)
+
+    def _on_topics_resolved(self, errors: dict[str | UUID, int]) -> None:
+        """Continue when the names and ids of the topics are known.
+
+        Args:
+            errors: Kafka's error codes of topics that the broker does not know, by name or id.
+        """
+        if self.state is State.CANCELLED:
+            return
+        for _, topic in self._topics:
+            if topic.name is not None and self._needs_topic_id(topic.name):
+                known = self._cached_topic_id(topic.name)
+                if known is not None:
+                    self._ids[topic.name] = known
+        by_id = (topic.topic_id for _, topic in self._topics)
+        new = self._gateway.topic_configs.unknown(filter(None, (*self._ids.values(), *by_id)))
+        unknown = self._gateway.shared_producers is not None and any(self._unknown_producers())
+        if new or unknown:
+            self._reading = self._gateway.run(
+                self._read_logs_and_judge(new, errors, producers=unknown)
+            )
+        else:
+            self._judge(errors)
+
+    def _unknown_producers(self) -> Iterator[Position]:
+        """Return the batches whose producers may have newer state in other gateways."""
+        for t, topic in self._topics:
+            name = topic.name
+            if name is None and topic.topic_id is not None:
+                name = self._connection.topics.name(topic.topic_id)
+            if name is None or not self._is_intercepted(name):
+                continue
+            for i in range(len(topic.partitions)):
+                if self._intercepted.unknown_producers((t, i), name):
+                    yield t, i
+
+    async def _read_logs_and_judge(
+        self, new: Sequence[UUID], errors: dict[str | UUID, int], *, producers: bool
+    ) -> None:
+        """Read the stored state of topics and producers that are new here, then judge."""
+        try:
+            await self._read_logs(new, producers=producers)
+            self._judge(errors)
+        except Exception as error:
+            self._fail_connection(error)
+
+    async def _read_logs(self, new: Sequence[UUID], *, producers: bool) -> None:
+        configs, shared = self._gateway.topic_configs, self._gateway.shared_producers
+        if new:
+            try:
+                await configs.read_to_end()
+            except CompactedTopicError as error:
+                self._unread = frozenset(new)
+                log.error(
+                    "topics cannot be judged: their settings are not known", reason=str(error)
+                )
+            else:
+                configs.see(new)
+        if producers and shared is not None:
+            try:
+                await shared.read_to_end()
+            except CompactedTopicError as error:
+                log.error("batches are held back: the state of their producers is not known",
+                          reason=str(error))  # fmt: skip
+                for position in self._unknown_producers():
+                    self.responses[position] = PartitionResponse(
+                        REQUEST_TIMED_OUT, _PRODUCER_STATE_NOT_READ
+                    )
+
+    def _judge(self, errors: dict[str | UUID, int]) -> None:
+        self._policies = self._gateway.policies  # one set of policies for the whole request
+        self._undecided = 1  # until all have been submitted: a verdict may be there at once
+        for t, topic in self._topics:
+            identity = self._identify(t, topic, errors)
+            if identity is None:
+                continue
+            plan = self._plan(t, topic, *identity)
+            if plan is None:
+                continue
+            if plan.unusable:
+                self._cannot_be_judged(t, topic, plan)
+                continue
+            self._submit(t, topic, plan, identity[1])
+        self._verdict_received()
+
+    def _identify(
+        self, t: int, topic: TopicData, errors: dict[str | UUID, int]
+    ) -> tuple[str, UUID] | None:
+        """Return the name and id of a topic; None if its response is an error."""
+        name, topic_id = topic.name, topic.topic_id
+        if topic_id is not None:
+            name = self._connection.topics.name(topic_id) if name is None else name
+            if name is None:
+                self._fail_topic(t, topic, errors.get(topic_id, UNKNOWN_TOPIC_ID))
+                return None
+            return name, topic_id
+        name = name or ""
+        if not self._needs_topic_id(name):
+            return name, NO_ID
+        topic_id = self._ids.get(name)
+        if topic_id is None:
+            self._fail_topic(t, topic, errors.get(name, UNKNOWN_TOPIC_OR_PARTITION))
+            return None
+        return name, topic_id
+
+    def _plan(self, t: int, topic: TopicData, name: str, topic_id: UUID) -> TopicPlan | None:
+        """Return the plan of a topic; None if it has no policy, or its response is an error."""
+        own = self._topic_configs(t, topic, name, topic_id)
+        if own is None:
+            return None
+        plan = self._policies.plan.for_topic(name, own)
+        if plan is None and name and self._gateway.producers.has_topic(name):
+            return TopicPlan(topic=name)  # it had interceptors earlier
+        return plan
+
+    def _topic_configs(
+        self, t: int, topic: TopicData, name: str, topic_id: UUID
+    ) -> Mapping[str, str] | None:
+        """Return the topic configs of a topic; None if its response is an error."""
+        configs, shared = self._gateway.topic_configs, self._gateway.shared_producers
+        if name == configs.topic or (shared is not None and name == shared.topic):
+            self._fail_topic(t, topic, INVALID_TOPIC_EXCEPTION)
+        elif topic_id in self._unread:
+            self._fail_topic(t, topic, NOT_LEADER_OR_FOLLOWER)
+        else:
+            try:
+                return configs.of(name, topic_id)
+            except UnreadableTopicConfigsError as error:
+                self._cannot_be_judged(t, topic, TopicPlan(topic=name, unusable=str(error)))
+        return None
+
+    def _cannot_be_judged(self, t: int, topic: TopicData, plan: TopicPlan) -> None:
+        names = ", ".join(plan.policies) or "of this topic"
+        verdict = failed(names, f"cannot be asked: {plan.unusable}")
+        for i in range(len(topic.partitions)):
+            self._refuse((t, i), plan.topic, verdict)
+
+    def _submit(self, t: int, topic: TopicData, plan: TopicPlan, topic_id: UUID) -> None:
+        intercepted = bool(plan.interceptors) or self._gateway.producers.has_topic(plan.topic)
+        known_id = topic_id if topic_id != NO_ID else None
+        number = self._connection.number
+        client = number if self.expects_response else without_response(number)
+        for i, partition in enumerate(topic.partitions):
+            if (t, i) in self.responses:
+                continue
+            if partition.number < 0:
+                self.responses[t, i] = PartitionResponse(UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            dropped_before: Sequence[int] = ()
+            if intercepted:
+                before = self._intercepted.expect(
+                    (t, i), plan.topic, known_id, self.request, has_policies=bool(plan.policies)
+                )
+                if before is not None:
+                    if before.is_done or before.data is not None:
+                        continue  # a retry: it was decided when it was received first
+                    dropped_before = before.dropped
+            if not plan.policies:
+                continue
+            self._undecided += 1
+            self._policies.submit(
+                plan,
+                partition.number,
+                topic_id,
+                self.version,
+                self.request.records(partition),
+                partial(self._on_verdict, (t, i), plan.topic),
+                timeout_ms=self.request.timeout_ms,
+                dropped_before=dropped_before,
+                client=client,
+            )
+
+    def _fail_topic(self, t: int, topic: TopicData, code: int) -> None:
+        for i in range(len(topic.partitions)):
+            self.responses[t, i] = PartitionResponse(code)
+
+    def _on_verdict(self, position: Position, topic: str, verdict: Verdict) -> None:
+        if self.state is State.CANCELLED:
+            return
+        try:
+            self._apply_verdict(position, topic, verdict)
+        except Exception as error:
+            self._fail_connection(error)
+
+    def _fail_connection(self, error: Exception) -> None:
+        """Close the connection after an error of the gateway; the client retries."""
+        log.error("closing a connection after an error of the gateway", exc_info=error)
+        self._connection.fail()
+
+    def _apply_verdict(self, position: Position, topic: str, verdict: Verdict) -> None:
+        verdict = self._intercepted.judged(position, topic, self.request, verdict)
+        if verdict.outcome is not Outcome.ACCEPTED:
+            self._refuse(position, topic, verdict)
+        self._verdict_received()
+
+    def _refuse(self, position: Position, topic: str, verdict: Verdict) -> None:
+        self.responses[position] = PartitionResponse(
+            verdict.code,
+            verdict.message,
+            [(error.index, error.message) for error in verdict.record_errors],
+        )
+        t, i = position
+        index = self.request.topics[t].partitions[i].number
+        self._gateway.refused(Refused(topic, index, self.request.client_id, verdict))
+
+    def _verdict_received(self) -> None:
+        self._undecided -= 1
+        if not self._undecided:
+            self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """Check batches that interceptors enlarged against `max.message.bytes` of their topics."""
+        if not self._intercepted:
+            self._finish()
+            return
+        grown = {
+            position: grown
+            for position, grown in self._intercepted.grown().items()
+            if position not in self.responses
+        }
+        unknown = {
+            topic
+            for topic, _ in grown.values()
+            if self._gateway.max_message_bytes.is_unknown(topic)
+        }
+        if unknown:
+            self._connection.send_request(
+                partial(topics.max_message_bytes_request, names=unknown),
+                partial(self._on_max_message_bytes, unknown),
+            )
+            return
+        for position, (topic, size) in grown.items():
+            max_bytes = self._gateway.max_message_bytes.get(topic)
+            if max_bytes is not None and size > max_bytes:
+                text = (
+                    f"The batch has {size} bytes after its interceptors, more than the "
+                    f"{max_bytes} of max.message.bytes of topic {topic}"
+                )
+                self._refuse(position, topic, refused(MESSAGE_TOO_LARGE, text, ""))
+        self._finish()
+
+    def _on_max_message_bytes(self, requested: set[str], frame: bytes) -> None:
+        """Handle the DescribeConfigs response."""
+        if self.state is State.CANCELLED:
+            return
+        found = topics.max_message_bytes_response(frame)
+        for topic in requested:
+            self._gateway.max_message_bytes.put(topic, found.get(topic))
+        self._check_sizes()
+
+    def _finish(self) -> None:
+        if self.responses and self._policies.whole_request:
+            self._refuse_all()
+        self._progress = Progress.JUDGED
+        self._connection.advance()
+
+    def _refuse_all(self) -> None:
+        """Refuse the other partitions of a request (`produce.rejection.scope=request`).
+
+        If all errors are retriable, the other partitions get a retriable error, too.
+        """
+        is_final = any(one.code not in RETRIABLE for one in self.responses.values())
+        response = (
+            PartitionResponse(INVALID_RECORD, _OTHER_PARTITION_REFUSED)
+            if is_final
+            else PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED)
+        )
+        self._respond_to_others(response)
+
+    def _respond_to_others(self, response: PartitionResponse) -> None:
+        """Set the response of all partitions that have none, and are not stored already."""
+        for t, topic in enumerate(self.request.topics):
+            for i in range(len(topic.partitions)):
+                if not self._intercepted.is_stored((t, i)):
+                    self.responses.setdefault((t, i), response)
+
+    def decide(self, *, is_next: bool) -> bool:
+        """Decide what is sent to the broker.
+
+        The request is ready when the decision has also been written to the producer state.
+        """
+        if self._progress in {Progress.JUDGING, Progress.FETCHING_STATE}:
+            return False
+        if self.responses:
+            self._intercepted.on_early_responses(
+                self.responses, self.request, self._intercepted_name
+            )
+        if self._intercepted:
+            if self._progress is Progress.JUDGED:
+                unknown = self._intercepted.unknown_last_sequences(self.responses)
+                if unknown and not is_next:
+                    return False
+                if unknown and (
+                    self._connection.may_support_describe_producers
+                    or self._gateway.shared_producers
+                ):
+                    self._fetch_last_sequences(unknown)
+                    return False
+                if unknown:
+                    self._intercepted.on_last_sequences(unknown, {}, self.responses)
+            self._unwritten = self._intercepted.decide(
+                self.responses,
+                connection=self._connection.number,
+                whole_request=self._policies.whole_request,
+                done=self._on_written,
+            )
+        else:
+            self._intercepted.depart()
+        if self.responses and self._policies.whole_request:
+            self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
+        self._progress = Progress.DECIDED
+        if not self._unwritten:
+            self.transition_to(State.READY)
+        return True
+
+    def _on_written(self) -> None:
+        self._unwritten -= 1
+        if self._unwritten or self.state is State.CANCELLED:
+            return
+        try:
+            self.transition_to(State.READY)
+            self._connection.advance()
+        except Exception as error:
+            self._fail_connection(error)
+
+    def _fetch_last_sequences(self, unknown: dict[str, dict[int, int]]) -> None:
+        """Request the last sequence numbers of producers from the broker.
+
+        Args:
+            unknown: The producer ids, by topic and partition.
+        """
+        self._progress = Progress.FETCHING_STATE
+
+        errors: dict[tuple[str, int], int] = {}
+
+        def on_producers(frame: bytes | None) -> None:
+            if self.state is State.CANCELLED:
+                return
+            found = {} if frame is None else producers.response(frame, partitions=unknown)
+            found |= {partition: LastSequence(code) for partition, code in errors.items()}
+            shared = self._gateway.shared_producers
+            if shared is None:
+                self._apply_last_sequences(unknown, found)
+            else:
+                self._reading = self._gateway.run(
+                    self._read_log_and_continue(shared, unknown, found)
+                )
+
+        def on_leaders(frame: bytes) -> None:
+            errors.update(producers.leader_errors(frame))
+
+        def on_support(is_supported: bool) -> None:
+            if is_supported:
+                self._connection.send_request(
+                    partial(producers.leader_request, partitions=unknown), on_leaders
+                )
+                self._connection.send_request(
+                    partial(producers.request, partitions=unknown), on_producers
+                )
+            else:
+                on_producers(None)
+
+        self._connection.check_describe_producers_support(on_support)
+
+    def _apply_last_sequences(
+        self, unknown: dict[str, dict[int, int]], found: dict[tuple[str, int], LastSequence]
+    ) -> None:
+        self._intercepted.on_last_sequences(unknown, found, self.responses)
+        self._progress = Progress.STATE_FETCHED
+        self._connection.advance()
+
+    async def _read_log_and_continue(
+        self,
+        shared: ClusterStore,
+        unknown: dict[str, dict[int, int]],
+        found: dict[tuple[str, int], LastSequence],
+    ) -> None:
+        """Read what other gateways have written about the batches that the broker has stored.
+
+        They write before they send, so all of it is in the log by now.
+        """
+        try:
+            try:
+                await shared.read_to_end()
+            except CompactedTopicError as error:
+                log.error("batches are held back: the state of their producers is not known",
+                          reason=str(error))  # fmt: skip
+                found = {
+                    (topic, number): LastSequence(REQUEST_TIMED_OUT)
+                    for topic, numbers in unknown.items()
+                    for number in numbers
+                }
+            self._apply_last_sequences(unknown, found)
+        except Exception as error:
+            self._fail_connection(error)
+
+    def outgoing(self) -> Buffers | None:
+        """Return what is sent to the broker: the request, the rest of it, or None."""
+        request = self.request
+        if not self._intercepted:
+            if not self.responses:
+                return [request.frame]
+            return self._merge_response_of(request.rewrite(self.responses.keys(), {})) or None
+        replaced = self._intercepted.send(
+            self.responses, acks=request.acks, whole_request=self._policies.whole_request
+        )
+        if self.responses and self._policies.whole_request:
+            self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
+        left_out = self.responses.keys() | self._intercepted.due
+        outgoing: Sequence[bytes | memoryview] = [request.frame]
+        if left_out or replaced:
+            outgoing = request.rewrite(left_out, replaced)
+        if left_out or self._intercepted.needs_response:
+            self._merge_response_of(outgoing)
+        if request.transactional_id is not None and self.version >= _TRANSACTIONS_2_FROM:
+            self._note_transaction(request.transactional_id, sent=bool(outgoing))
+        return outgoing or None
+
+    def _merge_response_of(
+        self, outgoing: Sequence[bytes | memoryview]
+    ) -> Sequence[bytes | memoryview]:
+        """Merge the broker's response, if there will be one, with the local ones."""
+        if outgoing and self.request.acks:
+            self.transform = self._merge
+        return outgoing
+
+    def _note_transaction(self, transactional_id: str, *, sent: bool) -> None:
+        by = self._intercepted.producer
+        if by is None:
+            return
+        transaction = Transaction(transactional_id, by.producer_id, by.epoch)
+        if sent:
+            self._gateway.transactions.sent(transaction)
+            return
+        for topic, partition in self._intercepted.dropped_whole(self.responses):
+            self._gateway.transactions.dropped(transaction, topic, partition)
+
+    def cancel(self) -> None:
+        """Cancel the request: it is not sent, and later verdicts are ignored."""
+        super().cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+        self._intercepted.cancel()
+
+    def local_response(self) -> Buffers:
+        """Return the response to a request of which nothing was sent to the broker."""
+        self._intercepted.acknowledge(self.responses)
+        return self.request.response(self.responses, None)
+
+    def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
+        if self._readdress is not None:
+            frame = b"".join(self._readdress(frame))
+        response = ProduceResponse(frame, self.version)
+        self._intercepted.on_response(response)
+        self._intercepted.acknowledge(self.responses)
+        if not self.responses and not response.is_changed:
+            return [frame]
+        return self.request.response(self.responses, response)

@@ -1,0 +1,161 @@
+"""The interface of handlers.
+
+A handler is a coroutine for the requests of one API. It may send requests to the broker over the
+client's connection, and use policies and topic configs; it returns the response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import structlog
+
+from penstock.wire import client_requests, topics
+from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED
+from penstock.wire.own_requests import read_response, write_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from uuid import UUID
+
+    from penstock.gateway.exchange import ConnectionContext
+    from penstock.gateway.gateway_context import GatewayContext
+
+    T = TypeVar("T")
+
+_LAG_RETRIES, _LAG_RETRY_S = 40, 0.05
+
+log = structlog.get_logger()
+
+
+class Handler(Protocol):
+    """Handles the requests of one API."""
+
+    def __call__(self, context: RequestContext) -> Coroutine[object, object, bytes]:
+        """Return the frame of the response.
+
+        Raises:
+            WireError: The request or a response of the broker cannot be read.
+        """
+
+
+class RequestContext:
+    """A request, and what its handler may use.
+
+    Attributes:
+        request: The client's request.
+        gateway: The gateway.
+        connection: The client's connection to its broker.
+    """
+
+    def __init__(
+        self,
+        request: client_requests.ClientRequest,
+        connection: ConnectionContext,
+        transform: Callable[[bytes], Sequence[bytes | memoryview]] | None,
+    ) -> None:
+        self.request = request
+        self.connection = connection
+        self._transform = transform
+        self.gateway: GatewayContext = connection.gateway
+
+    @property
+    def principal(self) -> str | None:
+        """The principal of the client; None if it is not known."""
+        return self.connection.authentication.principal
+
+    async def send(self, make: Callable[[int], bytes]) -> bytes:
+        """Send a request of the gateway's own over the client's connection.
+
+        Args:
+            make: Returns the frame of the request for a correlation id.
+
+        Returns:
+            The frame of the response.
+        """
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        def on_response(frame: bytes) -> None:
+            if not future.done():
+                future.set_result(frame)
+
+        self.connection.send_request(make, on_response)
+        return await future
+
+    async def forward(self, frame: bytes | None = None) -> bytes:
+        """Forward the client's request.
+
+        Args:
+            frame: The frame to send instead of the original one.
+
+        Returns:
+            The frame of the response for the client.
+        """
+        sent = self.request.frame if frame is None else frame
+        response = await self.send(
+            lambda number: client_requests.request_with_correlation_id(sent, number)
+        )
+        response = client_requests.response_with_correlation_id(
+            response, self.request.correlation_id
+        )
+        return response if self._transform is None else b"".join(self._transform(response))
+
+    async def send_as_client(self, request: Any, response: type[T]) -> T:
+        """Send a request of the gateway's own with the client's client id.
+
+        Args:
+            request: The request entity of the protocol library.
+            response: The type of the response entity.
+
+        Returns:
+            The response entity.
+        """
+        write = partial(write_request, request=request, client_id=self.request.client_id)
+        return read_response(await self.send(write), response)
+
+    async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
+        """Return the metadata of topics. No topic is created."""
+        names = sorted(names)
+        if not names:
+            return []
+        write = partial(topics.metadata_request, names=names, client_id=self.request.client_id)
+        return topics.metadata_response(await self.send(write))
+
+    async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
+        """Return the ids of topics that exist at the controller; the broker may lag behind it."""
+        names = set(names)
+        ids: dict[str, UUID] = {}
+        for _ in range(_LAG_RETRIES):
+            ids |= await self.topic_ids(names - ids.keys())
+            if ids.keys() == names:
+                break
+            await asyncio.sleep(_LAG_RETRY_S)
+        return ids
+
+    async def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
+        """Return the ids of topics, without those that are unknown.
+
+        A client that may alter or describe the configs of a topic is not always authorized to
+        describe the topic. In that case the gateway's own principal requests the id.
+        """
+        ids: dict[str, UUID] = {}
+        denied = []
+        for topic in await self.find_topics(names):
+            if topic.name is not None and topic.code == NONE:
+                ids[topic.name] = topic.topic_id
+            elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:
+                denied.append(topic.name)
+        if denied:
+            found = await asyncio.to_thread(self.gateway.cluster.ids, denied)
+            ids |= {name: topic_id for name, topic_id in found.items() if topic_id is not None}
+        return ids
+
+    async def finish(self, coroutine: Coroutine[object, object, None]) -> None:
+        """Run a coroutine to its end, even if the connection is lost in the meantime."""
+        await asyncio.shield(self.gateway.run(coroutine))
+
+    async def forward_changed(self, body: Any) -> Any:
+        """Forward the client's request with another body; return the body of the response."""
+        return self.request.read_response(await self.forward(self.request.with_body(body)))
