@@ -114,7 +114,7 @@ def _refusal(view: memoryview, count: int) -> UnreadableRecords:
 
 
 def _starts(view: memoryview, count: int) -> list[int]:
-    """Return the positions of records, as far as their lengths are valid, and the end of the last."""
+    """Return the positions of records with valid lengths, and the end of the last of them."""
     starts = [HEADER.size]
     try:
         for _ in repeat(None, count):
