@@ -50,7 +50,7 @@ $(VENV)/.native: $(NATIVE_SOURCES) | $(STAMP)
 	touch $@
 
 $(VENV)/.no-native: | $(STAMP)
-	@echo "Without Rust 1.$(RUST_MINOR) or newer record batches are read in Python, at a fifth of the speed: see docs/performance.md"
+	@echo "native/ is not built: record batches are read in Python, which takes ten times as long; Rust 1.$(RUST_MINOR) or newer builds it"
 	@touch $@
 
 # Nothing is fetched later: neither by a test nor by a benchmark.

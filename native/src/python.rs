@@ -65,9 +65,7 @@ impl Records {
         column(py, &self.timestamps, || {
             PyTuple::new(
                 py,
-                self.section
-                    .timestamp_deltas()
-                    .map(|delta| self.base_timestamp.wrapping_add(delta)),
+                self.section.timestamp_deltas().map(|delta| self.timestamp(delta)),
             )
         })
     }

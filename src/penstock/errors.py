@@ -18,7 +18,7 @@
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
     │       ├── LocalStoreError          gateway: the file that stores producer state
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
-    │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 where it cannot be used
+    │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── SparkError               spark: a session or a job
     │       └── UnreachableError         gateway: no broker responds
     ├── PolicyException                  public: what policies raise, by Kafka's names

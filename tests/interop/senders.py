@@ -59,7 +59,11 @@ class Librdkafka:
 
     def __call__(self, job: Job) -> Outcome:
         self._outcome = Outcome()
-        settings = {"transactional.id": job.topic} if job.transactional else {}
+        settings: dict[str, object] = {}
+        if job.transactional:
+            # When it aborts, it drops what waits to be sent once; what is answered with a
+            # retriable error after that waits until it is too old, from whomever the answer comes.
+            settings = {"transactional.id": job.topic, "message.timeout.ms": 8_000}
         self._producer = Producer({
             "bootstrap.servers": job.bootstrap, "enable.idempotence": True, "log_level": 0,
             "batch.num.messages": job.batch, "linger.ms": LINGER_MS if job.batch > 1 else 0,

@@ -21,7 +21,9 @@ def install(tmp_path, monkeypatch):
     def put(text):
         (tmp_path / "penstock_native.py").write_text(text)
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.delitem(sys.modules, "penstock_native", raising=False)
+        # Whatever is imported in its place is gone afterwards.
+        monkeypatch.setitem(sys.modules, "penstock_native", None)
+        del sys.modules["penstock_native"]
 
     return put
 

@@ -1,4 +1,4 @@
-"""Records of a producer's batch as columns, of which only those that are looked at are made."""
+"""The records of a producer's batch as columns, created on first access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class StoredColumn(Generic[T]):
-    """One column: made when it is first iterated, and kept by the records."""
+    """One column: created on first access, and cached by the records."""
 
     __slots__ = ("_name", "_positions", "_records")
 
@@ -43,9 +43,9 @@ class StoredColumn(Generic[T]):
 
     @property
     def arrow(self) -> pa.BinaryArray | None:
-        """The column as an Arrow array that no record was an object for.
+        """The column as an Arrow array, created without Python objects.
 
-        None where it is not to be had: of some of the records only, or read in Python.
+        None if not available: for some of the records only, or if they were read in Python.
 
         Raises:
             ImportError: pyarrow is not installed.

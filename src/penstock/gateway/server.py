@@ -174,8 +174,8 @@ class Gateway:
             The bootstrap address, with the actual port if the file says 0.
 
         Raises:
-            ConfigurationError: A policy cannot be loaded, a port cannot be bound, or record
-                batches cannot be read in the way that the environment demands.
+            ConfigurationError: A policy cannot be loaded, a port cannot be bound, or
+                `PENSTOCK_NATIVE` demands an extension that cannot be used.
             brokers.UnreachableError: The cluster does not respond.
         """
         self.loop = asyncio.get_running_loop()

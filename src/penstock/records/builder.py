@@ -1,4 +1,4 @@
-"""Writes a record section in Python, by aiokafka's builder of batches."""
+"""Encodes the records of a batch in Python, with aiokafka's builder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(
     values: Iterable[bytes | None],
     headers: Iterable[Sequence[tuple[str, bytes | None]]],
 ) -> bytes:
-    """Write records.
+    """Encode records.
 
     Args:
         base_timestamp: What their timestamps are relative to.

@@ -1,6 +1,6 @@
 """Reads records in Python: an adapter around aiokafka's decoder, which trusts its input.
 
-It is what `penstock_native` is compared with, and takes its place where that is not installed.
+The reference for `penstock_native`, and the fallback where that is not installed.
 What aiokafka does not check, and how that is handled here:
 
 - A varint, and the lengths of headers, may be read some bytes past the end of its buffer.
@@ -105,7 +105,7 @@ def read(view: memoryview, count: int) -> DecodedRecords:
 
 
 def _refusal(view: memoryview, count: int) -> UnreadableRecords:
-    """Say what is wrong; what can be read is passed over at the speed of reading."""
+    """Describe the first error; valid records before it are skipped quickly."""
     starts = _starts(view, count)
     first = _readable(view, len(starts) - 1)
     section = view[HEADER.size :]
@@ -114,7 +114,7 @@ def _refusal(view: memoryview, count: int) -> UnreadableRecords:
 
 
 def _starts(view: memoryview, count: int) -> list[int]:
-    """Return where records begin, as far as their lengths lead; the last is the end of one."""
+    """Return the positions of records with valid lengths, and the end of the last of them."""
     starts = [HEADER.size]
     try:
         for _ in repeat(None, count):

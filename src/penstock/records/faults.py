@@ -1,7 +1,7 @@
-"""Finds the first byte of a record section that is wrong, and says what is wrong with it.
+"""Finds the first error in the records of a batch, and describes it.
 
-In a broker's words where it has some (DefaultRecord, DefaultRecordBatch). It is slow, and is given
-a section that has been refused; `native/src/section.rs` and `fault.rs` say the same in Rust.
+With a broker's message where it has one (DefaultRecord, DefaultRecordBatch). It is slow, and runs
+only for records that cannot be read; `native/src/section.rs` and `fault.rs` are the same in Rust.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 ENDED: Final = "Incorrect declared batch size, premature EOF reached"
 REMAINING: Final = "Incorrect declared batch size, records still remaining in file"
 HEADERS_MAX: Final = 10_000
-"""Behind as many headers of one record, no part is named: it would take long to find."""
+"""After as many headers of one record the part is not named: finding it would take too long."""
 _VARINT_MAX_BYTES: Final = 5
 _VARLONG_MAX_BYTES: Final = 10
 
@@ -25,16 +25,16 @@ _VARLONG_MAX_BYTES: Final = 10
 def find_fault(
     section: bytes | memoryview, count: int, *, first: int = 0, start: int = 0
 ) -> str | None:
-    """Return what is wrong first, and with which record.
+    """Return the first error, and the record that has it.
 
     Args:
         section: What follows the header of a batch, uncompressed.
         count: How many records the header announces.
-        first: The position of a record; nothing is wrong with those before it.
-        start: Where it begins.
+        first: The position of a record; those before it are valid.
+        start: Its position in the section, in bytes.
 
     Returns:
-        The text; None where nothing is wrong.
+        The message; None if the records are valid.
     """
     for position in range(first, count):
         try:
@@ -45,9 +45,9 @@ def find_fault(
 
 
 class _Cursor:
-    """A place in the bytes of one record, which end before the section does.
+    """A position in the bytes of one record.
 
-    Reading raises EOFError where they end, and OverflowError where a number takes too many.
+    Reading raises EOFError at the end of the record, and OverflowError for an overlong varint.
     """
 
     def __init__(self, data: bytes | memoryview, position: int, end: int) -> None:
@@ -93,7 +93,7 @@ class _Cursor:
 
 
 def _check_record(section: bytes | memoryview, start: int, position: int) -> int:
-    """Return where the next record begins; raise ValueError with what is wrong."""
+    """Return the position of the next record; raise ValueError with the error."""
     outer = _Cursor(section, start, len(section))
     try:
         length = outer.varint()

@@ -1,6 +1,6 @@
-"""Which implementation reads record batches: `penstock_native` where it is installed, else Python.
+"""Chooses the implementation that reads record batches: `penstock_native` if installed, or Python.
 
-Both accept the same bytes, refuse others with the same texts, and hand over the same columns.
+Both accept the same bytes, refuse others with the same messages, and return the same columns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODULE: Final = "penstock_native"
 
 
 class NativeMissingError(UnavailableError):
-    """The native implementation is demanded, and cannot be used."""
+    """The native implementation is required, and cannot be used."""
 
 
 class Implementation(NamedTuple):
@@ -41,7 +41,7 @@ class Implementation(NamedTuple):
 
 
 def choose() -> Implementation:
-    """Return the implementation that the environment and what is installed lead to.
+    """Return the implementation, by the environment and what is installed.
 
     Raises:
         NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used.
@@ -70,7 +70,7 @@ def describe() -> str:
 
 
 def _find() -> tuple[Any, str]:
-    """Return the native module, or None and why it is not used, if that is worth a word."""
+    """Return the native module; or None, and the reason if an installed one cannot be used."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "0":
         return None, ""

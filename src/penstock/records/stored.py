@@ -1,4 +1,4 @@
-"""The records of a batch, as either implementation hands them over."""
+"""The interface of the records of a batch, which both implementations have."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class SupportsArrow(Protocol):
 
 
 class StoredRecords(Protocol):
-    """Records that have been checked, as columns.
+    """Validated records, as columns.
 
-    A column is made when it is first asked for, and kept. Nothing refers to the bytes that
-    were read: they may change.
+    A column is created on first access and cached. The buffer that the records were read from may
+    be reused.
     """
 
     def __len__(self) -> int: ...
@@ -44,11 +44,11 @@ class StoredRecords(Protocol):
 
     @property
     def keys_arrow(self) -> SupportsArrow | None:
-        """The keys as an Arrow array, made without an object for each; None if not to be had."""
+        """The keys as an Arrow array, created without Python objects; None if not available."""
 
     @property
     def values_arrow(self) -> SupportsArrow | None:
-        """The same of the values."""
+        """The values as an Arrow array; None if not available."""
 
     def rewritten(
         self,
