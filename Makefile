@@ -16,7 +16,7 @@ REQUIREMENTS := $(wildcard requirements/*.txt) pyproject.toml
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
 
-.PHONY: help setup demo dist unit test coverage interop chaos model fuzz kills lint format bench bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: help setup demo dist unit test coverage interop chaos model fuzz kills lint format bench bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -86,6 +86,9 @@ docs: setup  ## write docs/configuration.md from the code
 
 bench: setup  ## benchmarks/gateway: direct against through the gateway, as ratios
 	$(BIN)/python benchmarks/gateway/bench.py
+
+bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
+	$(BIN)/python benchmarks/gateway/small_requests.py
 
 bench-topics: setup  ## benchmarks/gateway: requests about topics, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/topics.py

@@ -40,6 +40,8 @@ class State(Enum):
     ABANDONED = auto()
     """The connection is closed."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and called for each step
+
 
 TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.RECEIVING: frozenset({State.UNDECIDED, State.READY, State.ABANDONED}),

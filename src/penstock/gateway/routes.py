@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.gateway.admin.context import Handler
-    from penstock.gateway.exchange import Connection, Exchange, Streamed, Transform
+    from penstock.gateway.exchange import Buffers, Connection, Exchange, Streamed, Transform
     from penstock.gateway.host import Host
 
     Open = Callable[[Connection, Streamed, bytes], Exchange]
@@ -175,6 +175,21 @@ def readdressed(
     return respond
 
 
+_readdressed_produce: Final = readdressed(PRODUCE, learned=True)
+
+
+def produced(connection: Connection, version: int) -> Transform | None:
+    """Replace the addresses of new leaders, of which few responses tell (KIP-951)."""
+    readdress = _readdressed_produce(connection, version)
+    if readdress is None:
+        return None
+
+    def transform(frame: bytes) -> Buffers:
+        return [frame] if produce.names_no_leaders(frame, version) else readdress(frame)
+
+    return transform
+
+
 def narrowed(_connection: Connection, version: int) -> Transform:
     """Leave in an ApiVersions response the versions that are served here."""
     return lambda frame: api_versions.narrow(frame, version, VERSIONS)
@@ -222,7 +237,7 @@ def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
 ROUTES: Final = (
     # Versions 0 to 2 stay announced: brokers announce what they no longer serve there, because
     # librdkafka decides about compression by it (KAFKA-18659).
-    Route(PRODUCE, (0, 13), judged, readdressed(PRODUCE, learned=True), produce.read_acks),
+    Route(PRODUCE, (0, 13), judged, produced, produce.read_acks),
     # From 16 on a response may name leaders' addresses, behind the records (KIP-951); a
     # frame's length comes first, so replacing them would mean to hold every fetch in memory.
     # What clients lose is a hint: they learn of a new leader from Metadata, as before.
