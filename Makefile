@@ -42,7 +42,7 @@ unit: setup  ## the tests that need no Kafka, no Spark and no process: under a m
 	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
 
 test: lint unit  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
-	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
