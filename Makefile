@@ -30,7 +30,7 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
 
-.PHONY: help setup demo dist unit test test-native coverage interop chaos model fuzz schemas kills lint format bench bench-records bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: help setup demo dist unit test test-native coverage interop chaos model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -124,6 +124,9 @@ bench: setup  ## benchmarks/gateway: direct against through the gateway, as rati
 
 bench-records: setup  ## benchmarks/records.py: record batches natively and in Python
 	$(BIN)/python benchmarks/records.py
+
+bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
+	$(BIN)/python benchmarks/gateway/small_requests.py
 
 bench-topics: setup  ## benchmarks/gateway: requests about topics, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/topics.py

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -130,7 +131,7 @@ def load(address: str, frame: Path, count: int, *, rate: float = 0) -> dict[str,
 class Bench:
     """A Kafka and a gateway for each variant."""
 
-    def __init__(self, kafka: LocalKafka, folder: Path) -> None:
+    def __init__(self, kafka: LocalKafka, folder: Path, variants: Sequence[str] = VARIANTS) -> None:
         self._kafka = kafka
         self._folder = folder
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -138,26 +139,27 @@ class Bench:
         policies = (HERE / "policies.py").read_text()
         judged = {"topics.bench-*.record.validation.policy": SCHEMA.name}
         key = "record.validation.policy.class.name"
-        self.gateways: dict[str, RunningGateway | Relay] = {
-            "bare relay": Relay(kafka.bootstrap_servers),
-            "no policy": self._gateway("none", common, ""),
-            "trivial policy": self._gateway(
-                "trivial", {**common, **judged, key: "policies.Trivial"}, policies
-            ),
-            "JSON Schema": self._gateway(
-                "schema", {**common, **judged, key: "penstock.policies.JsonSchema"}, policies
-            ),
-            **{
-                name: self._gateway(
-                    cls, {**common, "produce.request.interceptors": f"policies.{cls}"}, policies
-                )
-                for name, cls in (
-                    ("no-op interceptor", "NoOp"),
-                    ("map one field", "MapField"),
-                    ("drop a third", "DropThird"),
-                )
-            },
+        interceptors = {
+            name: {**common, "produce.request.interceptors": f"policies.{cls}"}
+            for name, cls in (
+                ("no-op interceptor", "NoOp"),
+                ("map one field", "MapField"),
+                ("drop a third", "DropThird"),
+            )
         }
+        properties: dict[str, dict[str, object]] = {
+            "no policy": common,
+            "trivial policy": {**common, **judged, key: "policies.Trivial"},
+            "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
+            **interceptors,
+        }
+        self.gateways: dict[str, RunningGateway | Relay] = {
+            name: self._gateway(name.replace(" ", "-"), given, policies)
+            for name, given in properties.items()
+            if name in variants
+        }
+        if "bare relay" in variants:
+            self.gateways["bare relay"] = Relay(kafka.bootstrap_servers)
 
     def _gateway(self, name: str, properties: dict, policies: str) -> RunningGateway:
         folder = self._folder / name

@@ -9,8 +9,15 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from penstock.wire.addresses import replace_addresses
 from penstock.wire.errors import WireError
-from penstock.wire.produce import PartitionResponse, ProduceRequest, ProduceResponse, read_acks
+from penstock.wire.produce import (
+    PartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    names_no_leaders,
+    read_acks,
+)
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 VERSIONS = range(3, 14)
@@ -146,3 +153,44 @@ def test_a_response_that_cannot_be_read_is_an_error():
     for end in range(9, len(broker)):
         with pytest.raises(WireError):
             ProduceResponse(broker[:end], 9)
+
+
+def names_of(version: int, count: int):
+    return [uuid.UUID(int=i) if version >= 13 else "t" * (i * 90) for i in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@pytest.mark.parametrize("partitions", [[], [[]], [[3]], [[1, 2], [0]], [list(range(200))]])
+def test_a_response_without_texts_or_tags_names_no_leaders(version, partitions):
+    topics = list(zip(names_of(version, len(partitions)), partitions, strict=True))
+    assert names_no_leaders(broker_response(version, topics), version)
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_any_other_response_is_not_said_to(version):
+    (first,) = names_of(version, 1)
+    plain = broker_response(version, [(first, [3, 4])])
+    for end in range(9, len(plain)):
+        assert not names_no_leaders(plain[:end], version)
+    assert not names_no_leaders(plain + b"\0", version)
+    with_tag = plain[:-1] + b"\x01\x00\x01\x00"
+    assert not names_no_leaders(with_tag, version)
+    text = {(0, 0): PartitionResponse(87, "why")}
+    request = ProduceRequest(
+        request_frame(produce_request([(first, [(3, b"x")])], version=version), 7)
+    )
+    assert not names_no_leaders(b"".join(request.response(text, None)), version)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_what_is_said_to_name_no_leaders_holds_no_address(data):
+    version = data.draw(st.sampled_from([10, 11, 12, 13]))
+    plain = bytearray(broker_response(version, [(names_of(version, 1)[0], [3, 4])]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        plain[data.draw(st.integers(8, len(plain) - 1))] = data.draw(st.integers(0, 255))
+    plain += data.draw(st.binary(max_size=20))
+    if names_no_leaders(bytes(plain), version):
+        found = []
+        replace_addresses(bytes(plain), 0, version, lambda *one: found.append(one) or one[1:])
+        assert not found

@@ -40,6 +40,8 @@ class State(Enum):
     CANCELLED = auto()
     """The connection is closed."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and called for each step
+
 
 TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.RECEIVING: frozenset({State.PROCESSING, State.READY, State.CANCELLED}),

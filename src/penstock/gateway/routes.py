@@ -30,7 +30,7 @@ from penstock.wire.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.gateway.exchange import ConnectionContext, Exchange, Streamed, Transform
+    from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange, Streamed, Transform
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.request_context import Handler
 
@@ -184,6 +184,21 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
     return respond
 
 
+def replace_leaders(connection: ConnectionContext, version: int) -> Transform | None:
+    """Replace the addresses of new leaders in a Produce response; few have any (KIP-951)."""
+    replace = _replace_leaders(connection, version)
+    if replace is None:
+        return None
+
+    def transform(frame: bytes) -> Buffers:
+        return [frame] if produce.names_no_leaders(frame, version) else replace(frame)
+
+    return transform
+
+
+_replace_leaders: Final = replace_addresses_of(PRODUCE, all_brokers=True)
+
+
 def limit_versions(_connection: ConnectionContext, version: int) -> Transform:
     """Limit an ApiVersions response to the versions that are served here."""
     return lambda frame: api_versions.narrow(frame, version, VERSIONS)
@@ -232,8 +247,7 @@ def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
 ROUTES: Final = (
     # Versions 0 to 2 stay announced: brokers announce them although they no longer serve them,
     # because librdkafka chooses the compression by them (KAFKA-18659).
-    Route(PRODUCE, (0, 13), hold_produce, replace_addresses_of(PRODUCE, all_brokers=True),
-          produce.read_acks),
+    Route(PRODUCE, (0, 13), hold_produce, replace_leaders, produce.read_acks),
     # From version 16 on a response may hold the addresses of leaders, after the records (KIP-951).
     # The length of the frame comes first, so replacing them would mean to buffer every fetch.
     # Clients lose a hint: they find a new leader by a Metadata request, as before.

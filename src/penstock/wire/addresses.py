@@ -59,6 +59,13 @@ def holds_addresses(api_key: int, version: int) -> bool:
     return structure_of(load_response_schema(api_key, version)).addresses_within
 
 
+@cache
+def _schema(api_key: int, version: int) -> tuple[Structure, bool]:
+    """Return what a response is made of, and whether its header may have tagged fields."""
+    schema = load_response_schema(api_key, version)
+    return structure_of(schema), schema.__header_schema__.__flexible__
+
+
 def replace_addresses(
     frame: bytes, api_key: int, version: int, replace: Replace
 ) -> list[bytes | memoryview]:
@@ -76,13 +83,13 @@ def replace_addresses(
     Raises:
         WireError: The response is not what its schema says.
     """
-    schema = load_response_schema(api_key, version)
+    structure, flexible = _schema(api_key, version)
     edits: list[_Edit] = []
     try:
         position = 8
-        if schema.__header_schema__.__flexible__:
+        if flexible:
             position = skip_tags(frame, position)
-        _walk(structure_of(schema), frame, position, -1, replace, edits, outermost=True)
+        _walk(structure, frame, position, -1, replace, edits, outermost=True)
     except (IndexError, error, UnicodeDecodeError):
         raise WireError(
             f"a response to {api_key_map[api_key]} version {version} that cannot be read"

@@ -17,6 +17,7 @@ from penstock.wire.primitives import (
     array_length,
     read_length,
     read_long_length,
+    read_varint,
     skip_tags,
     string,
 )
@@ -35,6 +36,7 @@ _PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log app
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
 _CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
+_PLAIN_PARTITION_BYTES, _PLAIN_PARTITION_END = 33, b"\x01\0\0"  # no errors, text nor tags
 
 
 def read_acks(start: bytes) -> int | None:
@@ -451,6 +453,39 @@ class ProduceResponse:
         end = skip_tags(frame, position + 4) if flexible else position + 4
         if end != len(frame):
             raise IndexError
+
+
+def names_no_leaders(frame: bytes, version: int) -> bool:
+    """Return whether a response is of the most frequent kind, which holds no broker's address.
+
+    Addresses of new leaders are tagged fields (KIP-951). Where there are texts or tagged fields,
+    or anything that does not fit, the answer is False: the response has to be read as a whole.
+
+    Args:
+        frame: The response, length included.
+        version: A version with tagged fields (9 and later).
+    """
+    try:
+        if frame[8]:
+            return False
+        topics, position = read_varint(frame, 9)
+        for _ in range(topics - 1):
+            if version >= _TOPIC_IDS_FROM:
+                position += 16
+            else:
+                length, position = read_varint(frame, position)
+                position += length - 1
+            partitions, position = read_varint(frame, position)
+            for _ in range(partitions - 1):
+                position += _PLAIN_PARTITION_BYTES
+                if frame[position - 3 : position] != _PLAIN_PARTITION_END:
+                    return False
+            if frame[position]:
+                return False
+            position += 1
+    except IndexError:
+        return False
+    return position + 5 == len(frame) and not frame[position + 4]
 
 
 def _skip_partition(frame: bytes, position: int, version: int) -> int:
