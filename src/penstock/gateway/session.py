@@ -143,6 +143,7 @@ class Session:
         self._read_acks: Callable[[bytes], int | None] | None = None
         self._open_exchange: OpenExchange | None = None
         self._pending: deque[Exchange] = deque()
+        self._exclusive_count = 0
         self._unanswered: deque[Exchange] = deque()
         self._expected: deque[Exchange | OwnRequest] = deque()
         self._not_started: deque[Held] = deque()
@@ -340,10 +341,9 @@ class Session:
             self._release(exchange)
 
     def _enqueue_held(self, exchange: Held) -> None:
-        behind_exclusive = bool(self._pending) and (
-            bool(self._not_started) or any(one.is_exclusive for one in self._pending)
-        )
+        behind_exclusive = bool(self._not_started or self._exclusive_count)
         self._pending.append(exchange)
+        self._exclusive_count += exchange.is_exclusive
         if exchange.is_judged:
             self._undecided.append(exchange)
         self._suspend_if_many()
@@ -357,6 +357,7 @@ class Session:
         """Send the requests that are ready, in order."""
         while self._phase is not Phase.CLOSED:
             if self._pending and self._pending[0].state is State.READY:
+                self._exclusive_count -= self._pending[0].is_exclusive
                 self._release(self._pending.popleft())
             elif not self._decide_next():
                 break
@@ -439,6 +440,7 @@ class Session:
         for exchange in self._pending:
             exchange.cancel()
         self._pending.clear()
+        self._exclusive_count = 0
         self._not_started.clear()
         self._undecided.clear()
         for policies in policy_sets:
