@@ -63,10 +63,7 @@ impl Records {
     #[getter]
     fn timestamps<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyTuple>> {
         column(py, &self.timestamps, || {
-            PyTuple::new(
-                py,
-                self.section.timestamp_deltas().map(|delta| self.timestamp(delta)),
-            )
+            PyTuple::new(py, self.section.timestamp_deltas().map(|delta| self.timestamp(delta)))
         })
     }
 
