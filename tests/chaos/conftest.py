@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.rounds import Round
 from tests.chaos.world import World
 
-MILD_ROUNDS = 3
+MILD_ROUNDS = 2
 _results = pytest.StashKey[list[Round]]()
 
 

@@ -1,6 +1,6 @@
 """Exactly once, while brokers, gateways and connections go and come back.
 
-Three milder rounds are part of `make test`; `make chaos` runs 50 with everything.
+Two milder rounds are part of `make test`; `make chaos` runs 50 with everything.
 """
 
 import pytest

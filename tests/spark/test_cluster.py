@@ -39,6 +39,7 @@ def cluster(tmp_path_factory):
     environment = {
         **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_SUBMIT_OPTS"],
     }  # fmt: skip
     port = free_ports(2)[0]
     running = []
@@ -116,7 +117,8 @@ def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
          "--accepted", f"path:{folders[0]}", "--rejected", f"path:{folders[1]}",
          "--master", master, "--conf", "spark.executor.memory=1g",
          "--conf", f"spark.submit.pyFiles={tmp_path / 'shipped.zip'}",
-         "--conf", "spark.driver.host=127.0.0.1"],
+         "--conf", "spark.driver.host=127.0.0.1",
+         "--conf", f"spark.executor.extraJavaOptions={os.environ['SPARK_SUBMIT_OPTS']}"],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "shipped.zip"),
              "SPARK_LOCAL_IP": "127.0.0.1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "audit": "Judge what is stored, and report what the policies would refuse.",
     "split": "Move records that the policies refuse aside, as dead letters.",
     "redact": "Rewrite stored records by the file's interceptors (KIP-905).",
-    "redrive": "Judge dead letters again, and return what now passes.",
+    "redrive": "Judge dead letters again, and write those that are accepted now.",
 }
 """The commands, and the lines that `penstock --help` has for them."""
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")

@@ -79,8 +79,10 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSessi
         settings["spark.jars"] = ",".join(connector_jars())
     settings |= conf
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
-    quiet = Path(__file__).with_name("log4j2.properties")
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-Dlog4j2.configurationFile={quiet}")
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if "-Dlog4j2.configurationFile=" not in options:
+        quiet = Path(__file__).with_name("log4j2.properties")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -Dlog4j2.configurationFile={quiet}".strip()
     os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in settings.items():
