@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.configuration import load_configuration
+from penstock.engine import inline
 from penstock.engine.chain import Chain
 from penstock.engine.inline import (
     MAX_BYTES,
@@ -122,6 +123,30 @@ def test_policies_that_are_not_run_inline(folder, properties):
     plan = Plan(configuration).for_topic("orders")
     assert not judge_of(configuration).judges(plan)
     assert not accepts(judge_of(configuration), plan, encode_batch(values(b"[]", GOOD)))
+
+
+@pytest.mark.parametrize(
+    "limit", [{"decompressed.batch.max.bytes": 1024}, {"decompressed.batch.max.records": 4}]
+)
+def test_smaller_limits_of_the_configuration_hold(folder, limit):
+    configuration = configured(folder, **limit)
+    judge, plan = judge_of(configuration), Plan(configuration).for_topic("orders")
+    document = b'{"id": 1}' + b" " * 250
+    assert accepts(judge, plan, encode_batch(values(*[document] * 3), codec="gzip"))
+    assert not accepts(judge, plan, encode_batch(values(*[document] * 5), codec="gzip"))
+
+
+def test_a_panic_of_an_extension_is_left_to_a_worker(folder, monkeypatch):
+    class PanicException(BaseException):
+        """Raised where a Rust extension panics."""
+
+    def panic(*_, **__):
+        raise PanicException
+
+    configuration = configured(folder)
+    judge, plan = judge_of(configuration), Plan(configuration).for_topic("orders")
+    monkeypatch.setattr(inline, "read_batch", panic)
+    assert not accepts(judge, plan, encode_batch(values(GOOD)))
 
 
 def test_the_files_of_topic_configs_are_read_elsewhere(folder):

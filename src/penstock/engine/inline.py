@@ -75,6 +75,8 @@ class InlineJudge:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._policy: JsonSchema | None = None
+        self._max_bytes = min(MAX_BYTES, configuration.decompressed_batch_max_bytes)
+        self._max_records = min(MAX_RECORDS, configuration.decompressed_batch_max_records)
         self._is_bounded: dict[str, bool] = {}
         self._suspended_until: dict[str, float] = {}
         if not _names_own_policy(configuration):
@@ -132,13 +134,15 @@ class InlineJudge:
             batch = read_batch(
                 data,
                 api_version=version,
-                max_decompressed_bytes=MAX_BYTES,
-                max_records=MAX_RECORDS,
+                max_decompressed_bytes=self._max_bytes,
+                max_records=self._max_records,
             )
             records = PolicyBatch(StoredColumns(batch.records), self._hints)
             topic = place_of(plan, partition, topic_id).topic
             accepted = not any(self._policy.validate_batch(topic, records))
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # a panic of an extension is no Exception
             accepted = False  # a worker has the reason
         if self._cpu_clock() - began > SLOW_S:
             self._suspended_until[text] = self._clock() + SUSPENDED_S
