@@ -70,20 +70,30 @@ def test_check_prints_the_plan_and_contacts_nothing(tmp_path):
 
 
 def test_check_says_what_is_judged_inline(tmp_path):
+    interceptor = """
+from penstock.policy import *
+class Passes(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "^intercepted"
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value)
+"""
     (tmp_path / "order.json").write_text('{"type": "object"}')
     (tmp_path / "set.json").write_text('{"type": "array", "uniqueItems": true}')
     properties = {
         "record.validation.policy.class.name": "penstock.policies.JsonSchema",
         "topics.orders.record.validation.policy": "order.json",
         "topics.sets.record.validation.policy": "set.json",
+        "topics.intercepted.record.validation.policy": "order.json",
+        "produce.request.interceptors": "policies.Passes",
     }
-    file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, properties)
+    file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, properties, interceptor)
 
     lines = run("check", str(file)).stdout.splitlines()
 
     record = "  1. record  penstock.policies.JsonSchema  record.validation.policy="
     assert f"{record}order.json; small batches inline" in lines
     assert f"{record}set.json" in lines
+    assert lines[lines.index("topics intercepted") + 1] == f"{record}order.json"
 
 
 NOT_DEV = ("check", "gateway")

@@ -11,21 +11,24 @@ from penstock.configuration import load_configuration
 from penstock.engine import inline
 from penstock.engine.chain import Chain
 from penstock.engine.inline import (
-    MAX_BYTES,
+    BUDGET_S,
     MAX_RECORDS,
     SLOW_S,
     SUSPENDED_S,
+    TURN_S,
     InlineJudge,
 )
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
+from penstock.policies.json_schema.check import Check
 from penstock.records.batch import read_batch
 from tests.gateways import write_configuration
 from tests.records.encoding import CODECS, encode_batch, values
 
 TOPIC_ID = uuid.UUID(int=7)
+MAX_BYTES = 32 * 1024
 SCHEMA = {
     "type": "object",
     "required": ["id"],
@@ -77,7 +80,7 @@ def judge_of(configuration, clock=lambda: 0.0, cpu_clock=lambda: 0.0):
 
 
 def accepts(judge, plan, data):
-    return judge.accepts(plan, 0, TOPIC_ID, 9, memoryview(data))
+    return judge.accepts(plan, 9, memoryview(data))
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +118,9 @@ def test_all_else_is_left_to_a_worker(orders, data):
         {CLASS: "penstock.policies.JsonSchema", "record.validator.classes": "policies.Passes"},
         {CLASS: "penstock.policies.JsonSchema", "record.validation.policy.class.path": "."},
         {"topics.orders.record.validation.policy": "unbounded.json"},
+        {"policy.inline.max.bytes": 0},
     ],
-    ids=["a user's class", "a second policy", "a class path", "not bounded"],
+    ids=["a user's class", "a second policy", "a class path", "not bounded", "switched off"],
 )
 def test_policies_that_are_not_run_inline(folder, properties):
     configuration = configured(folder, **properties)
@@ -176,6 +180,28 @@ def test_what_takes_long_is_left_to_workers_for_a_while(folder):
     assert not accepts(judge, plan, batch)
     clock.now += SUSPENDED_S * 0.2
     assert accepts(judge, plan, batch)
+
+
+def test_many_batches_do_not_keep_the_event_loop(folder):
+    clock, cpu_clock = Clock(), Clock()
+    configuration = configured(folder)
+    judge = judge_of(configuration, clock, cpu_clock)
+    plan = Plan(configuration).for_topic("orders")
+    batch = encode_batch(values(GOOD))
+    cpu_clock.step = BUDGET_S / 4
+    assert [accepts(judge, plan, batch) for _ in range(6)] == [True] * 4 + [False] * 2
+    clock.now += TURN_S
+    assert accepts(judge, plan, batch)
+
+
+def test_reasons_are_never_looked_for_inline(folder, monkeypatch):
+    def objection(*_):
+        raise AssertionError("a worker has the reason")
+
+    configuration = configured(folder)
+    judge, plan = judge_of(configuration), Plan(configuration).for_topic("orders")
+    monkeypatch.setattr(Check, "objection", objection)
+    assert not accepts(judge, plan, encode_batch(values(GOOD, BAD, b"{", None)))
 
 
 DOCUMENTS = st.one_of(

@@ -20,7 +20,7 @@ RECORDS = [
 
 @pytest.fixture(params=["0", "1"] if NATIVE else ["0"])
 def columns(request, monkeypatch):
-    monkeypatch.setattr(batch, "_READING", chosen(request.param))
+    monkeypatch.setattr(batch, "_reading", lambda: chosen(request.param))
     data = encode_batch(RECORDS)
     read = batch.read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
     return StoredColumns(read.records)

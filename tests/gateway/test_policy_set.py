@@ -31,6 +31,6 @@ def test_a_batch_has_one_verdict(accepting):
 
     submit_or_accept(inline, submit, *BATCH, verdicts.append, client=5)
 
-    assert inline.given == [BATCH]
+    assert inline.given == [(BATCH[0], 9, b"data")]
     assert verdicts == ([ACCEPTED] if accepting else [])
     assert submitted == ([] if accepting else [((*BATCH, verdicts.append), {"client": 5})])

@@ -24,5 +24,6 @@ def chosen(wanted: str) -> implementation.Implementation:
 def reading(request) -> Iterator[implementation.Implementation]:
     """Batches are read by one of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "_READING", chosen(request.param))
-        yield batch._READING
+        one = chosen(request.param)
+        patch.setattr(batch, "_reading", lambda: one)
+        yield one

@@ -105,7 +105,7 @@ def test_whatever_is_written_is_read(records):
 def written(wanted, data, kept, changes):
     """The new batch by one implementation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "_READING", chosen(wanted))
+        patch.setattr(batches, "_reading", lambda: chosen(wanted))
         batch = read_batch(data, api_version=9, max_decompressed_bytes=1 << 24)
     keys = [changes.get(at, (batch.records.keys[at],))[0] for at in kept]
     values = [changes.get(at, (batch.records.values[at],))[-1] for at in kept]

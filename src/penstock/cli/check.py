@@ -44,6 +44,8 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     Interceptors come before them, and have patterns of their own.
     """
     plan = Plan(configuration.policies)
+    intercepted = Plan(configuration.policies)
+    intercepted.set_interceptor_patterns(patterns)
     inline_judge = InlineJudge(configuration.policies)
     lines = [f"configuration {configuration.path}"]
     topic_policies = {
@@ -71,7 +73,8 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         steps = [f"batch   {found.records_policy}"] if found.records_policy else []
         steps += [f"record  {name}" for name in found.validators]
         if found.validation_policy:
-            inline = "; small batches inline" if inline_judge.judges(found) else ""
+            is_inline = inline_judge.judges(intercepted.for_topic(glob) or found)
+            inline = "; small batches inline" if is_inline else ""
             steps.append(f"record  {found.validation_policy}{setting}{inline}")
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
     if "*" not in plan.globs:

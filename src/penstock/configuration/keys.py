@@ -242,6 +242,12 @@ class Keys(BaseModel):
         meaning="The largest request of a client that has not authenticated yet, where the "
         "cluster wants that; a larger one closes the connection (Kafka's key).",
     )
+    policy_inline_max_bytes: NonNegativeInt32 = key(
+        POLICIES,
+        default=32768,
+        meaning="The largest batch, decompressed, that is accepted without a worker where "
+        "`penstock.policies.JsonSchema` alone judges; 0 to have all of them judged by workers.",
+    )
     decompressed_batch_max_bytes: PositiveInt32 = key(
         LIMITS,
         default=67108864,

@@ -32,6 +32,7 @@ class PolicyConfiguration:
     produce_request_interceptors: tuple[str, ...]
     produce_request_interceptors_failed_error_code: int
     policy_worker_memory_max_bytes: int
+    policy_inline_max_bytes: int
     decompressed_batch_max_bytes: int
     decompressed_batch_max_records: int
     socket_request_max_bytes: int

@@ -3,7 +3,8 @@
 A worker protects the gateway from policies, and the round trip to it takes longer than a check of
 a few records. So batches are judged inline if all of this holds: the topic has one policy, it is
 one of Penstock's own (no class of a user is run here), it says that the time it takes is bounded
-by the bytes it gets, and the batch is small.
+by the bytes it gets, the batch is small, and there is time left: a request with very many batches
+must not keep the event loop from the others.
 
 Only acceptance is decided inline. Whatever else a batch deserves is decided by a worker, as if it
 had not been looked at here, so verdicts do not depend on where a batch was judged.
@@ -17,9 +18,6 @@ from uuid import UUID
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import VALIDATION_POLICY
-from penstock.engine.chain import place_of
-from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.stored_columns import StoredColumns
 from penstock.policies.json_schema.policy import JsonSchema
 from penstock.policy import TopicIdPartition, TopicMetadata
 from penstock.records.batch import read_batch
@@ -30,14 +28,15 @@ if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.plan import TopicPlan
 
-MAX_BYTES: Final = 32 * 1024
-"""The largest batch, decompressed: judging larger ones takes longer than the round trip."""
 MAX_RECORDS: Final = 1000
+TURN_S: Final = 0.020
+BUDGET_S: Final = 0.005
+"""Of each `TURN_S`, the CPU time for judging inline; workers judge what comes after."""
 SLOW_S: Final = 0.005
 """CPU time. If a batch takes longer, workers judge by the same text for `SUSPENDED_S`."""
 SUSPENDED_S: Final = 30.0
-_MAX_TEXTS: Final = 500
-"""The policy keeps twice as many."""
+_MAX_TEXTS: Final = 100
+"""How many texts of topic configs are remembered: each may stand for a large schema."""
 _OWN_CLASSES: Final = frozenset({"penstock.policies.JsonSchema", "penstock.policies:JsonSchema"})
 _NOWHERE: Final = TopicIdPartition(UUID(int=0), "", 0)
 
@@ -75,11 +74,15 @@ class InlineJudge:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._policy: JsonSchema | None = None
-        self._max_bytes = min(MAX_BYTES, configuration.decompressed_batch_max_bytes)
+        self._max_bytes = min(
+            configuration.policy_inline_max_bytes, configuration.decompressed_batch_max_bytes
+        )
         self._max_records = min(MAX_RECORDS, configuration.decompressed_batch_max_records)
         self._is_bounded: dict[str, bool] = {}
         self._suspended_until: dict[str, float] = {}
-        if not _names_own_policy(configuration):
+        self._turn = 0.0
+        self._left_s = BUDGET_S
+        if not (self._max_bytes and _names_own_policy(configuration)):
             return
         self._policy = JsonSchema()
         self._policy.use_folder(configuration.folder)
@@ -87,10 +90,10 @@ class InlineJudge:
             self._policy.configure(configuration.properties)
         except ValueError as error:
             raise ConfigurationError(f"{configuration.path}: {error}") from None
-        self._hints = self._policy.get_hints()
         for default in configuration.topic_defaults:
             if default.key == VALIDATION_POLICY:
                 self._find_out(default.value)
+        self._max_texts = len(self._is_bounded) + _MAX_TEXTS
 
     def judges(self, plan: TopicPlan) -> bool:
         """Return whether small batches of a topic are judged inline."""
@@ -100,35 +103,24 @@ class InlineJudge:
         known = self._is_bounded.get(text)
         if known is None:
             known = False
-            if len(self._is_bounded) < _MAX_TEXTS:
+            if len(self._is_bounded) < self._max_texts:
                 self._is_bounded[text] = False
                 self._in_background(lambda: self._find_out(text))
         return known
 
-    def accepts(
-        self,
-        plan: TopicPlan,
-        partition: int,
-        topic_id: UUID,
-        version: int,
-        data: bytes | memoryview,
-    ) -> bool:
+    def accepts(self, plan: TopicPlan, version: int, data: bytes | memoryview) -> bool:
         """Return whether a batch is accepted; False where a worker has to judge it.
 
         Args:
             plan: The topic's policies.
-            partition: The partition's number.
-            topic_id: The topic's id.
             version: The version of the Produce request.
             data: The batch.
         """
-        if self._policy is None or len(data) > MAX_BYTES or not self.judges(plan):
+        if self._policy is None or len(data) > self._max_bytes or not self.judges(plan):
             return False
         text = plan.validation_setting or ""
-        if text in self._suspended_until:
-            if self._clock() < self._suspended_until[text]:
-                return False
-            del self._suspended_until[text]
+        if not self._has_time(text):
+            return False
         began = self._cpu_clock()
         try:
             batch = read_batch(
@@ -137,16 +129,28 @@ class InlineJudge:
                 max_decompressed_bytes=self._max_bytes,
                 max_records=self._max_records,
             )
-            records = PolicyBatch(StoredColumns(batch.records), self._hints)
-            topic = place_of(plan, partition, topic_id).topic
-            accepted = not any(self._policy.validate_batch(topic, records))
+            accepted = self._policy.all_fit(text, batch.records)
         except KeyboardInterrupt:
             raise
         except BaseException:  # a panic of an extension is no Exception
             accepted = False  # a worker has the reason
-        if self._cpu_clock() - began > SLOW_S:
+        took = self._cpu_clock() - began
+        self._left_s -= took
+        if took > SLOW_S:
             self._suspended_until[text] = self._clock() + SUSPENDED_S
         return accepted
+
+    def _has_time(self, text: str) -> bool:
+        """Return whether there is time left for a batch that is judged by a text."""
+        now = self._clock()
+        if now - self._turn >= TURN_S:
+            self._turn, self._left_s = now, BUDGET_S
+        if self._left_s <= 0:
+            return False
+        if now < self._suspended_until.get(text, now):
+            return False
+        self._suspended_until.pop(text, None)
+        return True
 
     def _find_out(self, text: str) -> None:
         assert self._policy is not None

@@ -81,7 +81,7 @@ def submit_or_accept(
     **options: Any,
 ) -> None:
     """Accept a batch inline, or have a worker judge it; implements `Submit`."""
-    if inline.accepts(topic_plan, partition, topic_id, version, data):
+    if inline.accepts(topic_plan, version, data):
         done(ACCEPTED)
     else:
         submit(topic_plan, partition, topic_id, version, data, done, **options)

@@ -267,10 +267,7 @@ class Gateway:
             if pool is not None:
                 await pool.start()
                 plan.set_interceptor_patterns(pool.patterns)
-                inline = await asyncio.to_thread(
-                    InlineJudge, configuration.policies, in_background=self._in_background
-                )
-                submit = partial(submit_or_accept, inline, pool.submit)
+                submit = await self._submit_of(pool, configuration)
         except BaseException:
             await topics.close()
             raise
@@ -288,6 +285,17 @@ class Gateway:
             ),
         )
         return _Loaded(policies, pool)
+
+    async def _submit_of(self, pool: Supervisor, configuration: Configuration) -> Submit:
+        """Return what has a batch judged: inline where that is possible, else by workers."""
+        try:
+            inline = await asyncio.to_thread(
+                InlineJudge, configuration.policies, in_background=self._in_background
+            )
+        except BaseException:
+            await pool.close()
+            raise
+        return partial(submit_or_accept, inline, pool.submit)
 
     def _activate(self, loaded: _Loaded) -> None:
         """Use the loaded policies from now on; the previous ones finish their work."""

@@ -7,6 +7,7 @@ see other records than a policy did, this is not.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import crc32c
@@ -20,7 +21,7 @@ from penstock.error_codes import (
 from penstock.records.compression import NAMES, Scratch, decompress
 from penstock.records.errors import UnreadableRecords
 from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES
-from penstock.records.implementation import SLACK, Implementation, choose
+from penstock.records.implementation import SLACK, choose
 
 if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
@@ -65,6 +66,15 @@ class RecordBatch(NamedTuple):
 class _Limits(NamedTuple):
     decompressed_bytes: int
     records: int
+
+
+def prepare() -> None:
+    """Import what reads records, before the first batch.
+
+    Raises:
+        NativeMissingError: `PENSTOCK_NATIVE=1`, and it cannot be used.
+    """
+    _reading()
 
 
 def read_batch(
@@ -142,7 +152,7 @@ def _read(view: memoryview, api_version: int, limits: _Limits, readable_behind: 
             "Invalid timestamp type in the batch: a producer sets CreateTime only",
         )
     _check_size(view, codec, count, limits)
-    if codec or readable_behind < _READING.slack:
+    if codec or readable_behind < _reading().slack:
         view = _copied(view, attributes, limits.decompressed_bytes)
     return RecordBatch(
         attributes,
@@ -151,7 +161,7 @@ def _read(view: memoryview, api_version: int, limits: _Limits, readable_behind: 
         producer_id,
         producer_epoch,
         base_sequence,
-        _READING.read(view, count),
+        _reading().read(view, count),
     )
 
 
@@ -211,7 +221,7 @@ def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
     return memoryview(buffer)[: size + length]
 
 
-_READING: Implementation = choose()
+_reading = cache(choose)  # at the first batch: the choice may be an error
 _SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)
 
 

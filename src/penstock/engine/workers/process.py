@@ -43,7 +43,7 @@ from penstock.engine.verdict import (
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
 from penstock.error_codes import POLICY_VIOLATION
-from penstock.records.batch import read_batch
+from penstock.records.batch import prepare, read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.implementation import SLACK
 
@@ -181,6 +181,7 @@ def main() -> None:
     """Run until the parent sends CLOSE or ends."""
     _die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare()
     parent = socket.socket(fileno=int(sys.argv[1]))
     progress = Progress(int(sys.argv[2]))
     inbox = _messages(parent)

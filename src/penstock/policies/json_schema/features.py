@@ -8,6 +8,7 @@ been seen to agree. Is the time of judging bounded by the bytes of a value?
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
@@ -119,7 +120,10 @@ _NEVER_FAST: Final = frozenset(
 )
 _EVERY_KEYWORD: Final = _COMMON.union(_NEVER_FAST, *_SINCE.values(), *_UNTIL.values())
 _EXACT: Final = 2**53
-_MOST_APPLIED: Final = 1000
+_MOST_STEPS: Final = 300
+_STEPS_OF_PATTERN: Final = 3
+"""For each character, and for each time that one is repeated."""
+_COUNTS: Final = re.compile(r"\{(\d*),?(\d*)\}")
 
 
 def keywords(draft: int) -> frozenset[str]:
@@ -146,7 +150,7 @@ class Features:
 
 @dataclass(slots=True)
 class _Target:
-    """What a reference leads to: how much of a schema it is, and where it leads on."""
+    """What a reference leads to: how many steps it takes to judge, and where it leads on."""
 
     size: int = 0
     in_place: set[str] = field(default_factory=set)
@@ -181,6 +185,7 @@ class _Walk:
         target.size += 1
         if not isinstance(schema, dict):
             return
+        target.size += _steps(schema)
         own = schema.get("$id" if self._draft > 4 else "id")
         if isinstance(own, str) and not root:
             base = urljoin(base, own)
@@ -214,6 +219,8 @@ class _Walk:
                 continue
             if keyword in {"$id", "id"} and root:
                 continue
+            if keyword == "$schema" and not root:
+                features.slow.add("$schema inside a file")  # one of the two changes drafts there
             if keyword in _EVERY_KEYWORD and keyword not in self._fast:
                 features.slow.add(keyword)
             if keyword == "type" and self._draft == 4 and "integer" in _listed(value):
@@ -224,8 +231,6 @@ class _Walk:
         for value in _values(schema):
             if isinstance(value, int) and abs(value) > _EXACT:
                 features.slow.add("a number beyond 2^53")
-            if isinstance(value, list) and len(value) > _MOST_APPLIED:
-                features.bounded = False
 
 
 def features_of(files: SchemaFiles, lookup: Lookup, *, formats: bool) -> Features:
@@ -248,7 +253,7 @@ def features_of(files: SchemaFiles, lookup: Lookup, *, formats: bool) -> Feature
         )
     features = walk.features
     recursive = _cycle({name: set(target.everywhere) for name, target in walk.targets.items()})
-    if recursive or _applied(walk.targets, files.uri, {}) > _MOST_APPLIED:
+    if recursive or _applied(walk.targets, files.uri, {}) > _MOST_STEPS:
         features.bounded = False
     return features
 
@@ -274,8 +279,21 @@ def _applied(targets: dict[str, _Target], name: str, known: dict[str, int]) -> i
     if name not in known:
         target = targets[name]
         inner = (_applied(targets, one, known) for one in target.everywhere)
-        known[name] = min(target.size + sum(inner), 2 * _MOST_APPLIED)
+        known[name] = min(target.size + sum(inner), 2 * _MOST_STEPS)
     return known[name]
+
+
+def _steps(schema: dict[str, Any]) -> int:
+    """Return about how many comparisons a value needs, besides its subschemas."""
+    lists = (schema.get(keyword) for keyword in ("enum", "required"))
+    steps = sum(len(one) for one in lists if isinstance(one, list))
+    properties = schema.get("patternProperties")
+    patterns = [schema.get("pattern"), *(properties if isinstance(properties, dict) else ())]
+    for pattern in patterns:
+        if isinstance(pattern, str):
+            counts = (int(count) for found in _COUNTS.findall(pattern) for count in found if count)
+            steps += _STEPS_OF_PATTERN * (len(pattern) + sum(counts))
+    return steps
 
 
 def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:

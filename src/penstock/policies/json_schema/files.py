@@ -8,6 +8,7 @@ fetched. A file is also found by the `$id` that it gives itself.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
@@ -148,8 +149,8 @@ def _parsed(name: str, data: bytes) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counts.items() if count > 1)
             raise SchemaError(f"{name} has {twice!r} twice in one object")
         return found
 
