@@ -38,7 +38,8 @@ def sizes(base_timestamp: int) -> SizeOf:
     """
     builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
     builder.append(0, base_timestamp, None, None, [])
-    return builder.size_in_bytes
+    size_of: SizeOf = builder.size_in_bytes
+    return size_of
 
 
 def build(
