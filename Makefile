@@ -18,19 +18,23 @@ RUST_MINOR := 87
 CARGO_WORKS := $(shell [ "$$PENSTOCK_NATIVE" != 0 ] && cargo --version >/dev/null 2>&1 && [ "$$(rustc -vV 2>/dev/null | sed -n 's/^release: 1\.\([0-9]*\)\..*/\1/p')" -ge $(RUST_MINOR) ] 2>/dev/null && echo yes)
 CLIPPY_WORKS := $(if $(CARGO_WORKS),$(shell cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && echo yes))
 NATIVE := $(VENV)/$(if $(CARGO_WORKS),.native,.no-native)
+# With PENSTOCK_NATIVE=1 a build that failed is tried again.
+NATIVE_FAILED := $(and $(filter 1,$(PENSTOCK_NATIVE)),$(shell grep -s failed $(VENV)/.native))
 NATIVE_SOURCES := native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs)
 export CARGO_HOME ?= $(CACHE)/cargo
 export CARGO_TARGET_DIR := $(CACHE)/native
 export CARGO_BUILD_JOBS ?= 2
 export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
-MATURIN := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+# An active conda environment is not the one that is meant.
+MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+IN_PYTHON := record batches are read in Python, which takes ten times as long; Rust 1.$(RUST_MINOR) or newer builds it
 CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
 
-.PHONY: help setup demo dist unit test test-native coverage interop chaos model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage interop chaos model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -44,13 +48,23 @@ $(STAMP): $(REQUIREMENTS)
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/.native: $(NATIVE_SOURCES) | $(STAMP)
-	$(MATURIN) develop --quiet --release --manifest-path native/Cargo.toml || \
-	  { echo "native/ cannot be built here; PENSTOCK_NATIVE=0 does without it" >&2; exit 1; }
-	touch $@
+# A cargo may answer, and have no linker or reach no crates. An extension that is not built anew is
+# not left where it is.
+$(VENV)/.native: $(NATIVE_SOURCES) $(STAMP) $(if $(NATIVE_FAILED),again)
+	@rm -f $(VENV)/.no-native
+	@if $(MATURIN) develop --quiet --release --manifest-path native/Cargo.toml; then \
+	  echo built > $@; \
+	else \
+	  $(BIN)/pip uninstall --quiet --yes penstock-native 2>/dev/null; \
+	  echo failed > $@; \
+	  echo "native/ is not built, because the build failed: $(IN_PYTHON)" >&2; \
+	  [ "$$PENSTOCK_NATIVE" != 1 ]; \
+	fi
 
-$(VENV)/.no-native: | $(STAMP)
-	@echo "native/ is not built: record batches are read in Python, which takes ten times as long; Rust 1.$(RUST_MINOR) or newer builds it"
+$(VENV)/.no-native: $(STAMP) $(if $(filter 1,$(PENSTOCK_NATIVE)),again)
+	@$(BIN)/pip uninstall --quiet --yes penstock-native 2>/dev/null
+	@rm -f $(VENV)/.native
+	@echo "native/ is not built: $(IN_PYTHON)" >&2; [ "$$PENSTOCK_NATIVE" != 1 ]
 	@touch $@
 
 # Nothing is fetched later: neither by a test nor by a benchmark.

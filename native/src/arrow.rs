@@ -2,6 +2,7 @@
 //! and its capsules: the one place with `unsafe`, because the interface is pointers.
 #![allow(unsafe_code)]
 
+use std::collections::TryReserveError;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
@@ -25,23 +26,33 @@ pub struct BinaryArray {
 
 impl BinaryArray {
     /// Copy fields into one array; None where they are more than its offsets can count.
-    pub fn gather<'a>(fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> Option<Self> {
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn gather<'a>(
+        fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+    ) -> Result<Option<Self>, TryReserveError> {
         let count = fields.len();
-        let mut validity = vec![0_u8; count.div_ceil(8)];
-        let mut offsets = Vec::with_capacity(count + 1);
+        let mut validity = Vec::new();
+        validity.try_reserve_exact(count.div_ceil(8))?;
+        validity.resize(count.div_ceil(8), 0_u8);
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(count + 1)?;
         let mut data = Vec::new();
         let mut nulls = 0;
         offsets.push(0);
         for (index, field) in fields.enumerate() {
             if let Some(bytes) = field {
+                data.try_reserve(bytes.len())?;
                 data.extend_from_slice(bytes);
                 validity[index / 8] |= 1 << (index % 8);
             } else {
                 nulls += 1;
             }
-            offsets.push(i32::try_from(data.len()).ok()?);
+            let Ok(end) = i32::try_from(data.len()) else { return Ok(None) };
+            offsets.push(end);
         }
-        Some(Self { validity: (nulls > 0).then_some(validity), offsets, data, nulls })
+        Ok(Some(Self { validity: (nulls > 0).then_some(validity), offsets, data, nulls }))
     }
 
     const fn len(&self) -> usize {

@@ -1,16 +1,18 @@
 //! A place in bytes that are not trusted: nothing is read past their end.
 
-/// Zigzag varints of 32 bits take this many bytes at most; what the last one has too much is lost,
-/// as in Kafka's `ByteUtils`.
+/// Varints of 32 bits take this many bytes at most, and of the last one four bits: readers differ
+/// about what to do with others, so those are refused.
 const VARINT_MAX_BYTES: usize = 5;
+const VARINT_LAST_BYTE_MAX: u8 = 0x0F;
 const VARLONG_MAX_BYTES: usize = 10;
+const VARLONG_LAST_BYTE_MAX: u8 = 0x7F;
 
 /// Why a number cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
     /// The bytes end within it.
     Ended,
-    /// It goes on for longer than any number does.
+    /// It takes more bits than a number has.
     Overlong,
 }
 
@@ -57,10 +59,10 @@ impl<'a> Cursor<'a> {
     /// Read a signed number of 32 bits.
     ///
     /// # Errors
-    /// The bytes end within it, or it takes more than five of them.
+    /// The bytes end within it, or it takes more than 32 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<i32, Unreadable> {
-        let raw = self.unsigned(VARINT_MAX_BYTES)?;
+        let raw = self.unsigned(VARINT_MAX_BYTES, VARINT_LAST_BYTE_MAX)?;
         #[allow(clippy::cast_possible_truncation)]
         let raw = raw as u32;
         Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
@@ -72,21 +74,25 @@ impl<'a> Cursor<'a> {
     /// The bytes end within it, or it takes more than ten of them.
     #[inline]
     pub fn varlong(&mut self) -> Result<i64, Unreadable> {
-        let raw = self.unsigned(VARLONG_MAX_BYTES)?;
+        let raw = self.unsigned(VARLONG_MAX_BYTES, VARLONG_LAST_BYTE_MAX)?;
         Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
     }
 
     #[inline]
-    fn unsigned(&mut self, most: usize) -> Result<u64, Unreadable> {
+    fn unsigned(&mut self, most: usize, last_max: u8) -> Result<u64, Unreadable> {
         let mut value = 0_u64;
-        for place in 0..most {
+        for place in 0..most - 1 {
             let byte = self.byte().ok_or(Unreadable::Ended)?;
             value |= u64::from(byte & 0x7F) << (7 * place);
             if byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err(Unreadable::Overlong)
+        let last = self.byte().ok_or(Unreadable::Ended)?;
+        if last > last_max {
+            return Err(Unreadable::Overlong);
+        }
+        Ok(value | u64::from(last) << (7 * (most - 1)))
     }
 }
 
@@ -134,7 +140,11 @@ mod tests {
         assert_eq!(Cursor::new(&[0x80; 9], 0).varlong(), Err(Unreadable::Ended));
         assert_eq!(Cursor::new(&[0x80; 10], 0).varlong(), Err(Unreadable::Overlong));
         assert_eq!(Cursor::new(&[0x80, 0x80, 0x80, 0x80, 0x00], 0).varint(), Ok(0));
-        assert_eq!(Cursor::new(&[0xFF, 0xFF, 0xFF, 0xFF, 0x7F], 0).varint(), Ok(i32::MIN));
+        assert_eq!(Cursor::new(&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F], 0).varint(), Ok(i32::MIN));
+        for last in [0x10, 0x1F, 0x40, 0x7F, 0x80] {
+            let bytes = [0x80, 0x80, 0x80, 0x80, last, 0];
+            assert_eq!(Cursor::new(&bytes, 0).varint(), Err(Unreadable::Overlong));
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What Python imports as `penstock_native`.
 
+use std::collections::TryReserveError;
+
+use pyo3::PyTypeInfo;
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
@@ -9,7 +12,10 @@ use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
 use crate::section::{Headers, Section, Unread};
-use crate::splice::{Change, Splicer, TooLarge};
+use crate::splice::{Change, Splicer, Unwritten};
+
+/// Goes up with every change of what Python sees: `penstock.records.native` has the same.
+const INTERFACE: u32 = 1;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -52,10 +58,12 @@ impl Records {
         column(py, &self.headers, || {
             let none = PyTuple::empty(py);
             let new_header = self.new_header.bind(py);
-            let each = self.section.headers().map(|headers| {
-                if headers.len() == 0 { Ok(none.clone()) } else { tuple_of(new_header, headers) }
-            });
-            PyTuple::new(py, each.collect::<PyResult<Vec<_>>>()?)
+            tuple(
+                py,
+                self.section.headers().map(|headers| {
+                    if headers.len() == 0 { Ok(none.clone()) } else { pairs(new_header, headers) }
+                }),
+            )
         })
     }
 
@@ -69,14 +77,16 @@ impl Records {
 
     /// The keys as an Arrow array of binary; None where they are too long together.
     #[getter]
-    fn keys_arrow(&self) -> Option<BinaryColumn> {
-        BinaryArray::gather(self.section.keys()).map(BinaryColumn::from)
+    fn keys_arrow(&self) -> PyResult<Option<BinaryColumn>> {
+        let array = BinaryArray::gather(self.section.keys()).map_err(out_of_memory)?;
+        Ok(array.map(BinaryColumn::from))
     }
 
     /// The values as an Arrow array of binary; None where they are too long together.
     #[getter]
-    fn values_arrow(&self) -> Option<BinaryColumn> {
-        BinaryArray::gather(self.section.values()).map(BinaryColumn::from)
+    fn values_arrow(&self) -> PyResult<Option<BinaryColumn>> {
+        let array = BinaryArray::gather(self.section.values()).map_err(out_of_memory)?;
+        Ok(array.map(BinaryColumn::from))
     }
 
     /// Write some of the records, with other keys and values; return the section and its latest
@@ -90,7 +100,7 @@ impl Records {
     ) -> PyResult<(Bound<'py, PyBytes>, i64)> {
         let (old_keys, old_values) = (self.keys(py)?, self.values(py)?);
         let (mut keys, mut values) = (keys.try_iter()?, values.try_iter()?);
-        let mut splicer = Splicer::new(&self.section, self.section.size());
+        let mut splicer = Splicer::new(&self.section, self.section.size()).map_err(unwritten)?;
         let mut latest = i64::MIN;
         for record in kept.try_iter()? {
             let record: usize = record?.extract()?;
@@ -99,12 +109,10 @@ impl Records {
             let (key, value) = (next(&mut keys)?, next(&mut values)?);
             let key = changed(&key, &old_key, self.section.key(record))?;
             let value = changed(&value, &old_value, self.section.value(record))?;
-            splicer
-                .put(record, key, value)
-                .map_err(|TooLarge| PyValueError::new_err("a record that does not fit a batch"))?;
+            splicer.put(record, key, value).map_err(unwritten)?;
             latest = latest.max(self.timestamp(self.section.timestamp_delta(record)));
         }
-        Ok((PyBytes::new(py, &splicer.finish()), latest))
+        Ok((bytes(py, &splicer.finish().map_err(unwritten)?)?, latest))
     }
 }
 
@@ -151,7 +159,7 @@ fn read(
 fn copied(py: Python<'_>, section: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let buffer = PyBuffer::<u8>::get(section)?;
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(buffer.len_bytes()).map_err(|_| PyMemoryError::new_err(()))?;
+    bytes.try_reserve_exact(buffer.len_bytes()).map_err(out_of_memory)?;
     bytes.resize(buffer.len_bytes(), 0);
     buffer.copy_to_slice(py, &mut bytes)?;
     Ok(bytes)
@@ -162,26 +170,82 @@ fn column<'a, 'py>(
     once: &'a PyOnceLock<Py<PyTuple>>,
     make: impl FnOnce() -> PyResult<Bound<'py, PyTuple>>,
 ) -> PyResult<&'a Bound<'py, PyTuple>> {
-    once.get_or_try_init(py, || make().map(Bound::unbind)).map(|column| column.bind(py))
+    if let Some(made) = once.get(py) {
+        return Ok(made.bind(py));
+    }
+    // Made outside the lock: a finalizer that runs meanwhile may ask for the same column.
+    let made = make()?.unbind();
+    Ok(once.get_or_init(py, || made).bind(py))
 }
 
 fn fields<'a, 'py>(
     py: Python<'py>,
     fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(py, fields.map(|field| field.map(|bytes| PyBytes::new(py, bytes))))
+    PyTuple::new(py, fields.map(Field))
 }
 
-fn tuple_of<'py>(
+/// Bytes or None. pyo3's own conversion panics where there is no memory.
+struct Field<'a>(Option<&'a [u8]>);
+
+impl<'py> IntoPyObject<'py> for Field<'_> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    #[inline]
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.0 {
+            Some(field) => Ok(bytes(py, field)?.into_any()),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+}
+
+#[inline]
+fn bytes<'py>(py: Python<'py>, field: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, field.len(), |room| {
+        room.copy_from_slice(field);
+        Ok(())
+    })
+}
+
+/// Collect what is made one by one, each of which may fail.
+fn tuple<'py, T: PyTypeInfo>(
+    py: Python<'py>,
+    each: impl ExactSizeIterator<Item = PyResult<Bound<'py, T>>>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(each.len()).map_err(out_of_memory)?;
+    for one in each {
+        all.push(one?);
+    }
+    PyTuple::new(py, all)
+}
+
+fn out_of_memory(_: TryReserveError) -> PyErr {
+    PyMemoryError::new_err(())
+}
+
+fn unwritten(why: Unwritten) -> PyErr {
+    match why {
+        Unwritten::TooLarge => PyValueError::new_err("a record that does not fit a batch"),
+        Unwritten::OutOfMemory => PyMemoryError::new_err(()),
+    }
+}
+
+fn pairs<'py>(
     new_header: &Bound<'py, PyAny>,
     headers: Headers<'_>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let py = new_header.py();
-    let each = headers.map(|(key, value)| {
-        let pair = (PyString::new(py, key), value.map(|bytes| PyBytes::new(py, bytes)));
-        new_header.call1((pair,))
-    });
-    PyTuple::new(py, each.collect::<PyResult<Vec<_>>>()?)
+    tuple(
+        py,
+        headers.map(|(key, value)| {
+            let pair = (PyString::from_bytes(py, key.as_bytes())?, Field(value));
+            new_header.call1((pair,))
+        }),
+    )
 }
 
 fn next<'py>(fields: &mut Bound<'py, PyIterator>) -> PyResult<Bound<'py, PyAny>> {
@@ -204,6 +268,7 @@ fn changed<'a>(
 #[pymodule]
 fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("INTERFACE", INTERFACE)?;
     module.add("InvalidRecords", module.py().get_type::<InvalidRecords>())?;
     module.add_class::<Records>()?;
     module.add_class::<BinaryColumn>()?;

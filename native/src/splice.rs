@@ -15,9 +15,17 @@ pub enum Change<'a> {
     New(Option<&'a [u8]>),
 }
 
-/// A record would be longer than a record may be.
+/// Why a section cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLarge;
+pub enum Unwritten {
+    /// A record would be longer than a record may be.
+    TooLarge,
+    /// There is no memory for it.
+    OutOfMemory,
+}
+
+/// A length takes no more bytes.
+const LENGTH_MAX_BYTES: usize = 5;
 
 /// Writes the new section, one record after the other.
 #[derive(Debug)]
@@ -31,25 +39,30 @@ pub struct Splicer<'a> {
 
 impl<'a> Splicer<'a> {
     /// Begin with nothing, and room for `size` bytes.
-    pub fn new(section: &'a Section, size: usize) -> Self {
-        Self { section, out: Vec::with_capacity(size), written: 0, run: None }
+    ///
+    /// # Errors
+    /// There is no memory for as many.
+    pub fn new(section: &'a Section, size: usize) -> Result<Self, Unwritten> {
+        let mut out = Vec::new();
+        out.try_reserve_exact(size).map_err(|_| Unwritten::OutOfMemory)?;
+        Ok(Self { section, out, written: 0, run: None })
     }
 
     /// Append a record of the section.
     ///
     /// # Errors
-    /// It would be too long.
+    /// It would be too long, or there is no memory for it.
     pub fn put(
         &mut self,
         record: usize,
         key: Change<'_>,
         value: Change<'_>,
-    ) -> Result<(), TooLarge> {
+    ) -> Result<(), Unwritten> {
         let same = matches!((key, value), (Change::Same, Change::Same));
         if same && record == self.written {
             self.copy(record);
         } else {
-            self.flush();
+            self.flush()?;
             self.write(record, key, value)?;
         }
         self.written += 1;
@@ -57,9 +70,12 @@ impl<'a> Splicer<'a> {
     }
 
     /// Return the new section.
-    pub fn finish(mut self) -> Vec<u8> {
-        self.flush();
-        self.out
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn finish(mut self) -> Result<Vec<u8>, Unwritten> {
+        self.flush()?;
+        Ok(self.out)
     }
 
     fn copy(&mut self, record: usize) {
@@ -69,22 +85,37 @@ impl<'a> Splicer<'a> {
         };
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Result<(), Unwritten> {
         if let Some((first, last)) = self.run.take() {
-            self.out.extend_from_slice(self.section.run(first, last));
+            let run = self.section.run(first, last);
+            self.reserve(run.len())?;
+            self.out.extend_from_slice(run);
         }
+        Ok(())
     }
 
-    fn write(&mut self, record: usize, key: Change<'_>, value: Change<'_>) -> Result<(), TooLarge> {
+    fn reserve(&mut self, size: usize) -> Result<(), Unwritten> {
+        self.out.try_reserve(size).map_err(|_| Unwritten::OutOfMemory)
+    }
+
+    fn write(
+        &mut self,
+        record: usize,
+        key: Change<'_>,
+        value: Change<'_>,
+    ) -> Result<(), Unwritten> {
         let parts = Parts::of(self.section, record);
-        let delta = i32::try_from(self.written).map_err(|_| TooLarge)?;
+        let delta = i32::try_from(self.written).map_err(|_| Unwritten::TooLarge)?;
         let renumbered = record != self.written;
         let size = parts.before.len()
             + if renumbered { varint_size(delta) } else { parts.delta.len() }
             + size_of(key, parts.key)?
             + size_of(value, parts.value)?
             + parts.headers.len();
-        put_varint(&mut self.out, i32::try_from(size).map_err(|_| TooLarge)?);
+        let length = i32::try_from(size).map_err(|_| Unwritten::TooLarge)?;
+        // All that is appended below.
+        self.reserve(LENGTH_MAX_BYTES + size)?;
+        put_varint(&mut self.out, length);
         self.out.extend_from_slice(parts.before);
         if renumbered {
             put_varint(&mut self.out, delta);
@@ -138,7 +169,7 @@ fn skip(cursor: &mut Cursor<'_>) {
     }
 }
 
-fn size_of(change: Change<'_>, original: &[u8]) -> Result<usize, TooLarge> {
+fn size_of(change: Change<'_>, original: &[u8]) -> Result<usize, Unwritten> {
     match change {
         Change::Same => Ok(original.len()),
         Change::New(field) => {
@@ -148,7 +179,7 @@ fn size_of(change: Change<'_>, original: &[u8]) -> Result<usize, TooLarge> {
     }
 }
 
-fn put(out: &mut Vec<u8>, change: Change<'_>, original: &[u8]) -> Result<(), TooLarge> {
+fn put(out: &mut Vec<u8>, change: Change<'_>, original: &[u8]) -> Result<(), Unwritten> {
     match change {
         Change::Same => out.extend_from_slice(original),
         Change::New(field) => {
@@ -159,6 +190,6 @@ fn put(out: &mut Vec<u8>, change: Change<'_>, original: &[u8]) -> Result<(), Too
     Ok(())
 }
 
-fn announced(field: Option<&[u8]>) -> Result<i32, TooLarge> {
-    field.map_or(Ok(-1), |bytes| i32::try_from(bytes.len()).map_err(|_| TooLarge))
+fn announced(field: Option<&[u8]>) -> Result<i32, Unwritten> {
+    field.map_or(Ok(-1), |bytes| i32::try_from(bytes.len()).map_err(|_| Unwritten::TooLarge))
 }

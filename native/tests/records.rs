@@ -68,12 +68,12 @@ fn walk(section: &Section) -> usize {
         .sum();
     let deltas = section.timestamp_deltas().len();
     // All of it but the first, renumbered.
-    let mut splicer = Splicer::new(section, section.size());
+    let mut splicer = Splicer::new(section, section.size()).unwrap();
     for index in 1..section.len() {
         splicer.put(index, Change::Same, Change::Same).unwrap();
     }
     if section.len() > 1 {
-        let rest = Section::read(splicer.finish(), section.len() - 1).unwrap();
+        let rest = Section::read(splicer.finish().unwrap(), section.len() - 1).unwrap();
         assert!(rest.values().eq(section.values().skip(1)));
     }
     fields + headers + deltas
@@ -97,11 +97,11 @@ fn columns_are_what_was_written() {
 #[test]
 fn a_splice_is_what_a_writer_would_write() {
     let section = Section::read(sample().concat(), 4).unwrap();
-    let mut splicer = Splicer::new(&section, 0);
+    let mut splicer = Splicer::new(&section, 0).unwrap();
     splicer.put(0, Change::Same, Change::Same).unwrap();
     splicer.put(2, Change::New(None), Change::New(Some(b"new"))).unwrap();
     splicer.put(3, Change::Same, Change::Same).unwrap();
-    let spliced = Section::read(splicer.finish(), 3).unwrap();
+    let spliced = Section::read(splicer.finish().unwrap(), 3).unwrap();
     assert_eq!(spliced.record(0), section.record(0));
     assert_eq!(spliced.keys().collect::<Vec<_>>(), [Some(&b"key"[..]), None, None]);
     assert_eq!(
@@ -121,13 +121,13 @@ fn what_does_not_change_keeps_its_bytes() {
     first[0] = u8::try_from(length).unwrap() | 0x80;
     let bytes = [first.clone(), record(1, None, None, &[])].concat();
     let section = Section::read(bytes.clone(), 2).unwrap();
-    let mut splicer = Splicer::new(&section, 0);
+    let mut splicer = Splicer::new(&section, 0).unwrap();
     splicer.put(0, Change::Same, Change::Same).unwrap();
     splicer.put(1, Change::Same, Change::New(Some(b"v"))).unwrap();
-    assert_eq!(splicer.finish()[..first.len()], first);
-    let mut splicer = Splicer::new(&section, 0);
+    assert_eq!(splicer.finish().unwrap()[..first.len()], first);
+    let mut splicer = Splicer::new(&section, 0).unwrap();
     splicer.put(0, Change::Same, Change::New(Some(b"v"))).unwrap();
-    let spliced = splicer.finish();
+    let spliced = splicer.finish().unwrap();
     assert_eq!(spliced[1..7], [0x00, 0x80, 0x00, 0x80, 0x00, 0x81], "timestamp, delta and key");
 }
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, cause_of
 from penstock.policy import (
     BrokerRecordValidator,
     InvalidRecordException,
@@ -236,6 +236,38 @@ def test_what_is_no_answer_lets_nothing_pass(answer):
         (0, "failed"),
         (1, "failed"),
     ]
+
+
+# What pyo3 raises for a panic, which includes memory that is not there.
+PanicException = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+
+def test_a_process_is_not_trusted_after_a_panic():
+    assert cause_of(PanicException()) is FailureCause.OUT_OF_MEMORY
+    assert cause_of(MemoryError()) is FailureCause.OUT_OF_MEMORY
+    assert cause_of(SystemExit()) is FailureCause.RAISED
+    of_a_policy = type("PanicException", (Exception,), {})
+    assert cause_of(of_a_policy()) is FailureCause.RAISED
+
+
+@pytest.mark.parametrize("error", [PanicException, MemoryError])
+def test_columns_that_cannot_be_read_let_no_batch_pass(error):
+    class Unreadable:
+        count = 1
+
+        def __getattr__(self, name):
+            raise error
+
+    class Whole:
+        def validate(self, topic, partition, records):
+            pytest.fail("judged")
+
+    policies = chain()
+    policies.plan = replace(policies.plan, records_policy="Whole")
+    policies.records_policy = Whole()
+    verdict = policies.judge(3, TOPIC_ID, Unreadable())
+    assert (verdict.outcome, verdict.code, verdict.policy) == (Outcome.FAILED, -1, "Whole")
+    assert verdict.cause is FailureCause.OUT_OF_MEMORY
 
 
 def test_the_log_says_what_was_wrong_with_an_answer():

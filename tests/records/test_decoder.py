@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policy import Header, Record
+from penstock.records import decoder
 from penstock.records.batch import read_batch
 from penstock.records.errors import UnreadableRecords
+from penstock.records.implementation import SLACK
 from tests.records import oracle
 from tests.records.encoding import encode_batch
 
@@ -139,6 +141,22 @@ RECORD = st.builds(
     st.none() | st.binary(max_size=300),
     st.lists(st.builds(Header, st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=4),
 )
+
+
+def test_memory_that_is_not_there_is_not_the_fault_of_the_records(monkeypatch):
+    def fail():
+        raise MemoryError
+
+    monkeypatch.setattr(decoder, "DefaultRecordBatch", lambda view: iter(fail, None))
+    data = encode_batch(RECORDS) + bytes(SLACK)
+    view = memoryview(data)[:-SLACK]
+    with pytest.raises(MemoryError):
+        next(decoder.DefaultRecordBatch(view))
+    with pytest.raises(MemoryError):
+        decoder.read(view, 3)
+    # As for a length that lies.
+    with pytest.raises(UnreadableRecords):
+        decoder.read(view[:-1], 3)
 
 
 @settings(max_examples=200, deadline=None)

@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.policy import Record
-from penstock.records.faults import HEADERS_MAX, find_fault
+from penstock.records.batch import read_batch
+from penstock.records.faults import HEADERS_MAX, find_fault, find_overlong
 from tests.records.encoding import encode_batch, encode_record, values, zigzag
 from tests.records.test_batch import WIDE, refusal
 
@@ -16,6 +17,10 @@ def record(body: bytes) -> bytes:
 
 GOOD = record(b"\x00\x00\x00\x01\x01\x00")
 LONG = b"\x80" * 5 + b"\x00"
+# 2**32, which is 0 if the bits that are too many are lost.
+WIDER = b"\x80\x80\x80\x80\x10"
+LONG_NULL = b"\x81\x80\x80\x80\x80\x00"
+WIDER_NULL = b"\x81\x80\x80\x80\x10"
 TOO_MANY = (
     "Found invalid number of record headers. 4 is larger than the remaining size of the buffer"
 )
@@ -29,6 +34,7 @@ STRUCTURE = "Found invalid record structure: "
         (b"\x80", "Incorrect declared batch size, premature EOF reached"),
         (b"\x0e\x00\x00\x02\x01\x01", "Incorrect declared batch size, premature EOF reached"),
         (LONG, STRUCTURE + "length"),
+        (b"\x8e\x80\x80\x80\x10\x00\x00\x02\x01\x01\x00", STRUCTURE + "length"),
         (b"\x01", STRUCTURE + "length"),
         (b"\x00", STRUCTURE + "attributes"),
         (record(b"\x80\x00\x00\x02\x01\x01\x00"), STRUCTURE + "attributes"),
@@ -36,6 +42,18 @@ STRUCTURE = "Found invalid record structure: "
         (record(b"\x00" + WIDE[:-1] + b"\x80\x02\x01\x01\x00"), STRUCTURE + "timestamp"),
         (record(b"\x00\x00"), STRUCTURE + "offset delta"),
         (record(b"\x00\x00" + LONG + b"\x01\x01\x00"), STRUCTURE + "offset delta"),
+        (record(b"\x00\x00\x82\x80\x80\x80\x10\x01\x01\x00"), STRUCTURE + "offset delta"),
+        (record(b"\x00\x00\x82\x80\x80\x80\x80\x00\x01\x01\x00"), STRUCTURE + "offset delta"),
+        (record(b"\x00\x00\x02" + LONG_NULL + b"\x01\x00"), STRUCTURE + "key"),
+        (record(b"\x00\x00\x02" + WIDER_NULL + b"\x01\x00"), STRUCTURE + "key"),
+        (record(b"\x00\x00\x02\x01" + LONG_NULL + b"\x00"), STRUCTURE + "value"),
+        (record(b"\x00\x00\x02\x01" + WIDER + b"\x00"), STRUCTURE + "value"),
+        (record(b"\x00\x00\x02\x01\x01" + LONG), STRUCTURE + "number of headers"),
+        (record(b"\x00\x00\x02\x01\x01" + WIDER), STRUCTURE + "number of headers"),
+        (record(b"\x00\x00\x02\x01\x01\x02" + LONG + b"\x01"), STRUCTURE + "header key"),
+        (record(b"\x00\x00\x02\x01\x01\x02" + WIDER + b"\x01"), STRUCTURE + "header key"),
+        (record(b"\x00\x00\x02\x01\x01\x02\x00" + LONG_NULL), STRUCTURE + "header value"),
+        (record(b"\x00\x00\x02\x01\x01\x02\x00" + WIDER_NULL), STRUCTURE + "header value"),
         (record(b"\x00\x00\x00\x01\x01\x00"), "The records' offset deltas are not 0, 1, 2, ..."),
         (record(b"\x00\x00\x04\x01\x01\x00"), "The records' offset deltas are not 0, 1, 2, ..."),
         (record(b"\x00\x00\x02\x08\x01\x00"), STRUCTURE + "key"),
@@ -92,5 +110,30 @@ def test_a_fault_behind_many_records_is_found():
     assert refusal(data)[1] == f"{STRUCTURE}timestamp (record {count - 1} of the batch)"
 
 
+def test_an_overlong_number_counts_before_a_later_fault():
+    first = record(b"\x00\x00\x00" + LONG_NULL + b"\x01\x00")
+    for second in (record(b"\x00\x00\x02\x01\x01\x00"), record(b"\x00")):
+        said = refusal(encode_batch(values(b"", b""), body=first + second))
+        assert said == (87, STRUCTURE + "key (record 0 of the batch)")
+
+
+@pytest.mark.parametrize(
+    ("last", "said"), [(b"\x00\x01", None), (b"\x00" + LONG_NULL, f"{STRUCTURE}headers")]
+)
+def test_very_many_headers_are_all_looked_at(last, said):
+    padded = b"\x81\x00"  # so that the record takes more bytes than it has to
+    headers = zigzag(HEADERS_MAX + 2) + b"\x00\x01" * (HEADERS_MAX + 1) + last
+    body = record(b"\x00\x00\x00" + padded + b"\x01" + headers)
+    told = said and f"{said} (record 0 of the batch)"
+    assert find_overlong(body, 0, 0) == told
+    data = encode_batch(values(b""), body=body)
+    if told:
+        assert refusal(data) == (87, told)
+    else:
+        batch = read_batch(data, api_version=9, max_decompressed_bytes=1 << 20)
+        assert len(batch.records.headers[0]) == HEADERS_MAX + 2
+
+
 def test_nothing_is_wrong():
     assert find_fault(GOOD, 1) is None
+    assert find_overlong(GOOD, 0, 0) is None

@@ -8,6 +8,7 @@ import pytest
 
 from penstock import __version__
 from penstock.records.implementation import SLACK, NativeMissingError, choose, describe
+from penstock.records.native import INTERFACE
 from tests.records.encoding import encode_batch
 from tests.records.test_decoder import RECORDS
 
@@ -30,6 +31,7 @@ def install(tmp_path, monkeypatch):
 
 MATCHING = f"""
 __version__ = {__version__!r}
+INTERFACE = {INTERFACE}
 InvalidRecords = ValueError
 def read(section, count, base_timestamp, new_header):
     return bytes(section), count, base_timestamp, new_header((b"k", None))
@@ -59,6 +61,15 @@ def test_zero_forces_python(install, monkeypatch):
         ("raise ModuleNotFoundError", ""),
         ("raise ImportError('undefined symbol')", "penstock_native cannot be loaded here"),
         ("__version__ = '0.0.1-dev.0'", "penstock_native is of version 0.0.1.dev0"),
+        ("", "penstock_native is not the extension: it has no version"),
+        (
+            f"__version__ = {__version__!r}",
+            f"penstock_native has interface None, not {INTERFACE}: build it again",
+        ),
+        (
+            f"__version__ = {__version__!r}; INTERFACE = {INTERFACE - 1}",
+            f"penstock_native has interface {INTERFACE - 1}, not {INTERFACE}: build it again",
+        ),
     ],
 )
 def test_one_that_cannot_be_used(install, monkeypatch, text, why):
@@ -72,6 +83,32 @@ def test_one_that_cannot_be_used(install, monkeypatch, text, why):
         with pytest.raises(NativeMissingError) as refused:
             function()
         assert str(refused.value) == wanted
+
+
+def test_a_folder_of_that_name_is_no_extension(tmp_path, monkeypatch):
+    (tmp_path / "penstock_native").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "penstock_native", None)
+    del sys.modules["penstock_native"]
+    monkeypatch.setenv("PENSTOCK_NATIVE", "")
+    assert describe() == "Python (penstock_native is not the extension: it has no version)"
+
+
+@pytest.mark.parametrize("value", ["yes", "2", "native", " 1"])
+def test_a_value_that_means_nothing_is_an_error(monkeypatch, value):
+    monkeypatch.setenv("PENSTOCK_NATIVE", value)
+    said = (
+        f"PENSTOCK_NATIVE={value}: it must be 0 (Python), 1 (native) or empty (what is installed)"
+    )
+    for function in (describe, choose):
+        with pytest.raises(NativeMissingError) as refused:
+            function()
+        assert str(refused.value) == said
+
+
+def test_the_crate_has_the_interface_of_the_package():
+    source = (ROOT / "native" / "src" / "python.rs").read_text()
+    assert f"const INTERFACE: u32 = {INTERFACE};" in source
 
 
 def test_the_crate_has_the_version_of_the_package():

@@ -5,6 +5,8 @@ Bounded in `make test`; `make fuzz` for more.
 
 import gc
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -93,6 +95,93 @@ def test_inputs_by_chance(pytestconfig):
 def test_odd_varints(parts, sized):
     body = b"".join(parts)
     same(encode_length(body) if sized else body, 1)
+
+
+def number(chance, value, bits=32):
+    """A varint: as it should be, padded, or with bits that a reader might lose."""
+    raw = ((value << 1) ^ (value >> 63)) & (2**bits - 1)
+    size = 1
+    kind = chance.random()
+    if kind > 0.93:
+        raw |= chance.choice([1, 2, 3, 7, 1 << 31]) << 32
+        size = chance.choice([1, 5, 6, 10])
+    elif kind > 0.85:
+        size = chance.randrange(2, 12)
+    result = bytearray()
+    while raw > 0x7F or len(result) < size - 1:
+        result.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    result.append(raw)
+    return bytes(result[:12])
+
+
+def field(chance):
+    size = chance.choice([-1, -1, 0, 1, 3, -2, -(2**31)])
+    return number(chance, size) + b"x" * max(0, size)
+
+
+def header(chance):
+    size = chance.choice([0, 1, 2])
+    return number(chance, size) + chance.choice(b"hh\xff").to_bytes() * size + field(chance)
+
+
+def record(chance, position):
+    headers = chance.choice([0, 0, 0, 1, 2])
+    body = chance.choice(b"\x00\x00\x00\x00\x01\x7f\x80").to_bytes()
+    body += number(chance, chance.choice([0, 5, -5, 2**62, -(2**63), 2**63 - 1]), 64)
+    body += number(chance, position) + field(chance) + field(chance) + number(chance, headers)
+    body += b"".join(header(chance) for _ in range(headers))
+    return number(chance, len(body)) + body
+
+
+def test_numbers_that_are_padded_or_too_wide_inputs_by_chance(pytestconfig):
+    count = pytestconfig.getoption("fuzz_inputs")
+    given_seed = pytestconfig.getoption("fuzz_seed")
+    seed = random.randrange(10**6) if given_seed is None else given_seed
+    print(f"--fuzz-seed={seed}")
+    chance = random.Random(seed)
+    read = 0
+    for _ in range(count):
+        records = chance.randrange(1, 3)
+        read += same(b"".join(record(chance, at) for at in range(records)), records)
+    assert count / 8 < read < count / 2
+
+
+@pytest.mark.system
+def test_no_memory_is_a_memory_error():
+    """In a process of its own, whose memory is limited while columns are made."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCARCE], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.split(), done.returncode) == (["MemoryError"] * 4, 0), done.stderr
+
+
+SCARCE = """
+import resource, penstock_native
+value = bytes(48 << 20)
+def varint(raw):
+    out = bytearray()
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes([*out, raw])
+body = b"\\x00\\x00\\x00\\x01" + varint(2 * len(value)) + value + b"\\x00"
+section = varint(2 * len(body)) + body
+records = penstock_native.read(section, 1, 0, tuple)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (8 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for make in (
+    lambda: records.values,
+    lambda: records.values_arrow,
+    lambda: records.rewritten([0], [None], [value]),
+    lambda: penstock_native.read(section, 1, 0, tuple),
+):
+    try:
+        make()
+    except BaseException as error:
+        print(type(error).__name__)
+"""
 
 
 @settings(max_examples=200, deadline=None)

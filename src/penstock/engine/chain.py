@@ -230,8 +230,9 @@ class Chain:
     def _judge_batch(self, partition: int, records: RecordColumns) -> Verdict:
         """Judge a batch by the policy of KIP-686."""
         name = self.plan.records_policy or ""
-        views = tuple(as_records(records))
         try:
+            # Reading columns may fail as well: for want of memory.
+            views = tuple(as_records(records))
             self.records_policy.validate(self.plan.topic, partition, views)  # type: ignore[union-attr]
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, name)

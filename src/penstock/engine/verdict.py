@@ -39,7 +39,7 @@ class FailureCause(Enum):
     RAISED = auto()
     """A policy raised an exception that does not mean a refusal."""
     OUT_OF_MEMORY = auto()
-    """It raised MemoryError: its process is not trusted further."""
+    """There was no memory, or native code panicked: the process is not trusted further."""
     TIMED_OUT = auto()
     NOT_JUDGED = auto()
     """No policy is to blame."""
@@ -49,9 +49,16 @@ class FailureCause(Enum):
 
 
 def cause_of(error: BaseException) -> FailureCause:
-    """Return the cause for an exception of a policy."""
-    out_of_memory = isinstance(error, MemoryError)
-    return FailureCause.OUT_OF_MEMORY if out_of_memory else FailureCause.RAISED
+    """Return the cause for an exception of a policy, or of native code that ran for it."""
+    if isinstance(error, MemoryError) or _is_panic(error):
+        return FailureCause.OUT_OF_MEMORY
+    return FailureCause.RAISED
+
+
+def _is_panic(error: BaseException) -> bool:
+    # pyo3, which the reader and others are written with, exports no class to compare with. Where
+    # it finds no memory for a Python object, it panics.
+    return not isinstance(error, Exception) and type(error).__name__ == "PanicException"
 
 
 @dataclass(frozen=True, slots=True)

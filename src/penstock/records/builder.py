@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -15,6 +15,31 @@ _MAGIC: Final = 2
 _NO_LIMIT: Final = 2**31 - 1
 _FIRST_RECORD_BYTES: Final = 7
 _INT64: Final = 2**64
+
+
+class SizeOf(Protocol):
+    """Returns how many bytes a record takes at least."""
+
+    def __call__(
+        self,
+        offset_delta: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes | None]],
+        /,
+    ) -> int: ...
+
+
+def sizes(base_timestamp: int) -> SizeOf:
+    """Return the function that measures records of a batch.
+
+    Of a batch whose base timestamp is -1 it takes timestamps for -1.
+    """
+    builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
+    builder.append(0, base_timestamp, None, None, [])
+    size_of: SizeOf = builder.size_in_bytes
+    return size_of
 
 
 def build(

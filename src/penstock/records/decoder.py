@@ -9,6 +9,8 @@ What aiokafka does not check, and how that is handled here:
 - It reads a record's attributes as a varint, Kafka as one byte: from 0x80 on the two would
   see different records. The attributes of every record are looked at before.
 - It takes any offset delta.
+- It reads varints of 32 bits as if they had 64. Records that take more bytes than they have to
+  are read again.
 """
 
 from __future__ import annotations
@@ -25,18 +27,22 @@ from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from penstock.error_codes import INVALID_RECORD
 from penstock.policy.records import Header
-from penstock.records.builder import build
+from penstock.records.builder import build, sizes
 from penstock.records.errors import UnreadableRecords
-from penstock.records.faults import find_fault
+from penstock.records.faults import find_fault, find_overlong
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_UNREADABLE: Final = (ValueError, CorruptRecordException, MemoryError, OverflowError, StopIteration)
+    from penstock.records.builder import SizeOf
+
+_INVALID: Final = (ValueError, CorruptRecordException, OverflowError, StopIteration)
+_UNREADABLE: Final = (*_INVALID, MemoryError)
 _offset = attrgetter("offset")
 _key = attrgetter("key")
 _value = attrgetter("value")
+_given_headers = attrgetter("headers")
 _timestamp = attrgetter("timestamp")
 
 
@@ -93,24 +99,63 @@ def read(view: memoryview, count: int) -> DecodedRecords:
 
     Raises:
         UnreadableRecords: The bytes are not `count` records and nothing else (87).
+        MemoryError: There is no memory for them.
     """
+    base_timestamp = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)[0]
+    size_of = sizes(base_timestamp)
     try:
         _check_frames(view, count)
         records = list(DefaultRecordBatch(view))
-    except _UNREADABLE:
-        raise _refusal(view, count) from None
+    except MemoryError:
+        # A length near 2**63 ends in one, too.
+        fault = _find_fault(view, count, size_of)
+        if fault is None:
+            raise
+        raise UnreadableRecords(INVALID_RECORD, fault) from None
+    except _INVALID:
+        raise _refusal(_find_fault(view, count, size_of)) from None
     if list(map(_offset, records)) != list(range(count)):
-        raise _refusal(view, count)
-    return DecodedRecords(records, BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)[0])
+        raise _refusal(_find_fault(view, count, size_of))
+    decoded = DecodedRecords(records, base_timestamp)
+    headers = map(_given_headers, records)
+    size = sum(
+        map(size_of, range(count), decoded.timestamps, decoded.keys, decoded.values, headers)
+    )
+    if size != len(view) - HEADER.size:
+        fault = _overlong(view, records, _starts(view, count), size_of)
+        if fault is not None:
+            raise _refusal(fault)
+    return decoded
 
 
-def _refusal(view: memoryview, count: int) -> UnreadableRecords:
-    """Describe the first error; valid records before it are skipped quickly."""
-    starts = _starts(view, count)
-    first = _readable(view, len(starts) - 1)
-    section = view[HEADER.size :]
-    fault = find_fault(section, count, first=first, start=starts[first] - HEADER.size)
+def _refusal(fault: str | None) -> UnreadableRecords:
     return UnreadableRecords(INVALID_RECORD, fault or "Found invalid record structure")
+
+
+def _find_fault(view: memoryview, count: int, size_of: SizeOf) -> str | None:
+    """Describe the first error; records before it that can be decoded are skipped quickly."""
+    starts = _starts(view, count)
+    records = _decodable(view, len(starts) - 1)
+    start = starts[len(records)] - HEADER.size
+    return _overlong(view, records, starts, size_of) or find_fault(
+        view[HEADER.size :], count, first=len(records), start=start
+    )
+
+
+def _overlong(
+    view: memoryview, records: list[DefaultRecord], starts: list[int], size_of: SizeOf
+) -> str | None:
+    """Describe the first overlong varint of the first records, which have been decoded."""
+    section = view[HEADER.size :]
+    for position, record in enumerate(records):
+        start = starts[position]
+        fields = record.timestamp, record.key, record.value, record.headers
+        if size_of(position, *fields) == starts[position + 1] - start:
+            continue
+        fault = find_overlong(section, start - HEADER.size, position)
+        if fault is not None:
+            return fault
+    return None
 
 
 def _starts(view: memoryview, count: int) -> list[int]:
@@ -127,16 +172,19 @@ def _starts(view: memoryview, count: int) -> list[int]:
     return starts
 
 
-def _readable(view: memoryview, count: int) -> int:
-    """Return how many of the first records can be read."""
-    records = iter(DefaultRecordBatch(view))
-    for position in range(count):
-        try:
-            if next(records).offset != position:
-                return position
-        except _UNREADABLE:
-            return position
-    return count
+def _decodable(view: memoryview, count: int) -> list[DefaultRecord]:
+    """Return as many of the first `count` records as can be decoded."""
+    records: list[DefaultRecord] = []
+    remaining = iter(DefaultRecordBatch(view))
+    try:
+        while len(records) < count:
+            record = next(remaining)
+            if record.offset != len(records):
+                break
+            records.append(record)
+    except _UNREADABLE:
+        pass
+    return records
 
 
 def _headers(record: DefaultRecord) -> tuple[Header, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.error_codes import INVALID_RECORD
 from penstock.policy.records import Header
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from penstock.records.stored import StoredRecords
 
+INTERFACE: Final = 1
+"""`penstock_native.INTERFACE` of an extension that this module can use: `native/src/python.rs`."""
 _new_header = partial(tuple.__new__, Header)
 
 
