@@ -252,7 +252,9 @@ def _judge_batch(judge: Judge, body: memoryview) -> Verdict:
     data = body[plan_end + dropped_size :]
     try:
         return judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a panic of native code is no Exception
         kind_of_error = type(error).__name__
         return failed(
             "of this topic",
