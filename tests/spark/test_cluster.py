@@ -21,6 +21,7 @@ from tests.spark.conftest import NO_BAD
 
 SPARK = Path(pyspark.__file__).parent
 COUNT = 60_000
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # In a zip of its own, not beside the file: it has to reach the executors by itself.
 SHIPPED = """
 import time
@@ -39,7 +40,7 @@ def cluster(tmp_path_factory):
     environment = {
         **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
-        "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_SUBMIT_OPTS"],
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
     }  # fmt: skip
     port = free_ports(2)[0]
     running = []
@@ -118,7 +119,7 @@ def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
          "--master", master, "--conf", "spark.executor.memory=1g",
          "--conf", f"spark.submit.pyFiles={tmp_path / 'shipped.zip'}",
          "--conf", "spark.driver.host=127.0.0.1",
-         "--conf", f"spark.executor.extraJavaOptions={os.environ['SPARK_SUBMIT_OPTS']}"],
+         "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "shipped.zip"),
              "SPARK_LOCAL_IP": "127.0.0.1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

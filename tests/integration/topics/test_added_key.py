@@ -41,7 +41,12 @@ def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("added"),
         kafka.bootstrap_servers,
         free_ports(6)[0],
-        {"records.policy.class.names.allowed": "policies.*", "policy.workers": 1},
+        {
+            "records.policy.class.names.allowed": "policies.*",
+            "policy.workers": 1,
+            # Other gateways of this cluster do not know the key.
+            "topic.settings.topic": "__settings_with_an_added_key",
+        },
         POLICIES,
     )
 
