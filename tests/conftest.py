@@ -19,11 +19,11 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.local import LocalKafka, free_ports
 from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic
+from tests.java import QUICK
 
 pytest_plugins = ["tests.unit", "tests.order"]
 _counter = itertools.count()
-# A Spark session of a test ends before a better compiler would pay: a third less CPU time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

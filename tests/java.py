@@ -4,9 +4,13 @@ import fcntl
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 from penstock.artifacts import cache_folder, java
 from penstock.local import class_path
+
+QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""For a JVM that ends before a better compiler would pay: a third less CPU time."""
 
 
 def program(source: Path, *, log_level: str = "off") -> list[str]:
@@ -24,6 +28,6 @@ def program(source: Path, *, log_level: str = "off") -> list[str]:
                 check=True,
                 timeout=120,
             )  # fmt: skip
-    return [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+    return [java(), "-Xmx256m", *QUICK,
             f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
             "-cp", f"{class_path()}:{classes}", source.stem]  # fmt: skip

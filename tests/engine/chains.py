@@ -7,7 +7,7 @@ from uuid import UUID
 
 from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
-from penstock.engine.columns import DecodedColumns
+from penstock.engine.columns import Columns, columns_of
 from penstock.engine.instances import INTERCEPTORS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import TopicPlan
 from penstock.policy import Record
@@ -43,9 +43,9 @@ def chain(*, interceptors=(), validators=(), validation=None, setting="") -> Cha
     return Chain(plan, policies)
 
 
-def columns(*values, headers=()) -> DecodedColumns:
+def columns(*values, headers=()) -> Columns:
     """Return records of these values, with the first byte of each as key."""
-    return DecodedColumns(
+    return columns_of(
         [Record(n, value and value[:1], value, headers) for n, value in enumerate(values)]
     )
 

@@ -166,11 +166,16 @@ def test_the_files_of_topic_configs_are_read_elsewhere(folder):
     assert accepts(judge, plan, batch)
 
 
-def test_what_takes_long_is_left_to_workers_for_a_while(folder):
+@pytest.fixture
+def timed(folder):
     clock, cpu_clock = Clock(), Clock()
     configuration = configured(folder)
     judge = judge_of(configuration, clock, cpu_clock)
-    plan = Plan(configuration).for_topic("orders")
+    return judge, Plan(configuration).for_topic("orders"), clock, cpu_clock
+
+
+def test_what_takes_long_is_left_to_workers_for_a_while(timed):
+    judge, plan, clock, cpu_clock = timed
     batch = encode_batch(values(GOOD))
     cpu_clock.step = SLOW_S * 1.1
     assert accepts(judge, plan, batch)
@@ -182,11 +187,8 @@ def test_what_takes_long_is_left_to_workers_for_a_while(folder):
     assert accepts(judge, plan, batch)
 
 
-def test_many_batches_do_not_keep_the_event_loop(folder):
-    clock, cpu_clock = Clock(), Clock()
-    configuration = configured(folder)
-    judge = judge_of(configuration, clock, cpu_clock)
-    plan = Plan(configuration).for_topic("orders")
+def test_many_batches_do_not_keep_the_event_loop(timed):
+    judge, plan, clock, cpu_clock = timed
     batch = encode_batch(values(GOOD))
     cpu_clock.step = BUDGET_S / 4
     assert [accepts(judge, plan, batch) for _ in range(6)] == [True] * 4 + [False] * 2

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.columns import DecodedColumns
+from penstock.engine.columns import columns_of
 from penstock.engine.interceptor_chain import intercept
 from penstock.engine.verdict import Outcome
 from penstock.policy import (
@@ -208,7 +208,7 @@ def test_one_bad_record_does_not_fail_the_others_where_each_counts():
             yield index, ProduceRequestInterceptorResult(b"k", 1 // (value != b"bad") * value)
 
     values = [b"a", b"b", b"bad", b"c", b"d"]
-    records = DecodedColumns([Record(0, None, value) for value in values])
+    records = columns_of([Record(0, None, value) for value in values])
     done = intercept(intercepting(answer).interceptors, "orders", 3, records)
     assert list(done.values) == [b"a", b"b", None, b"c", b"d"]
     assert list(done.keys) == [b"k", b"k", None, b"k", b"k"]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.engine.columns import Columns, DecodedColumns
+from penstock.engine.columns import Columns, columns_of
 from penstock.engine.policy_batch import ArrowMissingError, PolicyBatch, binary_array
 from penstock.policy import Header, Record, RecordIntrospectionHints
 
@@ -29,7 +29,7 @@ class Counted:
 
 
 def test_columns_are_what_the_records_are():
-    batch = PolicyBatch(DecodedColumns(RECORDS))
+    batch = PolicyBatch(columns_of(RECORDS))
     assert len(batch) == 3
     assert batch.keys == (b"key", None, b"")
     assert batch.values == (b"value", None, b"")
@@ -53,7 +53,7 @@ def test_a_column_is_made_once_and_only_if_it_is_looked_at():
 @pytest.mark.parametrize("count", [0, 1, 4, 2**31 - 1, 2**63 - 1])
 def test_hints_bound_what_is_there(count):
     hints = RecordIntrospectionHints(False, count, count)
-    batch = PolicyBatch(DecodedColumns(RECORDS), hints)
+    batch = PolicyBatch(columns_of(RECORDS), hints)
     expected = [record.value[:count] if record.value is not None and count else None
                 for record in RECORDS]  # fmt: skip
     assert list(batch.values) == expected
@@ -80,7 +80,7 @@ def test_an_arrow_array_is_not_copied_and_hints_bound_it_too(kind):
 
 
 def test_nothing_can_be_altered():
-    batch = PolicyBatch(DecodedColumns(RECORDS))
+    batch = PolicyBatch(columns_of(RECORDS))
     for name in ("keys", "values", "headers", "timestamps", "values_arrow", "other"):
         with pytest.raises(AttributeError):
             setattr(batch, name, ())
@@ -98,7 +98,7 @@ def test_nothing_can_be_altered():
 
 
 def test_arrays_of_nothing_and_of_much():
-    one = PolicyBatch(DecodedColumns([Record(0, None, None)]))
+    one = PolicyBatch(columns_of([Record(0, None, None)]))
     assert one.values_arrow.to_pylist() == [None]
     assert binary_array(pa, [b"abc", None, b"d"], 4).type == pa.binary()
     large = binary_array(pa, [b"abc", None, b"d"], 3)
@@ -108,11 +108,11 @@ def test_arrays_of_nothing_and_of_much():
 
 def test_without_pyarrow_the_error_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    batch = PolicyBatch(DecodedColumns(RECORDS))
+    batch = PolicyBatch(columns_of(RECORDS))
     assert batch.values[0] == b"value"
     with pytest.raises(ArrowMissingError, match="need pyarrow, which is not installed"):
         _ = batch.values_arrow
 
 
 def test_it_does_not_print_what_it_holds():
-    assert repr(PolicyBatch(DecodedColumns(RECORDS))) == "PolicyBatch(3 records)"
+    assert repr(PolicyBatch(columns_of(RECORDS))) == "PolicyBatch(3 records)"

@@ -17,11 +17,12 @@ import pytest
 
 from penstock.local import free_ports
 from tests.gateways import wait_until
+from tests.java import QUICK
 from tests.spark.conftest import NO_BAD
 
 SPARK = Path(pyspark.__file__).parent
 COUNT = 60_000
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_JVM = " ".join(QUICK)
 # In a zip of its own, not beside the file: it has to reach the executors by itself.
 SHIPPED = """
 import time

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from penstock.configuration import Configuration
+    from penstock.engine.plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
 
 
@@ -44,8 +45,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     Interceptors come before them, and have patterns of their own.
     """
     plan = Plan(configuration.policies)
-    intercepted = Plan(configuration.policies)
-    intercepted.set_interceptor_patterns(patterns)
+    plan.set_interceptor_patterns(patterns)
     inline_judge = InlineJudge(configuration.policies)
     lines = [f"configuration {configuration.path}"]
     topic_policies = {
@@ -66,17 +66,19 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     for glob in plan.globs:
         lines.append(f"topics {glob}")
         found = plan.for_topic(glob)
-        if found is None:
-            lines.append("  no policy")
-            continue
-        setting = f"  record.validation.policy={found.validation_setting}"
-        steps = [f"batch   {found.records_policy}"] if found.records_policy else []
-        steps += [f"record  {name}" for name in found.validators]
-        if found.validation_policy:
-            is_inline = inline_judge.judges(intercepted.for_topic(glob) or found)
-            inline = "; small batches inline" if is_inline else ""
-            steps.append(f"record  {found.validation_policy}{setting}{inline}")
-        lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)]
+        steps = _steps(found, inline_judge) if found is not None else []
+        lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
     return lines
+
+
+def _steps(plan: TopicPlan, inline_judge: InlineJudge) -> list[str]:
+    """Return the policies of a topic, but for its interceptors."""
+    steps = [f"batch   {plan.records_policy}"] if plan.records_policy else []
+    steps += [f"record  {name}" for name in plan.validators]
+    if plan.validation_policy:
+        inline = "; small batches inline" if inline_judge.judges(plan) else ""
+        setting = f"  record.validation.policy={plan.validation_setting}"
+        steps.append(f"record  {plan.validation_policy}{setting}{inline}")
+    return steps

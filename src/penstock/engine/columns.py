@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import repeat
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record, RecordProxy
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
 MAX_LENGTH: Final = 2**31 - 1
 """No field is longer: a hint of as many bytes asks for all of it."""
-
-
-class DecodedRecord(Protocol):
-    """A record as the record batch reader returns it."""
-
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,37 +57,18 @@ class Columns:
         )
 
 
-class DecodedColumns:
-    """Decoded records as columns, computed lazily."""
-
-    __slots__ = ("_records", "count")
-
-    def __init__(self, records: Sequence[DecodedRecord]) -> None:
-        self._records = records
-        self.count = len(records)
-
-    @property
-    def timestamps(self) -> Iterable[int]:
-        return map(_timestamp, self._records)
-
-    @property
-    def keys(self) -> Iterable[bytes | None]:
-        return map(_key, self._records)
-
-    @property
-    def values(self) -> Iterable[bytes | None]:
-        return map(_value, self._records)
-
-    @property
-    def headers(self) -> Iterable[Headers]:
-        return map(_headers, self._records)
-
-    def pick(self, positions: Sequence[int]) -> DecodedColumns:
-        """Return only the records at these positions."""
-        return DecodedColumns([self._records[position] for position in positions])
+def columns_of(records: Sequence[Record]) -> Columns:
+    """Return records as columns."""
+    return Columns(
+        len(records),
+        [record.timestamp for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
+        [tuple(map(Header._make, record.headers)) for record in records],
+    )
 
 
-RecordColumns = Columns | DecodedColumns | StoredColumns
+RecordColumns = Columns | StoredColumns
 
 
 def halves(
@@ -144,13 +112,3 @@ def _pick(column: Iterable[T], positions: Sequence[int]) -> Sequence[T]:
     if len(positions) == 1:
         return [items[positions[0]]]
     return itemgetter(*positions)(items) if positions else ()
-
-
-def _headers(record: DecodedRecord) -> Headers:
-    headers = record.headers
-    return tuple(map(Header._make, headers)) if headers else ()
-
-
-_timestamp = attrgetter("timestamp")
-_key = attrgetter("key")
-_value = attrgetter("value")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.chain import Chain
-from penstock.engine.columns import Columns, as_proxies
+from penstock.engine.columns import as_proxies, columns_of
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
 
@@ -69,7 +69,7 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
     record = given.record
     for kind, name, part in _single(chain):
         saw = _seen(part, record)
-        decided = part.judge_each(given.partition, given.topic_id, _columns(record))
+        decided = part.judge_each(given.partition, given.topic_id, columns_of([record]))
         verdict = decided.verdicts[0][1] if decided.verdicts else ACCEPTED
         words = _words(verdict)
         if verdict is ACCEPTED and decided.replaced is not None:
@@ -108,14 +108,10 @@ def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
     return found
 
 
-def _columns(record: Record) -> Columns:
-    return Columns(1, [record.timestamp], [record.key], [record.value], [tuple(record.headers)])
-
-
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
     """Return what a policy is shown of a record."""
     if chain.validation is not None:
-        return next(as_proxies(_columns(record), chain.hints))
+        return next(as_proxies(columns_of([record]), chain.hints))
     return record
 
 

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.policies.json_schema.policy import JsonSchema
-from penstock.policy import TopicIdPartition, TopicMetadata
 from penstock.records.batch import read_batch
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ SUSPENDED_S: Final = 30.0
 _MAX_TEXTS: Final = 100
 """How many texts of topic configs are remembered: each may stand for a large schema."""
 _OWN_CLASSES: Final = frozenset({"penstock.policies.JsonSchema", "penstock.policies:JsonSchema"})
-_NOWHERE: Final = TopicIdPartition(UUID(int=0), "", 0)
 
 
 def _at_once(work: Callable[[], None]) -> None:
@@ -154,7 +151,7 @@ class InlineJudge:
 
     def _find_out(self, text: str) -> None:
         assert self._policy is not None
-        self._is_bounded[text] = self._policy.is_bounded(TopicMetadata(_NOWHERE, text))
+        self._is_bounded[text] = self._policy.is_bounded(text)
 
 
 def _names_own_policy(configuration: PolicyConfiguration) -> bool:

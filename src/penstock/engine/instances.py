@@ -104,9 +104,7 @@ class PolicyInstances:
         self.validation_policy: RecordPolicy | None = None
         self.hints = RecordIntrospectionHints()
         for name in names.get(VALIDATION, ()):
-            space = ClassPath(configuration.class_path) if configuration.class_path else None
-            cls = self._load(name, VALIDATION, "validate", space)
-            self.validation = self._instance(cls, name, VALIDATION)
+            self.validation = self._instance(self._load_validation(name), name, VALIDATION)
             found = self._callables(self.validation, name, VALIDATION)
             self.validation_policy = RecordPolicy(name, *found)
             self.hints = self._hints(name)
@@ -188,10 +186,7 @@ class PolicyInstances:
         Raises:
             ConfigurationError: The class cannot be used, or fails.
         """
-        space = (
-            ClassPath(self._configuration.class_path) if self._configuration.class_path else None
-        )
-        cls = self._load(name, VALIDATION, "validate", space)
+        cls = self._load_validation(name)
         if not callable(getattr(cls, _PREPARE, None)):
             return None
         instance = self._instance(cls, name, VALIDATION)
@@ -249,6 +244,10 @@ class PolicyInstances:
                 "everything pass: it must not be async, and must not yield"
             )
         return cls
+
+    def _load_validation(self, name: str) -> Callable[[], Any]:
+        folders = self._configuration.class_path
+        return self._load(name, VALIDATION, "validate", ClassPath(folders) if folders else None)
 
     def _callables(self, instance: Any, name: str, key: str) -> Callables:
         """Return the methods that are called with a record and with a batch."""

@@ -125,9 +125,9 @@ def test_the_engine_judges_by_it(folder):
 def test_only_what_is_bounded_says_so(folder):
     judging = policy(folder)
 
-    assert judging.is_bounded(topic("key=key.json,value=order.json"))
-    assert not judging.is_bounded(topic("key=key.json,value=slow.json"))
-    assert not judging.is_bounded(topic("missing.json"))
+    assert judging.is_bounded("key=key.json,value=order.json")
+    assert not judging.is_bounded("key=key.json,value=slow.json")
+    assert not judging.is_bounded("missing.json")
 
 
 def loaded(folder, **configs):

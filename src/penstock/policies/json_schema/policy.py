@@ -103,7 +103,7 @@ class JsonSchema(Policy):
         """
         self._checks(text)
 
-    def is_bounded(self, topic: TopicMetadata) -> bool:
+    def is_bounded(self, text: str) -> bool:
         """Return whether judging a record takes time in proportion to its bytes.
 
         It does where the fast way judges, the schema is not recursive, has no `uniqueItems`, no
@@ -111,9 +111,12 @@ class JsonSchema(Policy):
         one for each subschema with each reference replaced by what it means, for each entry of
         `enum` and `required`, and three for each character of a pattern and each time that one
         is repeated. A text that cannot be used is not bounded.
+
+        Args:
+            text: The topic's `record.validation.policy`.
         """
         try:
-            checks = self._checks(topic.validation_policy)
+            checks = self._checks(text)
         except ValueError:
             return False
         return all(one is None or one.features.bounded for one in (checks.key, checks.value))

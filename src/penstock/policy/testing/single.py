@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import read_configuration
 from penstock.engine.chain import Chain
-from penstock.engine.columns import DecodedColumns
+from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, TopicPlan
 from penstock.policy import (
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.chain import RecordVerdicts
-    from penstock.engine.columns import DecodedRecord
     from penstock.engine.verdict import Verdict
+    from penstock.policy import Record
 
 
 def judge_records(
     policy: Any,
-    records: Sequence[DecodedRecord],
+    records: Sequence[Record],
     *,
     topic: str,
     partition: int,
@@ -63,7 +63,7 @@ def judge_records(
             validation_setting=setting,
         )
         chain = Chain(plan, policies)
-        columns = DecodedColumns(records)
+        columns = columns_of(records)
         if chain.judges_columns:
             compare(chain, partition, topic_id, columns)
         if key == INTERCEPTORS:
