@@ -92,6 +92,11 @@ class InlineJudge:
                 self._find_out(default.value)
         self._max_texts = len(self._is_bounded) + _MAX_TEXTS
 
+    @property
+    def has_policy(self) -> bool:
+        """Whether any batch may be accepted inline."""
+        return self._policy is not None
+
     def judges(self, plan: TopicPlan) -> bool:
         """Return whether small batches of a topic are judged inline."""
         if self._policy is None or len(plan.policies) != 1 or plan.validation_policy is None:

@@ -209,6 +209,10 @@ class ConnectionContext(Protocol):
         """The topic names and ids that the broker returned over this connection."""
 
     @property
+    def may_change_policies(self) -> bool:
+        """Whether a request that has not been sent yet may change the policies of topics."""
+
+    @property
     def may_support_describe_producers(self) -> bool:
         """Whether the broker may support DescribeProducers: True until it is known."""
 

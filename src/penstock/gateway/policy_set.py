@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -49,6 +48,7 @@ class PolicySet(NamedTuple):
         cancel: Cancels the waiting jobs of a client; see `Supervisor.cancel`.
         idempotence: How batches of idempotent producers are treated if records are dropped.
         judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
+        inline: Accepts small batches without a worker; None if no policy can do that.
         refused_automatic_creation_code: The error code in Metadata responses for a topic whose
             automatic creation was refused.
     """
@@ -61,27 +61,10 @@ class PolicySet(NamedTuple):
     cancel: Callable[[Hashable], None]
     idempotence: Idempotence = Idempotence.TRANSLATE
     judges_partitions: bool = True
+    inline: InlineJudge | None = None
     refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 
 def without_response(client: Hashable) -> Hashable:
     """Return the key of a client's jobs whose requests expect no response (acks=0)."""
     return client, 0
-
-
-def submit_or_accept(
-    inline: InlineJudge,
-    submit: Submit,
-    topic_plan: TopicPlan,
-    partition: int,
-    topic_id: UUID,
-    version: int,
-    data: bytes | memoryview,
-    done: Callable[[Verdict], None],
-    **options: Any,
-) -> None:
-    """Accept a batch inline, or have a worker judge it; implements `Submit`."""
-    if inline.accepts(topic_plan, version, data):
-        done(ACCEPTED)
-    else:
-        submit(topic_plan, partition, topic_id, version, data, done, **options)

@@ -21,6 +21,7 @@ from penstock.gateway.admin.find_coordinator import find_coordinator
 from penstock.gateway.admin.metadata import metadata
 from penstock.gateway.admin.streams_group_heartbeat import streams_group_heartbeat
 from penstock.gateway.handler_exchange import HandlerExchange
+from penstock.gateway.produce.accepted_inline import is_accepted_inline
 from penstock.gateway.produce.end_txn import end_txn
 from penstock.gateway.produce.produce_exchange import ProduceExchange
 from penstock.wire import api_versions, produce, transactions
@@ -81,7 +82,12 @@ def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
 
 
 def _open_produce(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
-    return ProduceExchange(produce.read_request(frame), connection.gateway, received)
+    request = produce.read_request(frame)
+    if is_accepted_inline(request, connection):
+        received.pieces = [request.frame]
+        received.expects_response = request.acks != 0
+        return received
+    return ProduceExchange(request, connection.gateway, received)
 
 
 def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:

@@ -27,7 +27,7 @@ from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
-from penstock.gateway.policy_set import PolicySet, submit_or_accept
+from penstock.gateway.policy_set import PolicySet
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
@@ -262,12 +262,14 @@ class Gateway:
         if settings or not plan.is_empty or any(plan.names.values()):
             pool = Supervisor(configuration)
         submit: Submit = _nothing_to_judge
+        inline = None
         try:
             await topics.start()
             if pool is not None:
                 await pool.start()
                 plan.set_interceptor_patterns(pool.patterns)
-                submit = await self._submit_of(pool, configuration)
+                submit = pool.submit
+                inline = await self._inline_judge(pool, configuration)
         except BaseException:
             await topics.close()
             raise
@@ -283,11 +285,14 @@ class Gateway:
             refused_automatic_creation_code=int(
                 configuration.create_topic_policy_auto_create_error_code
             ),
+            inline=inline,
         )
         return _Loaded(policies, pool)
 
-    async def _submit_of(self, pool: Supervisor, configuration: Configuration) -> Submit:
-        """Return what has a batch judged: inline where that is possible, else by workers."""
+    async def _inline_judge(
+        self, pool: Supervisor, configuration: Configuration
+    ) -> InlineJudge | None:
+        """Return what accepts small batches without a worker; it may read files first."""
         try:
             inline = await asyncio.to_thread(
                 InlineJudge, configuration.policies, in_background=self._in_background
@@ -295,7 +300,7 @@ class Gateway:
         except BaseException:
             await pool.close()
             raise
-        return partial(submit_or_accept, inline, pool.submit)
+        return inline if inline.has_policy else None
 
     def _activate(self, loaded: _Loaded) -> None:
         """Use the loaded policies from now on; the previous ones finish their work."""

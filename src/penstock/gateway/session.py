@@ -340,15 +340,19 @@ class Session:
         else:
             self._release(exchange)
 
+    @property
+    def may_change_policies(self) -> bool:
+        """Whether a request that has not been sent yet may change the policies of topics."""
+        return bool(self._not_started or self._exclusive_count)
+
     def _enqueue_held(self, exchange: Held) -> None:
-        behind_exclusive = bool(self._not_started or self._exclusive_count)
+        behind_exclusive = self.may_change_policies
         self._pending.append(exchange)
         self._exclusive_count += exchange.is_exclusive
         if exchange.is_judged:
             self._undecided.append(exchange)
         self._suspend_if_many()
         if behind_exclusive and exchange.is_judged:
-            # The request before it may change the policies of its topics.
             self._not_started.append(exchange)
         else:
             exchange.start(self)

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TICK_S = 0.02
+_IDLE_TICK_S = 0.1
+"""While nothing is being judged. `RunningClock` counts no more at a time."""
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
 _SHARE_OF_TIMEOUT = 0.75
@@ -91,6 +93,7 @@ class Supervisor:
         self._tasks: set[asyncio.Task[None]] = set()
         self._opened = asyncio.Event()
         self._idle = asyncio.Event()
+        self._wake = asyncio.Event()
         self._executing = False
         self._serving = False
         self._executors: dict[type, Callable[[Any], None]] = {
@@ -176,8 +179,7 @@ class Supervisor:
             len(data),
             now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
         )
-        self._schedule.submit(job, now)
-        self._execute_actions()
+        self._submit(job, now)
 
     def submit_admin(
         self, request: messages.AdminRequest, names: str, done: Callable[[Verdict], None]
@@ -191,7 +193,11 @@ class Supervisor:
         """
         now = self._clock.now()
         deadline = now + _SHARE_OF_TIMEOUT * _ADMIN_TIMEOUT_S
-        self._schedule.submit(Job(("", 0), None, names, "", request, done, 0, deadline), now)
+        self._submit(Job(("", 0), None, names, "", request, done, 0, deadline), now)
+
+    def _submit(self, job: Job, now: float) -> None:
+        self._schedule.submit(job, now)
+        self._wake.set()
         self._execute_actions()
 
     def cancel(self, client: Hashable) -> None:
@@ -221,6 +227,7 @@ class Supervisor:
                 await asyncio.wait_for(self._idle.wait(), drain_s)
         self._serving = False
         self._schedule.close()
+        self._wake.set()
         self._execute_actions()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -372,7 +379,7 @@ class Supervisor:
     async def _tick(self) -> None:
         """Run the timers of the schedule."""
         while self._schedule.phase is not Phase.CLOSED:
-            await asyncio.sleep(_TICK_S)
+            await self._until_next_tick()
             try:
                 current = {
                     one: self._children[one].progress.current for one in self._schedule.judging
@@ -381,6 +388,15 @@ class Supervisor:
             except Exception:
                 log.exception("an error of the gateway", action="tick")
             self._execute_actions()
+
+    async def _until_next_tick(self) -> None:
+        if self._serving and not self._schedule.outstanding:
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _IDLE_TICK_S)
+            if not self._wake.is_set():
+                return
+        await asyncio.sleep(_TICK_S)
 
     def _run(self, coroutine: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -28,6 +28,7 @@ from penstock.engine.verdict import (
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
+from penstock.gateway.produce.accepted_inline import VALID_ACKS
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.refusal_log import Refused
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TRANSACTIONS_2_FROM: Final = 12
-_ACKS: Final = frozenset({-1, 0, 1})
-"""The values that a broker accepts. It checks them first, and stores nothing for others."""
 _OTHER_PARTITION_REFUSED: Final = (
     "Another partition of the request was refused, and produce.rejection.scope is request"
 )
@@ -158,7 +157,7 @@ class ProduceExchange(Held):
 
     def _check_names(self) -> None:
         """Respond to invalid acks and topic names, as a broker does."""
-        has_valid_acks = self.request.acks in _ACKS
+        has_valid_acks = self.request.acks in VALID_ACKS
         for t, topic in enumerate(self.request.topics):
             if not has_valid_acks:
                 self._fail_topic(t, topic, INVALID_REQUIRED_ACKS)

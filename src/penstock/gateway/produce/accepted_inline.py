@@ -1,0 +1,82 @@
+"""Accepts whole Produce requests inline, where they are received.
+
+Most requests are small, and most records are accepted. Such a request is forwarded as if its topics
+had no policies. Whatever is not as plain is left to `ProduceExchange`, which comes to the same
+decision in more steps: a request is only accepted here if every batch in it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+from penstock.wire.names import NO_ID, is_topic_name
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from penstock.engine.inline import InlineJudge
+    from penstock.engine.plan import TopicPlan
+    from penstock.gateway.exchange import ConnectionContext
+    from penstock.wire.produce import ProduceRequest, TopicData
+
+VALID_ACKS = frozenset({-1, 0, 1})
+"""The values that a broker accepts. It checks them first, and stores nothing for others."""
+
+
+def is_accepted_inline(request: ProduceRequest, connection: ConnectionContext) -> bool:
+    """Return whether all batches of a request are accepted inline.
+
+    Args:
+        request: The request.
+        connection: The client's connection. No request before this one may change the policies.
+    """
+    gateway = connection.gateway
+    policies = gateway.policies
+    inline = policies.inline
+    if (
+        inline is None
+        or request.acks not in VALID_ACKS
+        or policies.plan.has_interceptors
+        or gateway.producers
+        or connection.may_change_policies
+    ):
+        return False
+    for topic in request.topics:
+        named = _name_and_id(topic, connection)
+        if named is None:
+            return False
+        try:
+            own = gateway.topic_configs.of(*named)
+        except UnreadableTopicConfigsError:
+            return False
+        plan = policies.plan.for_topic(named[0], own)
+        if plan is not None and not _accepts_topic(inline, plan, request, topic):
+            return False
+    return True
+
+
+def _accepts_topic(
+    inline: InlineJudge, plan: TopicPlan, request: ProduceRequest, topic: TopicData
+) -> bool:
+    return not plan.unusable and all(
+        partition.number >= 0 and inline.accepts(plan, request.version, request.records(partition))
+        for partition in topic.partitions
+    )
+
+
+def _name_and_id(topic: TopicData, connection: ConnectionContext) -> tuple[str, UUID] | None:
+    """Return the name and id of a topic; None if they, or the topic's configs, are not known."""
+    configs = connection.gateway.topic_configs
+    name, topic_id = topic.name, topic.topic_id
+    if topic_id is not None:
+        name = connection.topics.name(topic_id)
+    elif name is not None and configs.are_stored:
+        topic_id = connection.topics.topic_id(name, since=configs.changed_at(name))
+        if topic_id is None:
+            return None
+    if name is None or name == configs.topic or not is_topic_name(name):
+        return None
+    if topic_id is not None and configs.unknown((topic_id,)):
+        return None
+    return name, topic_id or NO_ID
