@@ -8,7 +8,7 @@ must not keep the event loop from the others.
 
 Only acceptance is decided inline. Whatever else a batch deserves is decided by a worker, as if it
 had not been looked at here, so verdicts do not depend on where a batch was judged. A request is
-accepted as a whole (`gateway.produce.accepted_inline`).
+accepted as a whole (`gateway.produce.forwarded_at_once`).
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from penstock.gateway.admin.find_coordinator import find_coordinator
 from penstock.gateway.admin.metadata import metadata
 from penstock.gateway.admin.streams_group_heartbeat import streams_group_heartbeat
 from penstock.gateway.handler_exchange import HandlerExchange
-from penstock.gateway.produce.accepted_inline import is_accepted_inline
 from penstock.gateway.produce.end_txn import end_txn
+from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
 from penstock.gateway.produce.produce_exchange import ProduceExchange
 from penstock.wire import api_versions, produce, transactions
 from penstock.wire.addresses import holds_addresses, known_versions, replace_addresses
@@ -83,7 +83,7 @@ def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
 
 def _open_produce(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
     request = produce.read_request(frame)
-    if is_accepted_inline(request, connection):
+    if is_forwarded_at_once(request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0
         return received

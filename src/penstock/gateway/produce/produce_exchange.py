@@ -28,7 +28,7 @@ from penstock.engine.verdict import (
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
-from penstock.gateway.produce.accepted_inline import VALID_ACKS
+from penstock.gateway.produce.forwarded_at_once import VALID_ACKS
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.refusal_log import Refused
 from penstock.topic_configs.index import UnreadableTopicConfigsError

@@ -1,8 +1,8 @@
-"""Accepts whole Produce requests inline, where they are received.
+"""Forwards Produce requests where they are received, if no worker has to judge a batch of theirs.
 
-Most requests are small, and most records are accepted. Such a request is forwarded as if its topics
-had no policies. Whatever is not as plain is left to `ProduceExchange`, which comes to the same
-decision in more steps: a request is only accepted here if every batch in it is.
+Most requests are small, most records are accepted, and many topics have no policies. Whatever is
+not as plain is left to `ProduceExchange`, which comes to the same decision in more steps: a request
+is only forwarded at once if each of its batches is accepted inline, or its topic has no policies.
 """
 
 from __future__ import annotations
@@ -24,19 +24,17 @@ VALID_ACKS = frozenset({-1, 0, 1})
 """The values that a broker accepts. It checks them first, and stores nothing for others."""
 
 
-def is_accepted_inline(request: ProduceRequest, connection: ConnectionContext) -> bool:
-    """Return whether all batches of a request are accepted inline.
+def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext) -> bool:
+    """Return whether all batches of a request are accepted inline, or need not be judged.
 
     Args:
         request: The request.
-        connection: The client's connection. No request before this one may change the policies.
+        connection: The client's connection.
     """
     gateway = connection.gateway
     policies = gateway.policies
-    inline = policies.inline
     if (
-        inline is None
-        or request.acks not in VALID_ACKS
+        request.acks not in VALID_ACKS
         or policies.plan.has_interceptors
         or gateway.producers
         or connection.may_change_policies
@@ -51,15 +49,17 @@ def is_accepted_inline(request: ProduceRequest, connection: ConnectionContext) -
         except UnreadableTopicConfigsError:
             return False
         plan = policies.plan.for_topic(named[0], own)
-        if plan is not None and not _accepts_topic(inline, plan, request, topic):
+        if plan is not None and not _accepts_topic(policies.inline, plan, request, topic):
             return False
     return True
 
 
 def _accepts_topic(
-    inline: InlineJudge, plan: TopicPlan, request: ProduceRequest, topic: TopicData
+    inline: InlineJudge | None, plan: TopicPlan, request: ProduceRequest, topic: TopicData
 ) -> bool:
-    return not plan.unusable and all(
+    if inline is None or plan.unusable:
+        return False
+    return all(
         partition.number >= 0 and inline.accepts(plan, request.version, request.records(partition))
         for partition in topic.partitions
     )

@@ -1,4 +1,4 @@
-"""Requests whose batches are all accepted inline are forwarded; all others are judged by workers."""
+"""Requests of which no worker has to judge a batch are forwarded at once; others are judged."""
 
 import uuid
 
@@ -92,6 +92,14 @@ def test_a_request_with_one_other_batch_is_judged_by_workers():
     assert talk.broker.take() == produce(1, "other")
 
 
+def test_topics_without_policies_need_no_inline_judge():
+    talk = talk_with(None)
+    talk.session.client_data(produce(1, "free") + produce(2, "free", "judged"))
+    assert talk.broker.take() == produce(1, "free")
+    talk.decide()
+    assert talk.broker.take() == produce(2, "free", "judged")
+
+
 def test_requests_keep_their_order():
     talk = talk_with(Inline(records(1)))
     first, second, third = produce(1, "judged"), produce(2, "judged"), other(3)
@@ -150,7 +158,7 @@ def test_what_a_broker_would_not_store_is_answered_as_by_a_broker(request_):
     ],
     ids=["id not known", "log not read", "unreadable configs", "the topic of the configs"],
 )
-def test_topics_whose_configs_are_not_known_are_not_accepted_inline(configs, cached):
+def test_topics_whose_configs_are_not_known_are_not_forwarded_at_once(configs, cached):
     stored = Stored()
     for name, value in configs.items():
         setattr(stored, name, value)
@@ -170,7 +178,7 @@ def test_topics_whose_configs_are_not_known_are_not_accepted_inline(configs, cac
 
 
 @pytest.mark.parametrize("with_id", [True, False])
-def test_topics_whose_configs_are_known_are_accepted_inline(with_id):
+def test_topics_whose_configs_are_known_are_forwarded_at_once(with_id):
     talk = talk_with(Inline(), topic_configs=Stored())
     talk.session.topics.put("judged", ID)
     request = produce(1, "judged")
@@ -181,7 +189,7 @@ def test_topics_whose_configs_are_known_are_accepted_inline(with_id):
     assert talk.broker.take() == request
 
 
-def test_a_topic_that_cannot_be_judged_is_not_accepted_inline():
+def test_a_topic_that_cannot_be_judged_is_not_forwarded_at_once():
     inline = Inline()
     talk = talk_with(inline)
     talk.for_topic = lambda topic, own=None: TopicPlan(
@@ -193,7 +201,7 @@ def test_a_topic_that_cannot_be_judged_is_not_accepted_inline():
 
 
 @pytest.mark.parametrize("attribute", ["has_interceptors", "producers"])
-def test_where_records_may_be_dropped_nothing_is_accepted_inline(attribute):
+def test_where_records_may_be_dropped_nothing_is_forwarded_at_once(attribute):
     inline = Inline()
     talk = talk_with(inline)
     if attribute == "producers":
