@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="chaos_rounds",
         help="rounds with all that can happen; the default is two milder ones",
     )
-    parser.addoption("--fuzz-inputs", type=int, default=20_000, dest="fuzz_inputs")
+    parser.addoption("--fuzz-inputs", type=int, default=10_000, dest="fuzz_inputs")
     parser.addoption("--fuzz-seed", type=int, default=None, dest="fuzz_seed")
     parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
     parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
@@ -67,9 +67,10 @@ def admin(kafka: LocalKafka) -> AdminClient:
 
 NATIVE = importlib.util.find_spec("penstock_native") is not None
 """Whether both implementations of record batches are there."""
+RECORD_BATCHES = ["Python", "native"] if NATIVE else ["Python"]
 
 
-@pytest.fixture(params=["Python", "native"] if NATIVE else ["Python"])
+@pytest.fixture(params=RECORD_BATCHES)
 def record_batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Gateways that are started read record batches so."""
     monkeypatch.setenv("PENSTOCK_NATIVE", "1" if request.param == "native" else "0")

@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.rounds import Round
 from tests.chaos.world import World
 
-MILD_ROUNDS = 2
+MILD_ROUNDS = 1
 _results = pytest.StashKey[list[Round]]()
 
 

