@@ -7,8 +7,7 @@ by the bytes it gets, the batch is small, and there is time left: a request with
 must not keep the event loop from the others.
 
 Only acceptance is decided inline. Whatever else a batch deserves is decided by a worker, as if it
-had not been looked at here, so verdicts do not depend on where a batch was judged. A request is
-accepted as a whole (`gateway.produce.forwarded_at_once`).
+had not been looked at here, so verdicts do not depend on where a batch was judged.
 """
 
 from __future__ import annotations

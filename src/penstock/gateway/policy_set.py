@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from penstock.engine.verdict import ACCEPTED
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -40,7 +41,7 @@ class PolicySet(NamedTuple):
 
     Attributes:
         plan: The policies of each topic.
-        submit: Submits a batch to the workers.
+        submit: Has a batch judged, inline or by the workers.
         whole_request: Whether all partitions of a request are refused if one is.
         topics: The policies for topics and configs (KIP-108, KIP-133).
         retain: Closes the KIP-686 instances of a topic except for some classes; see
@@ -68,3 +69,21 @@ class PolicySet(NamedTuple):
 def without_response(client: Hashable) -> Hashable:
     """Return the key of a client's jobs whose requests expect no response (acks=0)."""
     return client, 0
+
+
+def submit_or_accept(
+    inline: InlineJudge,
+    submit: Submit,
+    topic_plan: TopicPlan,
+    partition: int,
+    topic_id: UUID,
+    version: int,
+    data: bytes | memoryview,
+    done: Callable[[Verdict], None],
+    **options: Any,
+) -> None:
+    """Accept a batch inline, or have a worker judge it; implements `Submit`."""
+    if inline.accepts(topic_plan, version, data):
+        done(ACCEPTED)
+    else:
+        submit(topic_plan, partition, topic_id, version, data, done, **options)

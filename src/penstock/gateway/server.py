@@ -27,7 +27,7 @@ from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.listener import ConnectionLimits, Listener
 from penstock.gateway.memory import Budget, default_budget
-from penstock.gateway.policy_set import PolicySet
+from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
@@ -270,6 +270,8 @@ class Gateway:
                 plan.set_interceptor_patterns(pool.patterns)
                 submit = pool.submit
                 inline = await self._inline_judge(pool, configuration)
+                if inline is not None:
+                    submit = partial(submit_or_accept, inline, submit)
         except BaseException:
             await topics.close()
             raise

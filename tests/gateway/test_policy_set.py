@@ -1,0 +1,36 @@
+"""Batches that are accepted inline are not submitted to workers."""
+
+import uuid
+
+import pytest
+
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED
+from penstock.gateway.policy_set import submit_or_accept
+
+BATCH = (TopicPlan(topic="t", validators=("v",)), 3, uuid.UUID(int=1), 9, b"data")
+
+
+class Inline:
+    """An inline judge that accepts, or not."""
+
+    def __init__(self, *, accepting):
+        self.accepting, self.given = accepting, []
+
+    def accepts(self, *given):
+        self.given.append(given)
+        return self.accepting
+
+
+@pytest.mark.parametrize("accepting", [True, False])
+def test_a_batch_has_one_verdict(accepting):
+    inline, submitted, verdicts = Inline(accepting=accepting), [], []
+
+    def submit(*given, **options):
+        submitted.append((given, options))
+
+    submit_or_accept(inline, submit, *BATCH, verdicts.append, client=5)
+
+    assert inline.given == [(BATCH[0], 9, b"data")]
+    assert verdicts == ([ACCEPTED] if accepting else [])
+    assert submitted == ([] if accepting else [((*BATCH, verdicts.append), {"client": 5})])
