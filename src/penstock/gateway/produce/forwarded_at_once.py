@@ -59,10 +59,11 @@ def _accepts_topic(
 ) -> bool:
     if inline is None or plan.unusable:
         return False
-    return all(
-        partition.number >= 0 and inline.accepts(plan, request.version, request.records(partition))
-        for partition in topic.partitions
-    )
+    version = request.version
+    for partition in topic.partitions:
+        if partition.number < 0 or not inline.accepts(plan, version, request.records(partition)):
+            return False
+    return True
 
 
 def _name_and_id(topic: TopicData, connection: ConnectionContext) -> tuple[str, UUID] | None:
