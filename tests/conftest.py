@@ -21,7 +21,7 @@ from tests.gateways import RunningGateway, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 
-pytest_plugins = ["tests.unit", "tests.order"]
+pytest_plugins = ["tests.unit", "tests.order", "tests.groups"]
 _counter = itertools.count()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK))
 

@@ -1,7 +1,7 @@
 """The order of tests: random, but for the files that take longest, which come first.
 
-`make test` passes whole files to two workers in the order of the collection: with a long file
-at the end, one of them would have nothing to do. `--durations` in a log of CI shows when the list
+`make test` passes whole files to four processes in the order of the collection: with a long file
+at the end, three of them would have nothing to do. `--durations` in a log of CI shows when the list
 has to change.
 """
 
@@ -14,40 +14,57 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 LONGEST: Final = (
-    "chaos/test_exactly_once.py",
     "spark/test_split.py",
-    "interop/test_refusals.py",
-    "integration/test_record_validation.py",
     "spark/test_failures.py",
+    "chaos/test_exactly_once.py",
     "integration/test_interceptors.py",
-    "spark/test_cluster.py",
-    "spark/test_redrive.py",
+    "interop/test_refusals.py",
     "cli/test_commands.py",
-    "interop/test_clients.py",
-    "hostile/test_fuzz.py",
-    "hostile/test_connections.py",
-    "hostile/test_nulls.py",
-    "hostile/test_names.py",
-    "hostile/test_all_at_once.py",
     "integration/test_chaos.py",
+    "integration/test_producer_state.py",
+    "integration/test_record_validation.py",
+    "spark/test_redrive.py",
+    "parity/test_parity.py",
+    "spark/test_cluster.py",
+    "hostile/test_connections.py",
+    "hostile/test_login.py",
     "engine/test_supervisor.py",
     "integration/topics/test_settings_kept.py",
-    "integration/test_garbage.py",
+    "interop/test_dropped_connections.py",
+    "spark/test_audit.py",
+    "spark/test_verdicts.py",
+    "spark/test_redact.py",
+    "spark/test_session.py",
+    "hostile/test_all_at_once.py",
+    "interop/test_java.py",
+    "hostile/test_memory.py",
+    "integration/test_security.py",
+    "hostile/test_names.py",
+    "interop/test_clients.py",
+    "spark/test_connect.py",
+    "spark/test_secured.py",
+    "cli/test_topics.py",
+    "integration/topics/test_kills.py",
+    "integration/topics/test_equality.py",
+    "hostile/test_bombs.py",
+    "hostile/test_fuzz.py",
     "hostile/test_same_answers.py",
     "integration/equivalence/test_same_verdicts.py",
-    "parity/test_parity.py",
-    "interop/test_dropped_connections.py",
-    "integration/test_security.py",
-    "integration/test_records_policy.py",
-    "spark/test_audit.py",
 )
+
+
+_RANKS: Final = {TESTS / file: number for number, file in enumerate(LONGEST)}
+
+
+def rank(path: Path) -> int:
+    """Return the place of a file: its index in `LONGEST`; the same for all others."""
+    return _RANKS.get(path, len(LONGEST))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move the longest files to the front; keep the order of everything else."""
-    rank = {TESTS / file: number for number, file in enumerate(LONGEST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    items.sort(key=lambda item: rank(item.path))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
