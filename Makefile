@@ -155,4 +155,4 @@ bench-spark: setup  ## benchmarks/spark: audit and split against jobs that do no
 	$(BIN)/python benchmarks/spark/bench.py
 
 clean:  ## remove what make setup and the tests created
-	rm -rf $(VENV) $(CACHE) dist
+	rm -rf $(VENV) $(CACHE) dist native/Cargo.lock
