@@ -1,11 +1,13 @@
 """KIP-133 on the wire: AlterConfigs, IncrementalAlterConfigs, and the configs of new topics."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 from kio.index import load_request_schema
 from kio.static.primitive import i8
@@ -164,7 +166,7 @@ SHOWN = {
 
 
 @pytest.fixture
-def tell(broker):
+def tell(broker, configs):
     """A topic with configs of its own, of whose changes the policy tells what it sees."""
     name = unique("tell")
     own = {
@@ -173,7 +175,13 @@ def tell(broker):
         "follower.replication.throttled.replicas": "0:0,1:0",
     }
     assert told(broker.call(create_topics(Topic(name, configs=own)))) == {name: (0, None)}
-    wait_until(lambda: exists(broker, name))
+
+    def is_described() -> bool:  # a broker learns of a topic after the controller
+        with contextlib.suppress(KafkaException):
+            return configs(name) == own
+        return False
+
+    wait_until(is_described)
     return name
 
 
