@@ -174,9 +174,12 @@ def timed(folder):
     return judge, Plan(configuration).for_topic("orders"), clock, cpu_clock
 
 
-def test_what_takes_long_is_left_to_workers_for_a_while(timed):
+SLOW = [encode_batch(values(*[GOOD] * 100)), encode_batch(values(GOOD), codec="gzip")]
+
+
+@pytest.mark.parametrize("batch", SLOW, ids=["not small", "compressed"])
+def test_what_takes_long_is_left_to_workers_for_a_while(timed, batch):
     judge, plan, clock, cpu_clock = timed
-    batch = encode_batch(values(GOOD))
     cpu_clock.step = SLOW_S * 1.1
     assert accepts(judge, plan, batch)
     cpu_clock.step = 0.0
@@ -187,9 +190,18 @@ def test_what_takes_long_is_left_to_workers_for_a_while(timed):
     assert accepts(judge, plan, batch)
 
 
+def test_the_time_of_small_batches_is_not_measured(timed):
+    judge, plan, clock, cpu_clock = timed
+    cpu_clock.step = SLOW_S
+    accepted = [accepts(judge, plan, encode_batch(values(GOOD))) for _ in range(300)]
+    assert accepted == [True] * 250 + [False] * 50
+    clock.now += TURN_S
+    assert accepts(judge, plan, encode_batch(values(GOOD)))
+
+
 def test_many_batches_do_not_keep_the_event_loop(timed):
     judge, plan, clock, cpu_clock = timed
-    batch = encode_batch(values(GOOD))
+    batch = SLOW[0]
     cpu_clock.step = BUDGET_S / 4
     assert [accepts(judge, plan, batch) for _ in range(6)] == [True] * 4 + [False] * 2
     clock.now += TURN_S

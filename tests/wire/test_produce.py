@@ -1,5 +1,6 @@
 """Produce requests and responses, spliced, against kio's reading of the same bytes."""
 
+import re
 import uuid
 
 import pytest
@@ -15,8 +16,10 @@ from penstock.wire.produce import (
     PartitionResponse,
     ProduceRequest,
     ProduceResponse,
+    RequestReader,
     names_no_leaders,
     read_acks,
+    read_request,
 )
 from tests.raw import parse_response, produce_request, produced, request_frame
 
@@ -194,3 +197,73 @@ def test_what_is_said_to_name_no_leaders_holds_no_address(data):
         found = []
         replace_addresses(bytes(plain), 0, version, lambda *one: found.append(one) or one[1:])
         assert not found
+
+
+# The requests of one connection
+
+one_batch = st.builds(
+    lambda version, topic, number, records, acks, client_id: request_frame(
+        produce_request(
+            [(uuid.UUID(int=len(topic)) if version >= 13 else topic, [(number, records)])],
+            version=version,
+            acks=acks,
+        ),
+        len(records or b""),
+        client_id,
+    ),
+    st.sampled_from([3, 8, 9, 12, 13]),
+    st.sampled_from(["a", "b", "long"]),
+    st.integers(0, 3),
+    st.none() | st.binary(max_size=300),
+    st.sampled_from([0, 1]),
+    st.sampled_from([None, "c", "client"]),
+)
+FIELDS = (*ProduceRequest.__slots__,)
+
+
+def fields(request):
+    return {
+        name: [
+            (*topic[:3], [tuple(one) for one in topic.partitions], topic.tail) for topic in value
+        ]
+        if name == "topics"
+        else value
+        for name, value in ((name, getattr(request, name)) for name in FIELDS)
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(one_batch, min_size=1, max_size=6), st.data())
+def test_a_request_like_the_one_before_it_is_read_like_any_other(frames, data):
+    reader = RequestReader()
+    for frame in frames:
+        for one in (frame, data.draw(damaged(frame)), frame):
+            try:
+                expected = fields(read_request(one))
+            except WireError as error:
+                with pytest.raises(WireError, match=re.escape(str(error))):
+                    reader.read(one)
+            else:
+                assert fields(reader.read(one)) == expected
+
+
+@st.composite
+def damaged(draw, frame):
+    """The frame with one other byte, one less, or some more."""
+    at = draw(st.integers(12, len(frame) - 1))
+    return draw(
+        st.sampled_from(
+            [
+                frame[:at] + bytes([draw(st.integers(0, 255))]) + frame[at + 1 :],
+                frame[:at] + frame[at + 1 :],
+                frame[:at] + b"\0\x05" + frame[at:],
+            ]
+        )
+    )
+
+
+def test_a_long_beginning_is_not_kept():
+    reader = RequestReader()
+    frame = request_frame(produce_request([("t", [(0, b"x")])], version=9, acks=1), 1, "c" * 5000)
+    assert reader.read(frame).client_id == "c" * 5000
+    assert reader._shape is None

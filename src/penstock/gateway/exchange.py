@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.topic_names import TopicNames
+    from penstock.wire.produce import RequestReader
 
     Buffers = Sequence[bytes | memoryview]
     Transform = Callable[[bytes], Buffers]
@@ -207,6 +208,10 @@ class ConnectionContext(Protocol):
     @property
     def topics(self) -> TopicNames:
         """The topic names and ids that the broker returned over this connection."""
+
+    @property
+    def produce_requests(self) -> RequestReader:
+        """Reads Produce requests of this connection."""
 
     @property
     def may_change_policies(self) -> bool:

@@ -82,7 +82,7 @@ def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
 
 
 def _open_produce(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
-    request = produce.read_request(frame)
+    request = connection.produce_requests.read(frame)
     if is_forwarded_at_once(request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0

@@ -27,6 +27,7 @@ from penstock.wire import api_versions, producers
 from penstock.wire.errors import WireError
 from penstock.wire.frames import REQUEST_HEAD_BYTES, RESPONSE_HEAD_BYTES, FrameReader
 from penstock.wire.primitives import INT16, INT32
+from penstock.wire.produce import RequestReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -117,6 +118,7 @@ class Session:
         self._on_done = on_done
         self._on_progress = on_progress
         self.topics = TopicNames()
+        self.produce_requests = RequestReader()
         self.number = next(_numbers)
         self.authentication = Authentication(
             is_required=gateway.requires_sasl,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from cachetools import LRUCache, TTLCache
+from cachetools import FIFOCache, LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ class TopicNames:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._names: LRUCache[UUID, str] = LRUCache(_TOPICS_MAX)
-        self._ids: TTLCache[str, tuple[UUID, float]] = TTLCache(_TOPICS_MAX, _ID_TTL_S, timer=clock)
+        self._ids: FIFOCache[str, tuple[UUID, float]] = FIFOCache(_TOPICS_MAX)
         self._clock = clock
 
     def name(self, topic_id: UUID) -> str | None:
@@ -30,8 +30,11 @@ class TopicNames:
 
     def topic_id(self, name: str, *, since: float = 0.0) -> UUID | None:
         """Return the id of a topic name, if it was stored recently, and after `since`."""
-        topic_id, at = self._ids.get(name, (None, since))
-        return topic_id if at > since else None
+        found = self._ids.get(name)
+        if found is None:
+            return None
+        topic_id, at = found
+        return topic_id if since < at > self._clock() - _ID_TTL_S else None
 
     def put(self, name: str, topic_id: UUID) -> None:
         """Store a name and its id."""

@@ -8,7 +8,7 @@ see other records than a policy did, this is not.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import crc32c
 
@@ -20,7 +20,7 @@ from penstock.error_codes import (
 )
 from penstock.records.compression import NAMES, Scratch, decompress
 from penstock.records.errors import UnreadableRecords
-from penstock.records.header import CRC_FROM, HEADER, PREFIX_BYTES
+from penstock.records.header import CODEC, CRC_FROM, HEADER, PREFIX_BYTES
 from penstock.records.implementation import SLACK, choose
 
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
 _MIN_RECORD_BYTES: Final = 7
-_MAGIC_AT: Final = 16
+_MAGIC_AT, _MAGIC = 16, 2
 _RECORD_OVERHEAD_V0: Final = 14
 """What a broker looks for first, before it knows how the records are written."""
-_CODEC, _LOG_APPEND_TIME, _CONTROL = 0x07, 0x08, 0x20
+_LOG_APPEND_TIME, _CONTROL = 0x08, 0x20
+_NOT_PRODUCED: Final = _LOG_APPEND_TIME | _CONTROL
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
 
 
@@ -60,7 +61,7 @@ class RecordBatch(NamedTuple):
     @property
     def codec(self) -> str:
         """Name the compression."""
-        return NAMES[self.attributes & _CODEC]
+        return NAMES[self.attributes & CODEC]
 
 
 class _Limits(NamedTuple):
@@ -100,6 +101,52 @@ def read_batch(
             differently. Carries the error code for the client.
     """
     view = memoryview(data)
+    if len(view) < HEADER.size:
+        _refuse_structure(view, api_version)
+    (base_offset, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp,
+     producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
+    if magic != _MAGIC or length + PREFIX_BYTES != len(view):
+        _refuse_structure(view, api_version)
+    codec = attributes & CODEC
+    if codec == _ZSTD and api_version < _ZSTD_FROM_VERSION:
+        raise UnreadableRecords(
+            UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {api_version} are not allowed to use ZStandard "
+            "compression",
+        )
+    computed = crc32c.crc32c(view[CRC_FROM:])
+    if computed != crc:
+        raise UnreadableRecords(
+            CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}, computed crc = {computed})"
+        )
+    if (
+        base_offset
+        or not 0 < count == last_delta + 1
+        or attributes & _NOT_PRODUCED
+        or (producer_id >= 0 > base_sequence)
+        or codec >= len(NAMES)
+    ):
+        _refuse_header(
+            codec, base_offset, last_delta, count, attributes, producer_id, base_sequence
+        )
+    if count > max_records or (not codec and len(view) - HEADER.size > max_decompressed_bytes):
+        _check_size(view, codec, count, _Limits(max_decompressed_bytes, max_records))
+    reading = _reading()
+    if codec or readable_behind < reading.slack:
+        view = _copied(view, attributes, max_decompressed_bytes)
+    return RecordBatch(
+        attributes,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        reading.read(view, count),
+    )
+
+
+def _refuse_structure(view: memoryview, api_version: int) -> NoReturn:
+    """Raise what is wrong with something that is not one batch of magic 2 and nothing else."""
     request = f"Produce requests with version {api_version}"
     none = f"{request} must have at least one record batch per partition"
     if len(view) < PREFIX_BYTES:
@@ -126,62 +173,21 @@ def read_batch(
             f"Record batch is corrupt (the size {length + PREFIX_BYTES} is smaller than the "
             f"minimum allowed overhead {HEADER.size})",
         )
-    if length + PREFIX_BYTES < len(view):
-        raise _invalid(
-            f"{request} are only allowed to contain exactly one record batch per partition"
-        )
-    limits = _Limits(max_decompressed_bytes, max_records)
-    return _read(view, api_version, limits, readable_behind)
+    raise _invalid(f"{request} are only allowed to contain exactly one record batch per partition")
 
 
-def _read(view: memoryview, api_version: int, limits: _Limits, readable_behind: int) -> RecordBatch:
-    (base_offset, _, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp,
-     producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(view)  # fmt: skip
-    codec = attributes & _CODEC
-    _check_codec(view, codec, crc, api_version)
-    _check_offsets(base_offset, last_delta, count)
-    if attributes & _CONTROL:
-        raise _invalid("Clients are not allowed to write control records")
-    if producer_id >= 0 and base_sequence < 0:
-        raise _invalid(
-            f"Invalid sequence number {base_sequence} in record batch with producerId {producer_id}"
-        )
-    if attributes & _LOG_APPEND_TIME:
-        raise UnreadableRecords(
-            INVALID_TIMESTAMP,
-            "Invalid timestamp type in the batch: a producer sets CreateTime only",
-        )
-    _check_size(view, codec, count, limits)
-    if codec or readable_behind < _reading().slack:
-        view = _copied(view, attributes, limits.decompressed_bytes)
-    return RecordBatch(
-        attributes,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        _reading().read(view, count),
-    )
-
-
-def _check_codec(view: memoryview, codec: int, crc: int, api_version: int) -> None:
-    if codec == _ZSTD and api_version < _ZSTD_FROM_VERSION:
-        raise UnreadableRecords(
-            UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce requests with version {api_version} are not allowed to use ZStandard "
-            "compression",
-        )
-    computed = crc32c.crc32c(view[CRC_FROM:])
-    if computed != crc:
-        raise UnreadableRecords(
-            CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {crc}, computed crc = {computed})"
-        )
+def _refuse_header(
+    codec: int,
+    base_offset: int,
+    last_delta: int,
+    count: int,
+    attributes: int,
+    producer_id: int,
+    base_sequence: int,
+) -> NoReturn:
+    """Raise what is wrong with a header, in a broker's order."""
     if codec >= len(NAMES):
         raise _invalid(f"Unknown compression type id: {codec}")
-
-
-def _check_offsets(base_offset: int, last_delta: int, count: int) -> None:
     if base_offset != 0:
         raise _invalid(f"The baseOffset of the record batch should be 0, but it is {base_offset}")
     if last_delta < 0:
@@ -192,6 +198,15 @@ def _check_offsets(base_offset: int, last_delta: int, count: int) -> None:
         raise _invalid(
             f"Inconsistent batch offset range [0, {last_delta}] and count of records {count}"
         )
+    if attributes & _CONTROL:
+        raise _invalid("Clients are not allowed to write control records")
+    if producer_id >= 0 > base_sequence:
+        raise _invalid(
+            f"Invalid sequence number {base_sequence} in record batch with producerId {producer_id}"
+        )
+    raise UnreadableRecords(
+        INVALID_TIMESTAMP, "Invalid timestamp type in the batch: a producer sets CreateTime only"
+    )
 
 
 def _check_size(view: memoryview, codec: int, count: int, limits: _Limits) -> None:
@@ -208,7 +223,7 @@ def _check_size(view: memoryview, codec: int, count: int, limits: _Limits) -> No
 def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
     """Return the batch with its records uncompressed and memory behind it."""
     size = HEADER.size
-    codec = attributes & _CODEC
+    codec = attributes & CODEC
     if codec:
         length = decompress(codec, view[size:], limit, _SCRATCH)
     else:
@@ -217,7 +232,7 @@ def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
             room[:] = view[size:]
     buffer = _SCRATCH.buffer
     buffer[:size] = view[:size]
-    buffer[CRC_FROM : CRC_FROM + 2] = (attributes & ~_CODEC & 0xFFFF).to_bytes(2, "big")
+    buffer[CRC_FROM : CRC_FROM + 2] = (attributes & ~CODEC & 0xFFFF).to_bytes(2, "big")
     return memoryview(buffer)[: size + length]
 
 

@@ -22,6 +22,7 @@ CRC_AT: Final = 17
 CRC_FROM: Final = 21
 PREFIX_BYTES: Final = 12
 """Base offset and length: what the length does not count."""
+CODEC: Final = 0x07
 TRANSACTIONAL: Final = 0x10
 _MAGIC_AT, _MAGIC = 16, 2
 _ATTRIBUTES_AT: Final = 21
@@ -56,6 +57,11 @@ def read_producer(data: bytes | memoryview) -> BatchProducer | None:
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
     transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
     return BatchProducer(producer_id, epoch, base_sequence, count, transactional)
+
+
+def is_compressed(data: bytes | memoryview) -> bool:
+    """Return whether a batch's records are compressed; False if it has no header."""
+    return len(data) >= HEADER.size and bool(data[_ATTRIBUTES_AT + 1] & CODEC)
 
 
 def checksum(data: bytes | memoryview) -> int:

@@ -222,6 +222,8 @@ class TopicConfigIndex:
         Raises:
             UnreadableTopicConfigsError: They are not known.
         """
+        if not self.names(topic):
+            return {}
         entry = self._entries.get(topic_key(topic_id))
         if entry is None:
             # It may just have been created: the first creation of this name in the log applies.

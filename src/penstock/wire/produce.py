@@ -30,8 +30,10 @@ FIRST_VERSION, LAST_VERSION = 3, 13
 _FLEXIBLE_FROM, _TOPIC_IDS_FROM, _ERRORS_FROM, _LOG_START_FROM = 9, 13, 8, 5
 
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
+_VERSION_AT, _CORRELATION_ID_AT, _CLIENT_ID_AT = 6, 8, 12
 _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 256 * 1024
+_SHAPE_MAX_BYTES: Final = 1024
 _PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log append time
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
@@ -130,6 +132,97 @@ def read_request(frame: bytes) -> ProduceRequest:
     return ProduceRequest(b"".join(request.rewrite(repeated, {}))) if repeated else request
 
 
+class _Shape(NamedTuple):
+    """All of a request with one batch that is alike in the next one.
+
+    Attributes:
+        version: As in the header.
+        beginning: From the client id up to the partition.
+        tail: What follows the records.
+        partition_tail: How much of that belongs to the partition, in bytes.
+        topics_tail: How much of it follows the topics, in bytes.
+        request: The request, without its frame.
+    """
+
+    version: bytes
+    beginning: bytes
+    tail: bytes
+    partition_tail: int
+    topics_tail: int
+    request: ProduceRequest
+
+
+class RequestReader:
+    """Reads the Produce requests of one connection.
+
+    Most producers send one batch after another to the same topic. A request with one batch that
+    has the bytes of the one before it in front of the partition, and behind the records, is not
+    parsed again.
+    """
+
+    __slots__ = ("_shape",)
+
+    def __init__(self) -> None:
+        self._shape: _Shape | None = None
+
+    def read(self, frame: bytes) -> ProduceRequest:
+        """Return the request in a frame, as `read_request` does.
+
+        Raises:
+            WireError: It is not a complete Produce request of a supported version.
+        """
+        shape = self._shape
+        if (
+            shape is not None
+            and frame.startswith(shape.beginning, _CLIENT_ID_AT)
+            and frame.startswith(shape.version, _VERSION_AT)
+        ):
+            request = _similar(frame, shape)
+            if request is not None:
+                return request
+        request = read_request(frame)
+        self._shape = _shape(request)
+        return request
+
+
+def _shape(request: ProduceRequest) -> _Shape | None:
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return None
+    frame = request.frame
+    partition = request.topics[0].partitions[0]
+    beginning, tail = frame[_CLIENT_ID_AT : partition.start], frame[partition.records_end :]
+    if len(beginning) + len(tail) > _SHAPE_MAX_BYTES:
+        return None
+    return _Shape(
+        frame[_VERSION_AT:_CORRELATION_ID_AT],
+        beginning,
+        tail,
+        partition.end - partition.records_end,
+        len(frame) - request.topics_end,
+        request.with_one_batch(b"", partition),
+    )
+
+
+def _similar(frame: bytes, shape: _Shape) -> ProduceRequest | None:
+    start = _CLIENT_ID_AT + len(shape.beginning)
+    flexible = shape.request.version >= _FLEXIBLE_FROM
+    try:
+        (number,) = INT32.unpack_from(frame, start)
+        length, records = read_long_length(frame, start + 4, flexible=flexible)
+    except (IndexError, error):
+        return None
+    records_end = records + length if length > 0 else records
+    if records_end > len(frame) or frame[records_end:] != shape.tail:
+        return None
+    request = shape.request.with_one_batch(
+        frame,
+        PartitionData(number, start, records, records_end + shape.partition_tail, records_end),
+    )
+    (request.correlation_id,) = INT32.unpack_from(frame, _CORRELATION_ID_AT)
+    request.topics_end = len(frame) - shape.topics_tail
+    return request
+
+
 class ProduceRequest:
     """A Produce request, as positions in its frame."""
 
@@ -191,6 +284,23 @@ class ProduceRequest:
             position = skip_tags(frame, position)
         if position != len(frame):
             raise WireError("a Produce request with bytes before or after its end")
+
+    def with_one_batch(self, frame: bytes, partition: PartitionData) -> ProduceRequest:
+        """Return a copy with another frame and, in its one topic, with one partition."""
+        key, name, topic_id, _, tail = self.topics[0]
+        other = _new_request(ProduceRequest)
+        other.frame = frame
+        other.version = self.version
+        other.correlation_id = self.correlation_id
+        other.client_id = self.client_id
+        other.transactional_id = self.transactional_id
+        other.acks = self.acks
+        other.timeout_ms = self.timeout_ms
+        other.entries = self.entries
+        other.topics = [TopicData(key, name, topic_id, (partition,), tail)]
+        other.topics_start = self.topics_start
+        other.topics_end = self.topics_end
+        return other
 
     def _topic(self, position: int, flexible: bool) -> tuple[TopicData, int]:
         frame = self.frame
@@ -351,6 +461,9 @@ class ProduceRequest:
             )
             parts += (string(answer.message, flexible=flexible), tags)
         return b"".join(parts)
+
+
+_new_request: Final = object.__new__
 
 
 class ProduceResponse:
