@@ -2,7 +2,8 @@
 
 Variants: direct; through a relay that looks at nothing, for comparison; through the gateway
 without a policy, with a trivial policy, with a JSON Schema check, with interceptors that do
-nothing, change one JSON field of every record, drop a third of them.
+nothing, change one JSON field of every record, drop a third of them; and those of them that
+have a method for it once more, judging a batch at a time.
 Each round runs every variant once, interleaved, so that a machine that grows slower or faster
 does so for all of them; medians over the rounds are printed. Figures: records a second (also as a
 ratio to direct), CPU seconds of all the gateway's processes for a million records, and latency at a
@@ -47,6 +48,10 @@ VARIANTS = (
     "no-op interceptor",
     "map one field",
     "drop a third",
+    "trivial policy, by batch",
+    "no-op interceptor, by batch",
+    "map one field, by batch",
+    "drop a third, by batch",
 )
 TICKS = os.sysconf("SC_CLK_TCK")
 SCHEMA = HERE / "order.schema.json"
@@ -145,16 +150,20 @@ class Bench:
                 ("no-op interceptor", "NoOp"),
                 ("map one field", "MapField"),
                 ("drop a third", "DropThird"),
+                ("no-op interceptor, by batch", "NoOpBatch"),
+                ("map one field, by batch", "MapFieldBatch"),
+                ("drop a third, by batch", "DropThirdBatch"),
             )
         }
         properties: dict[str, dict[str, object]] = {
             "no policy": common,
             "trivial policy": {**common, **judged, key: "policies.Trivial"},
+            "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},
             **interceptors,
         }
         self.gateways: dict[str, RunningGateway | Relay] = {
-            name: self._gateway(name.replace(" ", "-"), given, policies)
+            name: self._gateway(name.replace(", ", "-").replace(" ", "-"), given, policies)
             for name, given in properties.items()
             if name in variants
         }

@@ -44,3 +44,46 @@ class DropThird(NoOp):
         if int(key) % 3 == 0:
             raise ProduceRequestInterceptorSkipRecordException
         return ProduceRequestInterceptorResult(key, value)
+
+
+class TrivialBatch(RecordValidationPolicy):
+    """`Trivial`, a batch at a time."""
+
+    def validate_batch(self, topic, batch):
+        for value in batch.values:
+            if value is None:
+                break
+        return ()
+
+
+class NoOpBatch(ProduceRequestInterceptor):
+    """`NoOp`, a batch at a time."""
+
+    def interceptor_topic_pattern(self):
+        return "^bench-"
+
+    def process_batch(self, topic, partition, batch):
+        return ()
+
+
+class MapFieldBatch(NoOpBatch):
+    """`MapField`, a batch at a time."""
+
+    def process_batch(self, topic, partition, batch):
+        keys = batch.keys
+        for position, value in enumerate(batch.values):
+            document = orjson.loads(value)
+            document["customer"] = 0
+            yield (
+                position,
+                ProduceRequestInterceptorResult(keys[position], orjson.dumps(document)),
+            )
+
+
+class DropThirdBatch(NoOpBatch):
+    """`DropThird`, a batch at a time."""
+
+    def process_batch(self, topic, partition, batch):
+        for position, key in enumerate(batch.keys):
+            if int(key) % 3 == 0:
+                yield position, ProduceRequestInterceptorSkipRecordException
