@@ -1,6 +1,7 @@
 """Requests of which no worker has to judge a batch are forwarded at once; others are judged."""
 
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from kio.index import load_request_schema
@@ -11,7 +12,7 @@ from penstock.gateway.routes import INCREMENTAL_ALTER_CONFIGS
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID
 from tests.gateway.test_session import NO, Talk, answer, other, produce, produce_answer
-from tests.raw import produce_request, request_frame
+from tests.raw import parse_response, produce_request, produced, request_frame
 
 ID = uuid.UUID(int=5)
 
@@ -21,6 +22,9 @@ class Inline:
 
     def __init__(self, *refused):
         self.refused, self.seen = refused, []
+
+    def judges(self, plan):
+        return plan.topic != "of a user"
 
     def accepts(self, plan, version, data):
         self.seen.append((plan.topic, version, bytes(data)))
@@ -225,6 +229,50 @@ def test_a_request_behind_one_that_may_change_policies_waits_for_it():
     assert (inline.seen, talk.broker.take()) == ([], b"")
     for task in tasks:
         task.close()
+
+
+def test_nothing_is_looked_at_if_a_topic_has_a_policy_of_a_user():
+    inline = Inline()
+    talk = talk_with(inline, judged=frozenset({"judged", "of a user"}))
+    talk.session.client_data(produce(1, "judged", "of a user"))
+    assert (inline.seen, talk.broker.take()) == ([], b"")
+
+
+def test_the_topic_of_the_producers_state_is_for_gateways_only():
+    talk = talk_with(Inline(), shared_producers=SimpleNamespace(topic="free"))
+    talk.session.client_data(produce(1, "free"))
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
+
+
+def test_with_the_scope_of_a_request_topics_have_to_be_known():
+    inline = Inline()
+    talk = talk_with(inline)
+    talk.policies = talk.policies._replace(whole_request=True)
+    talk.session.client_data(produce(1, "judged"))
+    assert inline.seen == []
+
+
+def test_the_end_comes_after_a_request_that_was_half_received():
+    talk = talk_with(Inline())
+    request = produce(1, "judged", acks=0)
+    talk.session.client_data(request[:20])
+    talk.session.end()
+    talk.session.client_data(request[20:])
+    sent = talk.broker.take()
+    assert sent.startswith(request)
+    barrier = sent[len(request) :]
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+
+
+def test_a_request_is_sent_even_if_its_client_is_gone():
+    talk = talk_with(Inline())
+    talk.session.client_data(produce(1, "judged"))
+    talk.session.client_disconnected()
+    assert not talk.session.serves_client_only
+    talk.session.upstream_data(produce_answer(1, "judged"))
+    assert talk.done
 
 
 def test_the_id_of_a_topic_is_not_needed_where_no_configs_are_stored():

@@ -229,6 +229,17 @@ def test_a_refusal_with_acks_0_ends_the_connection_once_the_broker_has_the_rest(
     assert talk.client.take() == b""
 
 
+def test_a_refusal_with_acks_0_ends_the_connection_if_the_next_request_is_half_received():
+    talk = Talk()
+    half = produce(2, "free", acks=0)
+    talk.session.client_data(produce(1, "judged", acks=0) + half[:20])
+    talk.decide(NO)
+    talk.session.client_data(half[20:] + other(3))
+    barrier = talk.broker.take()
+    talk.session.upstream_data(answer(int.from_bytes(barrier[8:12], "big")))
+    assert talk.done
+
+
 def test_a_client_that_goes_away_leaves_nothing_unjudged_and_nothing_half():
     talk = Talk()
     whole, half = produce(1, "judged"), produce(2, "judged")[:-3]

@@ -35,9 +35,8 @@ SLOW_S: Final = 0.005
 """CPU time. If a batch takes longer, workers judge by the same text for `SUSPENDED_S`."""
 SUSPENDED_S: Final = 30.0
 _SMALL_BYTES: Final = 1024
-_SMALL_S: Final = 0.00002
-"""What a batch of up to `_SMALL_BYTES`, uncompressed, is counted for. It cannot take 5 ms, and to
-read the clock of CPU time twice takes as long as to judge it."""
+"""A batch of no more, uncompressed, cannot take `SLOW_S`. Its time is read from the other clock: to
+read that of CPU time twice takes as long as to judge it."""
 _MAX_TEXTS: Final = 100
 """How many texts of topic configs are remembered: each may stand for a large schema."""
 _OWN_CLASSES: Final = frozenset({"penstock.policies.JsonSchema", "penstock.policies:JsonSchema"})
@@ -129,7 +128,8 @@ class InlineJudge:
         if not self._has_time(text):
             return False
         is_small = len(data) <= _SMALL_BYTES and not is_compressed(data)
-        began = 0.0 if is_small else self._cpu_clock()
+        clock = self._clock if is_small else self._cpu_clock
+        began = clock()
         try:
             batch = read_batch(
                 data,
@@ -142,9 +142,9 @@ class InlineJudge:
             raise
         except BaseException:  # a panic of an extension is no Exception
             accepted = False  # a worker has the reason
-        took = _SMALL_S if is_small else self._cpu_clock() - began
+        took = clock() - began
         self._left_s -= took
-        if took > SLOW_S:
+        if took > SLOW_S and not is_small:
             self._suspended_until[text] = self._clock() + SUSPENDED_S
         return accepted
 

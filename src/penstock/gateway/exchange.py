@@ -76,8 +76,6 @@ class Exchange:
     """Whether it is processed alone: after all requests before it, before all that follow."""
     is_judged: ClassVar[bool] = False
     """Whether it is processed concurrently with others, and decided in order (`Held.decide`)."""
-    is_needed_after_disconnect: ClassVar[bool] = False
-    """Whether the broker's response is still needed when the client has disconnected."""
 
     def __init__(self, api_key: int, version: int, correlation_id: int, state: State) -> None:
         self.api_key = api_key
@@ -105,6 +103,11 @@ class Exchange:
         return self.size
 
     @property
+    def is_needed_after_disconnect(self) -> bool:
+        """Whether the broker's response is still needed when the client has disconnected."""
+        return False
+
+    @property
     def closes_connection(self) -> bool:
         """Whether the connection is closed afterwards: with acks=0 that reports an error."""
         return False
@@ -124,13 +127,24 @@ class Exchange:
 
 
 class Streamed(Exchange):
-    """A request that is forwarded as it is received."""
+    """A request that is forwarded unchanged, most of them as they are received.
 
-    __slots__ = ("pieces",)
+    Attributes:
+        pieces: The bytes that have been received and not forwarded.
+        was_held: Whether it was forwarded only when it was complete, because of its policies.
+    """
+
+    __slots__ = ("pieces", "was_held")
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         super().__init__(api_key, version, correlation_id, State.RECEIVING)
         self.pieces: list[bytes | memoryview] = []
+        self.was_held = False
+
+    @property
+    def is_needed_after_disconnect(self) -> bool:
+        """Whether the broker has to read it, which only its response shows."""
+        return self.was_held
 
     @property
     def waiting_bytes(self) -> int:
@@ -155,8 +169,6 @@ class Held(Exchange):
 
     __slots__ = ()
 
-    is_needed_after_disconnect = True
-
     def __init__(self, received: Exchange, size: int) -> None:
         """Replace the exchange that was made for the request's header.
 
@@ -169,6 +181,11 @@ class Held(Exchange):
         )
         self.transform = received.transform
         self.size = size
+
+    @property
+    def is_needed_after_disconnect(self) -> bool:
+        """Return True: the state of producers depends on the response."""
+        return True
 
     def start(self, connection: ConnectionContext) -> None:
         """Start processing. `ConnectionContext.advance` is called after each state change."""

@@ -86,6 +86,7 @@ def _open_produce(connection: ConnectionContext, received: Streamed, frame: byte
     if is_forwarded_at_once(request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0
+        received.was_held = True
         return received
     return ProduceExchange(request, connection.gateway, received)
 

@@ -303,6 +303,8 @@ class Session:
             self._enqueue_held(exchange)
         else:
             self._enqueue(exchange)
+        if self._phase is Phase.ENDING:
+            self._end_when_idle()
 
     def _request_piece(self, piece: bytes | memoryview, last: bool) -> None:
         exchange = self._receiving
@@ -437,6 +439,7 @@ class Session:
     def _disconnect_after_error(self) -> None:
         """Disconnect, as a broker does to report an error of a request with acks=0."""
         self._requests.stop()
+        self._receiving = None  # the rest of it will not be received
         self._cancel_pending()
         self._unconfirmed = True
         self.end()

@@ -222,7 +222,7 @@ class TopicConfigIndex:
         Raises:
             UnreadableTopicConfigsError: They are not known.
         """
-        if not self.names(topic):
+        if not self._entries:
             return {}
         entry = self._entries.get(topic_key(topic_id))
         if entry is None:

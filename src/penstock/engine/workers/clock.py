@@ -14,7 +14,7 @@ _STEP_MAX_S: Final = 0.1
 class RunningClock:
     """A clock that all but stops while it is not read.
 
-    The gateway reads it many times a second. Where it could not (a suspended machine, a stopped
+    The gateway reads it twenty times a second, or more. Where it could not (a suspended machine, a stopped
     process, an event loop that stood still), no policy is charged for the time.
     """
 

@@ -134,6 +134,16 @@ class Schedule:
         """The workers that have policies."""
         return self.pool.judging
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being judged, and no worker is missing."""
+        judging = self.pool.judging
+        return (
+            not self.outstanding
+            and len(judging) >= self._limits.workers
+            and not any(worker.sent for worker in judging)
+        )
+
     def _become(self, phase: Phase) -> None:
         assert phase in _LEGAL[self.phase], f"{self.phase} to {phase}"
         self.phase = phase

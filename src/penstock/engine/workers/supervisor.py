@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _TICK_S = 0.02
-_IDLE_TICK_S = 0.1
-"""While nothing is being judged. `RunningClock` counts no more at a time."""
+_IDLE_TICK_S = 0.05
+"""While nothing is being judged; less than `RunningClock` counts at a time."""
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
 _SHARE_OF_TIMEOUT = 0.75
@@ -390,7 +390,7 @@ class Supervisor:
             self._execute_actions()
 
     async def _until_next_tick(self) -> None:
-        if self._serving and not self._schedule.outstanding:
+        if self._serving and self._schedule.is_idle:
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _IDLE_TICK_S)

@@ -13,7 +13,7 @@ from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
 
 if TYPE_CHECKING:
-    from uuid import UUID
+    from collections.abc import Mapping, Sequence
 
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plan import TopicPlan
@@ -31,44 +31,54 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         request: The request.
         connection: The client's connection.
     """
+    policies = connection.gateway.policies
+    if request.acks not in VALID_ACKS or not _is_possible(connection):
+        return False
+    judged = []
+    for topic in request.topics:
+        found = _name_and_configs(topic, connection)
+        if found is None:
+            return False
+        plan = policies.plan.for_topic(*found)
+        if plan is not None:
+            judged.append((plan, topic))
+    return not judged or (
+        policies.inline is not None and _accepts_all(policies.inline, request, judged)
+    )
+
+
+def _is_possible(connection: ConnectionContext) -> bool:
     gateway = connection.gateway
     policies = gateway.policies
-    if (
-        request.acks not in VALID_ACKS
-        or policies.plan.has_interceptors
+    return not (
+        policies.plan.has_interceptors
         or gateway.producers
         or connection.may_change_policies
-    ):
-        return False
-    for topic in request.topics:
-        named = _name_and_id(topic, connection)
-        if named is None:
-            return False
-        try:
-            own = gateway.topic_configs.of(*named)
-        except UnreadableTopicConfigsError:
-            return False
-        plan = policies.plan.for_topic(named[0], own)
-        if plan is not None and not _accepts_topic(policies.inline, plan, request, topic):
-            return False
-    return True
+        # Nothing of a request may be stored if there is no such topic as one of its topics.
+        or (policies.whole_request and not gateway.topic_configs.are_stored)
+    )
 
 
-def _accepts_topic(
-    inline: InlineJudge | None, plan: TopicPlan, request: ProduceRequest, topic: TopicData
+def _accepts_all(
+    inline: InlineJudge, request: ProduceRequest, judged: Sequence[tuple[TopicPlan, TopicData]]
 ) -> bool:
-    if inline is None or plan.unusable:
-        return False
-    version = request.version
-    for partition in topic.partitions:
-        if partition.number < 0 or not inline.accepts(plan, version, request.records(partition)):
+    for plan, _ in judged:
+        if plan.unusable or not inline.judges(plan):
             return False
+    version = request.version
+    for plan, topic in judged:
+        for one in topic.partitions:
+            if one.number < 0 or not inline.accepts(plan, version, request.records(one)):
+                return False
     return True
 
 
-def _name_and_id(topic: TopicData, connection: ConnectionContext) -> tuple[str, UUID] | None:
-    """Return the name and id of a topic; None if they, or the topic's configs, are not known."""
-    configs = connection.gateway.topic_configs
+def _name_and_configs(
+    topic: TopicData, connection: ConnectionContext
+) -> tuple[str, Mapping[str, str]] | None:
+    """Return a topic's name and its own configs; None if not known, or it is the gateway's."""
+    gateway = connection.gateway
+    configs, shared = gateway.topic_configs, gateway.shared_producers
     name, topic_id = topic.name, topic.topic_id
     if topic_id is not None:
         name = connection.topics.name(topic_id)
@@ -76,8 +86,13 @@ def _name_and_id(topic: TopicData, connection: ConnectionContext) -> tuple[str, 
         topic_id = connection.topics.topic_id(name, since=configs.changed_at(name))
         if topic_id is None:
             return None
-    if name is None or name == configs.topic or not is_topic_name(name):
+    if name is None or not is_topic_name(name):
+        return None
+    if name == configs.topic or (shared is not None and name == shared.topic):
         return None
     if topic_id is not None and configs.unknown((topic_id,)):
         return None
-    return name, topic_id or NO_ID
+    try:
+        return name, configs.of(name, topic_id or NO_ID)
+    except UnreadableTopicConfigsError:
+        return None
