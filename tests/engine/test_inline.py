@@ -191,9 +191,9 @@ def test_what_takes_long_is_left_to_workers_for_a_while(timed, batch):
 
 
 def test_many_small_batches_do_not_keep_the_event_loop(folder):
-    half = BUDGET_S / 2
+    most = BUDGET_S * 0.6
     # Read at the begin of a turn or in it, then before a batch and after it.
-    times = iter([1.0, 1.0, 1.0 + half, 1.0 + half, 1.0 + half, 1.0 + 2 * half, 1.0 + 2 * half])
+    times = iter([1.0, 1.0, 1.0 + most, 1.0 + most, 1.0 + most, 1.0 + 2 * most, 1.0 + 2 * most])
     configuration = configured(folder)
     judge = judge_of(configuration, lambda: next(times, 1.0 + TURN_S))
     plan, batch = Plan(configuration).for_topic("orders"), encode_batch(values(GOOD))

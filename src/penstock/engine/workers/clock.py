@@ -14,8 +14,8 @@ _STEP_MAX_S: Final = 0.1
 class RunningClock:
     """A clock that all but stops while it is not read.
 
-    The gateway reads it twenty times a second, or more. Where it could not (a suspended machine, a stopped
-    process, an event loop that stood still), no policy is charged for the time.
+    The gateway reads it twenty times a second, or more. Where it could not (a suspended machine, a
+    stopped process, an event loop that stood still), no policy is charged for the time.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
