@@ -32,9 +32,9 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "not unit and not go and not chaos and not interop and not dist"
+SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not dist"
 
-.PHONY: again help setup demo dist unit test test-native coverage interop chaos model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -97,6 +97,9 @@ interop: setup  ## every client through dropped connections, 200,000 records eac
 
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
+
+spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs
+	$(BIN)/python -m pytest tests/spark -m spark_processes
 
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)

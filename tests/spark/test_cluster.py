@@ -100,6 +100,7 @@ def stored_in(folder: Path) -> list[bytes]:
     return [value.as_py() for value in table["value"]]
 
 
+@pytest.mark.spark_processes
 @pytest.mark.timeout(300)
 def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
     cluster, configured, produce, topic, tmp_path

@@ -127,6 +127,7 @@ def test_a_dead_letter_that_is_too_large(command, configured, produce, topic):
     assert (done.code, "too large" in done.err) == (3, True), done
 
 
+@pytest.mark.spark_processes
 def test_no_space_left(configured, produce, topic, tmp_path):
     """A limit on the size of files stands in for a full disk."""
     name = topic("in")

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 from pathlib import Path
 from pyspark import SparkContext
@@ -21,6 +23,7 @@ print("ended")
 """
 
 
+@pytest.mark.spark_processes
 def test_a_stopped_session_leaves_no_jvm():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=150, check=False

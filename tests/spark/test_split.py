@@ -152,6 +152,7 @@ def killed_at_the_end(arguments):
             os.kill(pid, signal.SIGKILL) if _alive(pid) else None
 
 
+@pytest.mark.spark_processes
 @pytest.mark.timeout(500)
 def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
     configured, produce, topic, spark, tmp_path
