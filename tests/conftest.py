@@ -54,8 +54,9 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[LocalKafka]:
-    """One broker for all tests that do not stop it."""
-    with LocalKafka(properties={"auto.create.topics.enable": "false"}) as running:
+    """One broker for all tests that do not stop it. It keeps records with timestamps of long ago."""
+    properties = {"auto.create.topics.enable": "false", "log.retention.hours": "-1"}
+    with LocalKafka(properties=properties) as running:
         yield running
 
 

@@ -1,9 +1,12 @@
 """Reads back what the broker itself has."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+_MARKERS_S: Final = 5.0
 
 
 def read_topic(
@@ -29,13 +32,19 @@ def read_topic(
     try:
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-        found, ended = [], set()
+        ends = _ends(bootstrap, topic, partitions) if isolation == "read_committed" else {}
+        found, ended, ended_early = [], set(), False
         while len(ended) < len(partitions):
-            message = consumer.poll(20)
-            assert message is not None, "the broker did not answer"
+            message = consumer.poll(_MARKERS_S if ended_early else 20)
+            if message is None:
+                assert ended_early, "the broker did not answer"
+                break  # a transaction is open
             if message.error():
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                ended.add(message.partition())
+                # A transaction is committed before the broker has written its markers.
+                ended_early = message.offset() < ends.get(message.partition(), 0)
+                if not ended_early:
+                    ended.add(message.partition())
             elif full:
                 found.append(message)
             else:
@@ -45,6 +54,20 @@ def read_topic(
     finally:
         consumer.close()
     return found
+
+
+def _ends(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """Return the offset behind the last record of each partition, whether committed or not."""
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "tests", "isolation.level": "read_uncommitted"
+    })  # fmt: skip
+    try:
+        return {
+            p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1]
+            for p in partitions
+        }
+    finally:
+        consumer.close()
 
 
 def values_of(stored: list) -> list[bytes | None]:
