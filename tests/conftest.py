@@ -55,7 +55,12 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[LocalKafka]:
     """One broker for all tests that do not stop it. It keeps records with timestamps of long ago."""
-    properties = {"auto.create.topics.enable": "false", "log.retention.hours": "-1"}
+    properties = {
+        "auto.create.topics.enable": "false",
+        # Retention looks for what is old after the first of these, and then again and again.
+        "log.initial.task.delay.ms": "86400000",
+        "log.retention.check.interval.ms": "86400000",
+    }
     with LocalKafka(properties=properties) as running:
         yield running
 
