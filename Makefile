@@ -79,7 +79,7 @@ unit: setup  ## the tests that need no Kafka, no Spark and no process: under a m
 	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
 
 test: lint unit test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
-	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=4 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
@@ -87,7 +87,7 @@ test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= fo
 
 coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
-	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest $(IN_ORDER) --cov --cov-report= --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 	-$(BIN)/coverage combine --append
 	$(BIN)/coverage report
 

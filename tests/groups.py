@@ -1,30 +1,33 @@
-"""What one process of `make test` runs: a file; and of Spark's tests half of the files.
+"""What one process of `make test` runs: whole files; and of Spark's tests half of the files.
 
 A Spark session takes ten seconds to start, and is fast after its first minute: two processes have
 one, and run all the tests that share it.
 """
 
-from pathlib import Path
+from pathlib import PurePath
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.order import TESTS, rank
 
 SESSIONS = 2
 """How many processes have a Spark session."""
+_ON_SPARK = frozenset({"spark", "parity"})
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests, for `--dist=loadgroup`."""
-    on_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
-    sessions = {
-        path: f"Spark {number % SESSIONS}" for number, path in enumerate(_longest_first(on_spark))
-    }
-    for item in items:
-        group = sessions.get(item.path) or str(item.path.relative_to(TESTS))
-        item.add_marker(pytest.mark.xdist_group(group))
+class Scheduling(LoadFileScheduling):
+    """Gives a process one file after the other, or all that it runs on Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        path = PurePath(file).relative_to(TESTS.name)
+        if path.parts[0] in _ON_SPARK:
+            return f"Spark {rank(TESTS / path) % SESSIONS}"
+        return file
 
 
-def _longest_first(paths: set[Path]) -> list[Path]:
-    return sorted(paths, key=lambda path: (rank(path), path))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Schedule whole files, where that is asked for."""
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
