@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=0,
         dest="chaos_rounds",
-        help="rounds with all that can happen; the default is two milder ones",
+        help="rounds with all that can happen; the default is a milder one",
     )
     parser.addoption("--fuzz-inputs", type=int, default=10_000, dest="fuzz_inputs")
     parser.addoption("--fuzz-seed", type=int, default=None, dest="fuzz_seed")

@@ -78,12 +78,17 @@ def test_every_byte_in_every_place_of_a_record():
     assert read > 1000
 
 
-def test_inputs_by_chance(pytestconfig):
-    count = pytestconfig.getoption("fuzz_inputs")
+@pytest.fixture
+def chance(pytestconfig):
+    """Draws inputs; the seed repeats them."""
     given_seed = pytestconfig.getoption("fuzz_seed")
     seed = random.randrange(10**6) if given_seed is None else given_seed
     print(f"--fuzz-seed={seed}")
-    chance = random.Random(seed)
+    return random.Random(seed)
+
+
+def test_inputs_by_chance(pytestconfig, chance):
+    count = pytestconfig.getoption("fuzz_inputs")
     read = sum(same(mutated(chance, BODY)) for _ in range(count))
     assert count / 40 < read < count * 3 / 4
 
@@ -134,12 +139,8 @@ def record(chance, position):
     return number(chance, len(body)) + body
 
 
-def test_numbers_that_are_padded_or_too_wide_inputs_by_chance(pytestconfig):
+def test_numbers_that_are_padded_or_too_wide_inputs_by_chance(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
-    given_seed = pytestconfig.getoption("fuzz_seed")
-    seed = random.randrange(10**6) if given_seed is None else given_seed
-    print(f"--fuzz-seed={seed}")
-    chance = random.Random(seed)
     read = 0
     for _ in range(count):
         records = chance.randrange(1, 3)

@@ -31,6 +31,8 @@ _FLEXIBLE_FROM, _TOPIC_IDS_FROM, _ERRORS_FROM, _LOG_START_FROM = 9, 13, 8, 5
 
 _REQUEST_HEADER = Struct(">ihhih")  # length, API key, version, correlation id, client id's length
 _VERSION_AT, _CORRELATION_ID_AT, _CLIENT_ID_AT = 6, 8, 12
+VALID_ACKS: Final = frozenset({-1, 0, 1})
+"""The values that a broker accepts. It checks them first, and stores nothing for others."""
 _ACKS = Struct(">hi")  # acks, timeout in ms
 _LONGEST_START: Final = 256 * 1024
 _SHAPE_MAX_BYTES: Final = 1024

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
+from penstock.wire.produce import VALID_ACKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from uuid import UUID
 
     from penstock.engine.inline import InlineJudge
     from penstock.engine.plan import TopicPlan
     from penstock.gateway.exchange import ConnectionContext
+    from penstock.gateway.gateway_context import GatewayContext
     from penstock.wire.produce import ProduceRequest, TopicData
-
-VALID_ACKS = frozenset({-1, 0, 1})
-"""The values that a broker accepts. It checks them first, and stores nothing for others."""
 
 
 def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext) -> bool:
@@ -78,17 +78,15 @@ def _name_and_configs(
 ) -> tuple[str, Mapping[str, str]] | None:
     """Return a topic's name and its own configs; None if not known, or it is the gateway's."""
     gateway = connection.gateway
-    configs, shared = gateway.topic_configs, gateway.shared_producers
+    configs = gateway.topic_configs
     name, topic_id = topic.name, topic.topic_id
     if topic_id is not None:
         name = connection.topics.name(topic_id)
     elif name is not None and configs.are_stored:
-        topic_id = connection.topics.topic_id(name, since=configs.changed_at(name))
+        topic_id = cached_topic_id(name, connection)
         if topic_id is None:
             return None
-    if name is None or not is_topic_name(name):
-        return None
-    if name == configs.topic or (shared is not None and name == shared.topic):
+    if name is None or not is_topic_name(name) or is_for_gateways(name, gateway):
         return None
     if topic_id is not None and configs.unknown((topic_id,)):
         return None
@@ -96,3 +94,15 @@ def _name_and_configs(
         return name, configs.of(name, topic_id or NO_ID)
     except UnreadableTopicConfigsError:
         return None
+
+
+def cached_topic_id(name: str, connection: ConnectionContext) -> UUID | None:
+    """Return a topic's id, if it was stored after the last change of the topic's configs."""
+    since = connection.gateway.topic_configs.changed_at(name)
+    return connection.topics.topic_id(name, since=since)
+
+
+def is_for_gateways(name: str, gateway: GatewayContext) -> bool:
+    """Return whether a topic stores the state of gateways, so that no client may write to it."""
+    shared = gateway.shared_producers
+    return name == gateway.topic_configs.topic or (shared is not None and name == shared.topic)

@@ -28,7 +28,7 @@ from penstock.engine.verdict import (
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
-from penstock.gateway.produce.forwarded_at_once import VALID_ACKS
+from penstock.gateway.produce.forwarded_at_once import cached_topic_id, is_for_gateways
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.refusal_log import Refused
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -43,7 +43,7 @@ from penstock.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from penstock.wire.names import NO_ID, is_topic_name
-from penstock.wire.produce import ENTRY_BYTES, PartitionResponse, ProduceResponse
+from penstock.wire.produce import ENTRY_BYTES, VALID_ACKS, PartitionResponse, ProduceResponse
 from penstock.wire.producers import LastSequence
 from penstock.wire.transactions import Transaction
 
@@ -141,7 +141,7 @@ class ProduceExchange(Held):
                 if connection.topics.name(topic.topic_id) is None:
                     ids.add(topic.topic_id)
             elif topic.name is not None and self._needs_topic_id(topic.name):
-                known = self._cached_topic_id(topic.name)
+                known = cached_topic_id(topic.name, connection)
                 if known is None:
                     names.add(topic.name)
                 else:
@@ -192,10 +192,6 @@ class ProduceExchange(Held):
         plan = self._policies.plan.for_topic(name)
         return plan is not None and plan.needs_topic_id
 
-    def _cached_topic_id(self, name: str) -> UUID | None:
-        since = self._gateway.topic_configs.changed_at(name)
-        return self._connection.topics.topic_id(name, since=since)
-
     def _on_topics(self, frame: bytes) -> None:
         """Handle the Metadata response."""
         if self.state is State.CANCELLED:
@@ -218,7 +214,7 @@ class ProduceExchange(Held):
             return
         for _, topic in self._topics:
             if topic.name is not None and self._needs_topic_id(topic.name):
-                known = self._cached_topic_id(topic.name)
+                known = cached_topic_id(topic.name, self._connection)
                 if known is not None:
                     self._ids[topic.name] = known
         by_id = (topic.topic_id for _, topic in self._topics)
@@ -326,8 +322,8 @@ class ProduceExchange(Held):
         self, t: int, topic: TopicData, name: str, topic_id: UUID
     ) -> Mapping[str, str] | None:
         """Return the topic configs of a topic; None if its response is an error."""
-        configs, shared = self._gateway.topic_configs, self._gateway.shared_producers
-        if name == configs.topic or (shared is not None and name == shared.topic):
+        configs = self._gateway.topic_configs
+        if is_for_gateways(name, self._gateway):
             self._fail_topic(t, topic, INVALID_TOPIC_EXCEPTION)
         elif topic_id in self._unread:
             self._fail_topic(t, topic, NOT_LEADER_OR_FOLLOWER)
