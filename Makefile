@@ -32,9 +32,9 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not dist"
+SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not dist"
 
-.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -101,6 +101,9 @@ chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connecti
 spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs
 	$(BIN)/python -m pytest tests/spark -m spark_processes
 
+parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=
+	$(BIN)/python -m pytest tests/parity -m parity --parity-records=$(or $(RECORDS),100000) $(if $(SEED),--parity-seed=$(SEED))
+
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
 
@@ -154,8 +157,10 @@ bench-state: setup  ## benchmarks/gateway: what it costs to keep the state of pr
 bench-connections: setup  ## benchmarks/gateway: memory of connections that do nothing
 	$(BIN)/python benchmarks/gateway/connections.py
 
-bench-spark: setup  ## benchmarks/spark: audit and split against jobs that do nothing
-	$(BIN)/python benchmarks/spark/bench.py
+bench-spark: setup  ## the Spark commands against jobs that do nothing, and what their tasks take without Spark
+	$(BIN)/python benchmarks/spark/bench.py --batches 1MB
+	$(BIN)/python benchmarks/spark/bench.py --batches 16KB
+	$(BIN)/python benchmarks/batch_jobs.py
 
 clean:  ## remove what make setup and the tests created
 	rm -rf $(VENV) $(CACHE) dist native/Cargo.lock

@@ -1,14 +1,18 @@
 """Record batches read and written, natively and in Python, side by side: `make bench-records`.
 
 One process, nothing else: ns per record, the median of rounds in which both take turns, so that a
-machine that grows slower or faster does so for both. Records of 160 bytes each, uncompressed,
-in batches of 1 MB and of 16 KB. Bounded: about twenty seconds.
+machine that grows slower or faster does so for both. Records of 160 bytes each, in batches of 1 MB
+and of 16 KB: as producers send them, uncompressed; and as brokers store them, uncompressed and lz4,
+judged by `penstock.policies.JsonSchema`. Bounded: about a minute.
 """
 
 import statistics
 import sys
+import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from rich.console import Console
 from rich.table import Table
@@ -17,12 +21,17 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.records.conftest import chosen  # noqa: E402
-from tests.records.encoding import encode_batch  # noqa: E402
+from tests.records.encoding import encode_batch, encode_stored  # noqa: E402
 
+from penstock.configuration import load_configuration  # noqa: E402
+from penstock.engine.chain import Chain  # noqa: E402
 from penstock.engine.columns import as_proxies  # noqa: E402
+from penstock.engine.instances import PolicyInstances  # noqa: E402
+from penstock.engine.plan import Plan  # noqa: E402
 from penstock.engine.stored_columns import StoredColumns  # noqa: E402
 from penstock.policy import Record, RecordIntrospectionHints  # noqa: E402
 from penstock.records import batch as batches  # noqa: E402
+from penstock.records import stored_batch as stored_batches  # noqa: E402
 from penstock.records.encoder import rebuild  # noqa: E402
 from penstock.records.implementation import SLACK  # noqa: E402
 
@@ -86,34 +95,103 @@ WORK = {
 }
 
 
+def json_records(count):
+    """Records of 160 bytes that the schema accepts."""
+    for i in range(count):
+        order = b'{"id": "%010d", "customer": %d, "currency": "EUR", "amount": 9.5, "note": "%s"}'
+        yield Record(1_700_000_000_000 + i, b"%016d" % i, order % (i, i + 10_000, b"n" * 45))
+
+
+def schema_chain():
+    """The chain of a topic with `order.schema.json`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "penstock.properties"
+        file.write_text(
+            "upstream.bootstrap.servers=127.0.0.1:1\nlisteners=PLAINTEXT://127.0.0.1:2\n"
+            "record.validation.policy.class.name=penstock.policies.JsonSchema\n"
+            "topics.orders.record.validation.policy=order.schema.json\n"
+            f"json.schema.folder={ROOT / 'benchmarks' / 'gateway'}\n"
+        )
+        configuration = load_configuration(file).policies
+    plan = Plan(configuration)
+    return Chain(plan.for_topic("orders"), PolicyInstances(configuration, plan.names))
+
+
+def read_stored(data):
+    return stored_batches.read_stored_batch(data, max_decompressed_bytes=1 << 24)
+
+
+def judged(chain, data):
+    found = chain.judge_each(0, UUID(int=1), StoredColumns(read_stored(data).records))
+    assert not found.verdicts
+
+
+def cut_a_third_out(data, **options):
+    batch = read_stored(data)
+    batch.cut([at for at in range(len(batch.records)) if at % 3], **options)
+
+
+def dead_letters(data):
+    """A tenth of the records, with headers as `split` appends them."""
+    batch = read_stored(data)
+    kept = range(0, len(batch.records), 10)
+    same = [("__dlq.errors.topic", b"orders"), ("__dlq.errors.partition", b"0")] * 4
+    appended = [[*same, ("__dlq.errors.offset", b"%d" % batch.offsets[at])] for at in kept]
+    batch.cut(kept, appended=appended, without=("__dlq.errors.", "__penstock."), timestamp=1)
+
+
+STORED = {
+    "check everything": read_stored,
+    "and the values": lambda data: read_stored(data).records.values,
+    "unchanged: a new header": lambda data: read_stored(data).whole(),
+    "a third cut out": cut_a_third_out,
+    "a third cut out, uncompressed": partial(cut_a_third_out, compressed=False),
+    "a tenth as dead letters": dead_letters,
+}
+
+
 def measured(implementation, work, data, repeated):
-    batches._READING = implementation  # noqa: SLF001 - both in one process
+    for module in (batches, stored_batches):  # both implementations in one process
+        module._reading = lambda: implementation  # noqa: SLF001
     start = time.process_time_ns()
     for _ in range(repeated):
         work(data)
     return time.process_time_ns() - start
 
 
-def main():
+def figures(works, buffers):
+    """Measure; return a table of nanoseconds per record."""
     both = {"Python": chosen("0"), "native": chosen("1")}
-    table = Table("ns per record", *(f"{size}, {name}" for size in SIZES for name in both))
-    buffers = {}
-    for size, count in SIZES.items():
-        data = encode_batch(records(count))
-        buffers[size] = memoryview(bytearray(data + bytes(SLACK)))[: len(data)]
-    for name, work in WORK.items():
+    table = Table("ns per record", *(f"{size}, {name}" for size in buffers for name in both))
+    for name, work in works.items():
         row = []
-        for size, count in SIZES.items():
+        for data, count in buffers.values():
             repeated = max(1, 2_000 // count)
             taken = {key: [] for key in both}
             for _ in range(ROUNDS):
                 for key, implementation in both.items():
-                    taken[key].append(measured(implementation, work, buffers[size], repeated))
+                    taken[key].append(measured(implementation, work, data, repeated))
             row += [
                 f"{statistics.median(times) / repeated / count:.0f}" for times in taken.values()
             ]
         table.add_row(name, *row)
-    Console().print(table)
+    return table
+
+
+def main():
+    sent, stored = {}, {}
+    for size, count in SIZES.items():
+        data = encode_batch(records(count))
+        sent[size] = memoryview(bytearray(data + bytes(SLACK)))[: len(data)], count
+        for codec, name in ((0, ""), (3, " lz4")):
+            data = encode_stored(list(json_records(count)), base_offset=10**6, attributes=codec)
+            stored[size + name] = memoryview(data), count
+    works = {**STORED, "and judged by JsonSchema": partial(judged, schema_chain())}
+    only = sys.argv[1:]
+    if "stored" not in only:
+        Console().print("As producers send them", figures(WORK, sent))
+    if "sent" not in only:
+        Console().print("As brokers store them", figures(works, stored))
 
 
 if __name__ == "__main__":

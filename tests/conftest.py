@@ -39,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--fuzz-inputs", type=int, default=10_000, dest="fuzz_inputs")
     parser.addoption("--fuzz-seed", type=int, default=None, dest="fuzz_seed")
+    parser.addoption("--parity-records", type=int, default=100_000, dest="parity_records")
+    parser.addoption("--parity-seed", type=int, default=None, dest="parity_seed")
     parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
     parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
 

@@ -15,10 +15,13 @@ import pytest
 TESTS: Final = Path(__file__).parent
 LONGEST: Final = (
     "spark/test_split.py",
+    "client/test_writer_failures.py",
     "spark/test_failures.py",
     "chaos/test_exactly_once.py",
     "integration/test_interceptors.py",
     "interop/test_refusals.py",
+    "spark/test_secrets.py",
+    "spark/test_large_records.py",
     "cli/test_commands.py",
     "integration/test_chaos.py",
     "integration/test_producer_state.py",

@@ -1,13 +1,18 @@
 """Audit and split against jobs that do nothing: `make bench-spark`.
 
 Stores records of 160 B (JSON, 5 % bad) in a local Kafka, then runs, interleaved in one session:
-an identity read (the same columns, thrown away), an identity copy to another topic, the audit
-and the split with a compiled JSON Schema check. Prints records a second, the share of the
-identity job that each reaches, and the most memory that the JVM and a Python worker took.
-Bounded: 5 million records and two rounds after a warm-up take about eight minutes on two cores.
+an identity read (the same columns, thrown away), an identity copy to another topic, audits by both
+readers with the built-in JSON Schema check and with a class in Python, the split by both, and a
+redaction of one field. Prints
+records a second and CPU of Spark and its Python workers for each record, the share of the identity
+job that each reaches, and the most memory that the JVM and a Python worker took.
+
+`--batches` says how the records are stored: 1 MB (not compressed), or 16 KB (lz4). Bounded: 2
+million records and three rounds after a warm-up take about five minutes on two cores.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -15,21 +20,28 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
+from penstock.batch_jobs.targets import Target
 from penstock.cluster.offsets import Cluster
 from penstock.local import LocalKafka
 from penstock.spark import load_plan
+from penstock.spark.access import ClusterAccess
 from penstock.spark.audit import audit
 from penstock.spark.locations import Location
+from penstock.spark.raw_audit import audit_raw
+from penstock.spark.raw_writing import claims, write_raw
 from penstock.spark.session import start_session, stop_session
 from penstock.spark.sinks import Sinks
 from penstock.spark.sources import client_options, read_range
-from penstock.spark.split import ACCEPTED, REJECTED, split
+from penstock.spark.split import ACCEPTED, REJECTED, split_into
+from penstock.spark.stored_sizes import measured
+from penstock.spark.writing_task import WritingTask
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -45,11 +57,37 @@ from tests.conftest import create_topic  # noqa: E402
 from tests.raw import RawClient, produce_request, produced  # noqa: E402
 
 PARTITIONS = 6
+SCHEMAS = ROOT / "benchmarks" / "gateway"
+BATCHES = {"1MB": (6000, 0), "16KB": (100, 3)}
+"""Records of a batch, and its codec."""
+BUILT_IN = f"""
+record.validation.policy.class.name=penstock.policies.JsonSchema
+topics.orders.record.validation.policy=order.schema.json
+json.schema.folder={SCHEMAS}
+"""
+OWN = f"""
+record.validation.policy.class.name=json_schema.JsonSchema
+record.validation.policy.class.path={ROOT / "examples" / "policies"}
+topics.orders.record.validation.policy={SCHEMAS / "order.schema.json"}
+"""
+REDACT = """
+produce.request.interceptors=masked.Masked
+"""
+MASKED = """
+from penstock.policies import RedactJsonFields
 
 
-def batch(now_ms: int, count: int) -> bytes:
+class Masked(RedactJsonFields):
+    topics = "^orders$"
+    fields = ("customer",)
+"""
+SPARKS = {b"SparkSubmit": "Spark's JVM", b"pyspark.daemon": "Python worker"}
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def batch(now_ms: int, count: int, codec: int) -> bytes:
     """A batch of orders, every twentieth of them without a customer."""
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 10**9)
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 10**9)
     for number in range(count):
         value = gateway_bench.order(number, 160)
         if number % 20 == 0:
@@ -58,10 +96,10 @@ def batch(now_ms: int, count: int) -> bytes:
     return bytes(builder.build())
 
 
-def fill(kafka: LocalKafka, topic: str, records: int) -> int:
-    """Store records; give how many."""
-    count = 5000
-    data = batch(int(time.time() * 1000), count)
+def fill(kafka: LocalKafka, topic: str, records: int, batches: str) -> int:
+    """Store records; return how many."""
+    count, codec = BATCHES[batches]
+    data = batch(int(time.time() * 1000), count, codec)
     rounds = max(1, records // count // PARTITIONS)
     with RawClient(kafka.bootstrap_servers) as client:
         for _ in range(rounds):
@@ -71,6 +109,38 @@ def fill(kafka: LocalKafka, topic: str, records: int) -> int:
             )
             assert not any(int(answer.error_code) for answer in answers.values())
     return rounds * PARTITIONS * count
+
+
+def sparks() -> dict[Path, str]:
+    """Return the processes of Spark that this one started, by kind."""
+    parents, kinds = {}, {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (path / "cmdline").read_bytes()
+            parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        found = [kind for text, kind in SPARKS.items() if text in command]
+        kinds |= dict.fromkeys([path] if found else [], *found)
+
+    def is_own(process: int) -> bool:
+        while process > 1 and process != os.getpid():
+            process = parents.get(process, 0)
+        return process == os.getpid()
+
+    return {path: kind for path, kind in kinds.items() if is_own(int(path.name))}
+
+
+def cpu_s() -> float:
+    """Return the CPU time that Spark's processes and this one have taken."""
+    total = time.process_time()
+    for path in sparks():
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15])) / TICK  # its own, and that of ended children
+    return total
 
 
 class Memory:
@@ -88,59 +158,67 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._ended.wait(0.5):
-            for path in Path("/proc").glob("[0-9]*"):
+            for path, kind in sparks().items():
                 try:
-                    command = (path / "cmdline").read_bytes()
                     resident = int((path / "statm").read_text().split()[1]) * 4096 / 2**20
-                except (OSError, ValueError):
+                except OSError:
                     continue
-                kind = (
-                    "Spark's JVM" if b"SparkSubmit" in command
-                    else "Python worker" if b"pyspark.daemon" in command
-                    else None
-                )  # fmt: skip
-                if kind:
-                    self.most[kind] = max(self.most.get(kind, 0.0), resident)
+                self.most[kind] = max(self.most.get(kind, 0.0), resident)
+
+
+class Taken(NamedTuple):
+    """What a job took, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+class Job(NamedTuple):
+    """A job, and the one that it is compared with."""
+
+    run: Callable[[], None]
+    identity: str = ""
 
 
 def main() -> None:
     """Run everything and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batches", choices=BATCHES, default="1MB")
+    parser.add_argument("--jobs", default="", help="only those whose names begin so, by commas")
     options = parser.parse_args()
     with LocalKafka() as kafka, tempfile.TemporaryDirectory() as folder:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         create_topic(admin, "orders", PARTITIONS, {"max.message.bytes": "20000000"})
-        count = fill(kafka, "orders", options.records)
-        file = Path(folder) / "penstock.properties"
-        file.write_text(
-            f"upstream.bootstrap.servers={kafka.bootstrap_servers}\n"
-            "record.validation.policy.class.name=penstock.policies.JsonSchema\n"
-            "topics.orders.record.validation.policy=order.schema.json\n"
-            f"json.schema.folder={ROOT / 'benchmarks' / 'gateway'}\n"
-        )
-        run(admin, file, count, options.rounds)
+        count = fill(kafka, "orders", options.records, options.batches)
+        files = []
+        (Path(folder) / "masked.py").write_text(MASKED)
+        for name, policy in (("built-in", BUILT_IN), ("own", OWN), ("redact", REDACT)):
+            file = Path(folder) / f"{name}.properties"
+            file.write_text(f"upstream.bootstrap.servers={kafka.bootstrap_servers}{policy}")
+            files.append(file)
+        run(admin, files, count, options)
 
 
-def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
+def run(admin: AdminClient, files: list[Path], count: int, given: argparse.Namespace) -> None:
     """Measure."""
     spark = start_session("bench", "local[2]", {})
     memory = Memory()
-    plan = load_plan(file)
+    plan, own, redacting = map(load_plan, files)
     properties = plan.configuration.upstream_properties
-    options = client_options(properties, file.parent)
-    cluster = Cluster(properties, file.parent)
-    bounds = cluster.bounds(cluster.topic("orders"))
-    start, end = ({p: b[i] for p, b in bounds.items()} for i in (0, 1))
+    options = client_options(properties, files[0])
+    access = ClusterAccess.of(properties, files[0])
+    cluster = Cluster(properties, files[0].parent)
+    ranges = cluster.ranges(cluster.topics("orders"), "earliest")
 
     def read():
-        return read_range(spark, options, "orders", start, end)
+        return read_range(spark, options, ranges)
 
     def targets(*names: str) -> list[str]:
         made = [f"{name}-{time.time_ns()}" for name in names]
         for name in made:
-            create_topic(admin, name, PARTITIONS)
+            create_topic(admin, name, PARTITIONS, {"max.message.bytes": "20000000"})
         return made
 
     def identity_read() -> None:
@@ -153,9 +231,34 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
         Sinks(spark, sinks, options, {name: PARTITIONS}).write(copied)
         admin.delete_topics([name])[name].result(30)
 
-    def run_audit() -> None:
-        result = audit(read(), plan, topic="orders")
+    def check(result) -> None:
         assert (result.judged, result.outcomes["refused"]) == (count, count // 20), result.outcomes
+
+    def audited(one) -> None:
+        sizes = measured(access.connect(), ranges)
+        check(audit_raw(spark, access, ranges, one, cores=2, sizes=sizes).counts)
+
+    def written(one, *names: str):
+        made = targets(*(f"{name}-target" for name in names))
+        to = {
+            name: Target(topic, PARTITIONS, 20_000_000)
+            for name, topic in zip(names, made, strict=True)
+        }
+        job = made[0]
+        claimed = claims(access.connect(), job, job, ranges)
+        ids = {topic.name: topic.topic_id for topic in cluster.topics("orders")}
+        work = WritingTask(access, one, ids, to, job, job, claimed)
+        result = write_raw(spark, ranges, work, cores=2, sizes=measured(access.connect(), ranges))
+        for name in made:
+            admin.delete_topics([name])[name].result(30)
+        return result.counts.outcomes
+
+    def raw_split() -> None:
+        assert written(plan, ACCEPTED, REJECTED)["refused"] == count // 20
+
+    def raw_redact() -> None:
+        outcomes = written(redacting, ACCEPTED)
+        assert outcomes["accepted"] == count, outcomes
 
     def run_split() -> None:
         good, dead = targets("good", "dead")
@@ -164,40 +267,59 @@ def run(admin: AdminClient, file: Path, count: int, rounds: int) -> None:
             REJECTED: Location(dead, is_folder=False),
         }
         sinks = Sinks(spark, locations, options, {good: PARTITIONS, dead: PARTITIONS})
-        counts = split(read(), plan, sinks, topic="orders")
+        counts = split_into(read(), plan, sinks, topic="orders")
         assert counts["refused"] == count // 20
         for name in (good, dead):
             admin.delete_topics([name])[name].result(30)
 
-    jobs: dict[str, Callable[[], None]] = {
-        "identity read": identity_read,
-        "audit": run_audit,
-        "identity copy": identity_copy,
-        "split": run_split,
+    def by_connector() -> None:
+        check(audit(read(), plan, topic="orders"))
+
+    jobs = {
+        "identity read": Job(identity_read),
+        "audit": Job(lambda: audited(plan), "identity read"),
+        "audit, Python class": Job(lambda: audited(own), "identity read"),
+        "audit, connector": Job(
+            lambda: check(audit(read(), plan, topic="orders")), "identity read"
+        ),
+        "identity copy": Job(identity_copy),
+        "split": Job(raw_split, "identity copy"),
+        "redact": Job(raw_redact, "identity copy"),
+        "split, connector": Job(run_split, "identity copy"),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    for round_number in range(rounds + 1):
+    wanted = tuple(given.jobs.split(","))
+    jobs = {name: job for name, job in jobs.items() if name.startswith(wanted)}
+    taken: dict[str, list[Taken]] = {name: [] for name in jobs}
+    for round_number in range(given.rounds + 1):
         for name, job in jobs.items():
-            began = time.perf_counter()
-            job()
-            taken = time.perf_counter() - began
-            print(f"  {name}: {taken:.1f} s", flush=True)
+            began, cpu = time.perf_counter(), cpu_s()
+            job.run()
+            one = Taken(time.perf_counter() - began, cpu_s() - cpu)
+            print(f"  {name}: {one.wall:.1f} s, {one.cpu:.1f} s of CPU", flush=True)
             if round_number:  # the first one warms up
-                seconds[name].append(taken)
+                taken[name].append(one)
     most = memory.end()
-    table = Table("job", "records/s", "share of identity")
-    compared = {"audit": "identity read", "split": "identity copy"}
-    for name, taken in seconds.items():
-        rate = count / statistics.median(taken)
-        share = ""
-        if name in compared:
-            share = f"{statistics.median(seconds[compared[name]]) / statistics.median(taken):.2f}"
-        table.add_row(name, f"{rate:,.0f}", share)
+    show(count, given.batches, jobs, taken, most)
+    stop_session(spark)
+
+
+def show(count, batches, jobs, taken, most) -> None:
+    """Print the table."""
+    medians = {
+        name: Taken(*(statistics.median(one[i] for one in some) for i in (0, 1)))
+        for name, some in taken.items()
+    }
+    table = Table("job", "records/s", "of identity", "CPU us/record", "of identity (CPU)")
+    for name, job in jobs.items():
+        wall, cpu = medians[name]
+        base = medians.get(job.identity)
+        shares = (f"{base.wall / wall:.2f}", f"{base.cpu / cpu:.2f}") if base else ("", "")
+        rate, cost = f"{count / wall:,.0f}", f"{cpu / count * 1e6:.2f}"
+        table.add_row(name, rate, shares[0], cost, shares[1])
     say = Console(width=100, highlight=False).print
-    say(f"{count:,} records")
+    say(f"{count:,} records in batches of {batches}")
     say(table)
     say(", ".join(f"{kind}: {size:,.0f} MiB at most" for kind, size in sorted(most.items())))
-    stop_session(spark)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,8 @@ pub enum Wrong {
     Structure(Part),
     /// The offset delta is not the record's position.
     Order,
+    /// The offset delta does not ascend, or is past the last one of the batch.
+    Descending,
     /// A negative number of headers.
     HeaderCount(i32),
     /// More headers than there are bytes.
@@ -79,6 +81,9 @@ impl fmt::Display for Fault {
                 write!(out, "Found invalid record structure: {}", name(part))?;
             }
             Wrong::Order => out.write_str("The records' offset deltas are not 0, 1, 2, ...")?,
+            Wrong::Descending => out.write_str(
+                "The records' offset deltas do not ascend to the last one of the batch",
+            )?,
             Wrong::HeaderCount(count) => {
                 write!(out, "Found invalid number of record headers {count}")?;
             }

@@ -5,17 +5,17 @@ use std::collections::TryReserveError;
 use pyo3::PyTypeInfo;
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyIterator, PyRange, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
-use crate::section::{Headers, Section, Unread};
-use crate::splice::{Change, Splicer, Unwritten};
+use crate::section::{Headers, Origin, Section, Unread};
+use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.records.native` has the same.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -27,6 +27,8 @@ create_exception!(penstock_native, InvalidRecords, PyValueError, "The bytes are 
 struct Records {
     section: Section,
     base_timestamp: i64,
+    /// The timestamp of every record, where the broker set it.
+    log_append_time: Option<i64>,
     new_header: Py<PyAny>,
     keys: PyOnceLock<Py<PyTuple>>,
     values: PyOnceLock<Py<PyTuple>>,
@@ -71,8 +73,33 @@ impl Records {
     #[getter]
     fn timestamps<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyTuple>> {
         column(py, &self.timestamps, || {
+            if let Some(time) = self.log_append_time {
+                return PyTuple::new(py, (0..self.section.len()).map(|_| time));
+            }
             PyTuple::new(py, self.section.timestamp_deltas().map(|delta| self.timestamp(delta)))
         })
+    }
+
+    /// The offsets: a range where there are no gaps, otherwise a tuple.
+    fn offsets<'py>(&self, py: Python<'py>, base_offset: i64) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(deltas) = self.section.offset_deltas() {
+            let offsets = deltas.iter().map(|delta| base_offset.wrapping_add(i64::from(*delta)));
+            return Ok(PyTuple::new(py, offsets)?.into_any());
+        }
+        let first = base_offset.wrapping_add(i64::from(self.section.offset_delta(0)));
+        let end = i64::try_from(self.section.len()).map(|count| first.wrapping_add(count))?;
+        let first = isize::try_from(first)?;
+        Ok(PyRange::new(py, first, isize::try_from(end)?)?.into_any())
+    }
+
+    /// Return the records from one position to before another.
+    fn part(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<Self> {
+        if start > end || end > self.section.len() {
+            return Err(PyIndexError::new_err("no such records"));
+        }
+        let section = self.section.part(start..end).map_err(unread)?;
+        let new_header = self.new_header.clone_ref(py);
+        Ok(Self::new(section, self.base_timestamp, self.log_append_time, new_header))
     }
 
     /// The keys as an Arrow array of binary; None where they are too long together.
@@ -100,7 +127,9 @@ impl Records {
     ) -> PyResult<(Bound<'py, PyBytes>, i64)> {
         let (old_keys, old_values) = (self.keys(py)?, self.values(py)?);
         let (mut keys, mut values) = (keys.try_iter()?, values.try_iter()?);
-        let mut splicer = Splicer::new(&self.section, self.section.size()).map_err(unwritten)?;
+        let (size, appended) = (self.section.size(), Appended::default());
+        let mut splicer =
+            Splicer::new(&self.section, ForAll::default(), size).map_err(unwritten)?;
         let mut latest = i64::MIN;
         for record in kept.try_iter()? {
             let record: usize = record?.extract()?;
@@ -109,7 +138,58 @@ impl Records {
             let (key, value) = (next(&mut keys)?, next(&mut values)?);
             let key = changed(&key, &old_key, self.section.key(record))?;
             let value = changed(&value, &old_value, self.section.value(record))?;
-            splicer.put(record, key, value).map_err(unwritten)?;
+            splicer.put(record, key, value, &appended).map_err(unwritten)?;
+            latest = latest.max(self.timestamp(self.section.timestamp_delta(record)));
+        }
+        Ok((bytes(py, &splicer.finish().map_err(unwritten)?)?, latest))
+    }
+
+    /// Write some of the records as a producer's; return the section and its latest timestamp, which
+    /// is that of the producer whatever the broker set.
+    ///
+    /// `replaced` are the keys and the values of all records, or None; `appended` are pairs of text
+    /// and bytes or None for each record that is kept, or None.
+    #[allow(clippy::needless_pass_by_value)] // it is what Python's are converted to
+    fn cut<'py>(
+        &self,
+        py: Python<'py>,
+        kept: &Bound<'py, PyAny>,
+        replaced: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+        appended: Option<&Bound<'py, PyAny>>,
+        without: Vec<String>,
+        retimed: bool,
+    ) -> PyResult<(Bound<'py, PyBytes>, i64)> {
+        let without: Vec<&[u8]> = without.iter().map(String::as_bytes).collect();
+        let for_all = ForAll { without: &without, retimed };
+        let columns = match &replaced {
+            Some((keys, values)) => Some(((keys, self.keys(py)?), (values, self.values(py)?))),
+            None => None,
+        };
+        let mut appended = appended.map(PyAnyMethods::try_iter).transpose()?;
+        let mut headers = Appended::default();
+        let mut splicer =
+            Splicer::new(&self.section, for_all, self.section.size()).map_err(unwritten)?;
+        let mut latest = i64::MIN;
+        for record in kept.try_iter()? {
+            let record: usize = record?.extract()?;
+            if record >= self.section.len() {
+                return Err(PyIndexError::new_err("no such record"));
+            }
+            if let Some(appended) = &mut appended {
+                collect(&mut headers, &next(appended)?)?;
+            }
+            let mut put = |key, value| splicer.put(record, key, value, &headers).map_err(unwritten);
+            if let Some(((keys, old_keys), (values, old_values))) = columns {
+                let (key, value) = (keys.get_item(record)?, values.get_item(record)?);
+                let (old_key, old_value) =
+                    (old_keys.get_item(record)?, old_values.get_item(record)?);
+                put(
+                    changed(&key, &old_key, self.section.key(record))?,
+                    changed(&value, &old_value, self.section.value(record))?,
+                )?;
+            } else {
+                put(Change::Same, Change::Same)?;
+            }
             latest = latest.max(self.timestamp(self.section.timestamp_delta(record)));
         }
         Ok((bytes(py, &splicer.finish().map_err(unwritten)?)?, latest))
@@ -117,13 +197,31 @@ impl Records {
 }
 
 impl Records {
+    const fn new(
+        section: Section,
+        base_timestamp: i64,
+        log_append_time: Option<i64>,
+        new_header: Py<PyAny>,
+    ) -> Self {
+        Self {
+            section,
+            base_timestamp,
+            log_append_time,
+            new_header,
+            keys: PyOnceLock::new(),
+            values: PyOnceLock::new(),
+            headers: PyOnceLock::new(),
+            timestamps: PyOnceLock::new(),
+        }
+    }
+
     /// As readers add them, whatever the header says.
     const fn timestamp(&self, delta: i64) -> i64 {
         self.base_timestamp.wrapping_add(delta)
     }
 }
 
-/// Read the records of a batch, which is copied.
+/// Read the records of a producer's batch, which is copied.
 ///
 /// `section` is what follows the batch's header, uncompressed; `count` and `base_timestamp` are what
 /// the header has; `new_header` is called with key and value of each header, as a tuple. Raises
@@ -136,24 +234,41 @@ fn read(
     base_timestamp: i64,
     new_header: Py<PyAny>,
 ) -> PyResult<Records> {
+    let section = checked(py, section, count, Origin::Producer)?;
+    Ok(Records::new(section, base_timestamp, None, new_header))
+}
+
+/// Read the records of a batch as a broker stores it; see `read`.
+///
+/// `last_offset_delta` is what the header has; `log_append_time` is the timestamp of all records,
+/// where the broker set it.
+#[pyfunction]
+fn read_stored(
+    py: Python<'_>,
+    section: &Bound<'_, PyAny>,
+    count: usize,
+    base_timestamp: i64,
+    new_header: Py<PyAny>,
+    last_offset_delta: i32,
+    log_append_time: Option<i64>,
+) -> PyResult<Records> {
+    let section = checked(py, section, count, Origin::Log { last_offset_delta })?;
+    Ok(Records::new(section, base_timestamp, log_append_time, new_header))
+}
+
+fn checked(
+    py: Python<'_>,
+    section: &Bound<'_, PyAny>,
+    count: usize,
+    origin: Origin,
+) -> PyResult<Section> {
     let bytes = copied(py, section)?;
     let section = if bytes.len() < RELEASED_FROM_BYTES {
-        Section::read(bytes, count)
+        Section::read(bytes, count, origin)
     } else {
-        py.detach(|| Section::read(bytes, count))
+        py.detach(|| Section::read(bytes, count, origin))
     };
-    Ok(Records {
-        section: section.map_err(|why| match why {
-            Unread::Wrong(fault) => InvalidRecords::new_err(fault.to_string()),
-            Unread::OutOfMemory => PyMemoryError::new_err(()),
-        })?,
-        base_timestamp,
-        new_header,
-        keys: PyOnceLock::new(),
-        values: PyOnceLock::new(),
-        headers: PyOnceLock::new(),
-        timestamps: PyOnceLock::new(),
-    })
+    section.map_err(unread)
 }
 
 fn copied(py: Python<'_>, section: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
@@ -227,6 +342,13 @@ fn out_of_memory(_: TryReserveError) -> PyErr {
     PyMemoryError::new_err(())
 }
 
+fn unread(why: Unread) -> PyErr {
+    match why {
+        Unread::Wrong(fault) => InvalidRecords::new_err(fault.to_string()),
+        Unread::OutOfMemory => PyMemoryError::new_err(()),
+    }
+}
+
 fn unwritten(why: Unwritten) -> PyErr {
     match why {
         Unwritten::TooLarge => PyValueError::new_err("a record that does not fit a batch"),
@@ -242,7 +364,9 @@ fn pairs<'py>(
     tuple(
         py,
         headers.map(|(key, value)| {
-            let pair = (PyString::from_bytes(py, key.as_bytes())?, Field(value));
+            // Only a broker stores keys that are not UTF-8, which Java's consumer, too, reads so.
+            let text = PyString::from_bytes(py, String::from_utf8_lossy(key).as_bytes())?;
+            let pair = (text, Field(value));
             new_header.call1((pair,))
         }),
     )
@@ -250,6 +374,20 @@ fn pairs<'py>(
 
 fn next<'py>(fields: &mut Bound<'py, PyIterator>) -> PyResult<Bound<'py, PyAny>> {
     fields.next().unwrap_or_else(|| Err(PyValueError::new_err("a column is too short")))
+}
+
+/// Encode one record's headers, in place of those of the record before.
+fn collect(headers: &mut Appended, pairs: &Bound<'_, PyAny>) -> PyResult<()> {
+    headers.clear();
+    for pair in pairs.try_iter()? {
+        let pair = pair?;
+        let pair = pair.cast::<PyTuple>()?;
+        let (key, value) = (pair.get_item(0)?, pair.get_item(1)?);
+        let key = key.cast::<PyString>()?.to_cow()?;
+        let value = if value.is_none() { None } else { Some(value.cast::<PyBytes>()?.as_bytes()) };
+        headers.push(key.as_bytes(), value).map_err(unwritten)?;
+    }
+    Ok(())
 }
 
 /// Compare a field with what it was; most are the same object.
@@ -272,5 +410,6 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("InvalidRecords", module.py().get_type::<InvalidRecords>())?;
     module.add_class::<Records>()?;
     module.add_class::<BinaryColumn>()?;
-    module.add_function(wrap_pyfunction!(read, module)?)
+    module.add_function(wrap_pyfunction!(read, module)?)?;
+    module.add_function(wrap_pyfunction!(read_stored, module)?)
 }

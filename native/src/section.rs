@@ -1,5 +1,8 @@
 //! A record section, uncompressed: checked once, from its first byte to its last.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::cursor::{Cursor, Unreadable};
 use crate::fault::{Fault, Part, Wrong};
 
@@ -26,8 +29,30 @@ struct Place {
     headers_at: u32,
 }
 
-/// A header: its key, which is UTF-8, and its value.
-pub type Header<'a> = (&'a str, Option<&'a [u8]>);
+/// A header: its key, which is UTF-8 where a producer sends it, and its value.
+pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Where a section comes from, which decides what it may be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// From a producer: the offset deltas are 0, 1, 2, ..., and keys of headers are UTF-8.
+    Producer,
+    /// From a broker's log. Compaction leaves gaps; and brokers store headers with keys of any
+    /// bytes, which consumers read.
+    Log {
+        /// The last that the batch's header allows.
+        last_offset_delta: i32,
+    },
+}
+
+/// The offset deltas of the records.
+#[derive(Debug)]
+enum Deltas {
+    /// Of the first record; the others follow without gaps.
+    From(i32),
+    /// Of each record.
+    Each(Vec<i32>),
+}
 
 /// Why a section cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +66,9 @@ pub enum Unread {
 /// The records of one batch, in memory of its own.
 #[derive(Debug)]
 pub struct Section {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     places: Vec<Place>,
+    deltas: Deltas,
 }
 
 impl Section {
@@ -50,26 +76,43 @@ impl Section {
     ///
     /// # Errors
     /// The bytes are not `count` records and nothing else, or there is no memory to say where they are.
-    pub fn read(bytes: Vec<u8>, count: usize) -> Result<Self, Unread> {
+    pub fn read(bytes: Vec<u8>, count: usize, origin: Origin) -> Result<Self, Unread> {
         // So many cannot be there: it is looked for what is wrong, but a count that lies takes no memory.
         let lies = count > bytes.len() / MIN_RECORD_BYTES;
         let mut places = Vec::new();
         if !lies {
             places.try_reserve_exact(count).map_err(|_| Unread::OutOfMemory)?;
         }
-        let mut start = 0;
+        let mut deltas = Deltas::From(0);
+        let (mut start, mut delta) = (0, -1);
         for record in 0..count {
-            let place = read_record(&bytes, start, record)
+            let (place, next_delta) = read_record(&bytes, start, origin, delta)
                 .map_err(|wrong| Unread::Wrong(Fault { record, wrong }))?;
+            delta = next_delta;
             start += place.size as usize;
             if !lies {
+                deltas.push(record, delta, count)?;
                 places.push(place);
             }
         }
         if start != bytes.len() {
             return Err(Unread::Wrong(Fault { record: count, wrong: Wrong::Remaining }));
         }
-        Ok(Self { bytes, places })
+        Ok(Self { bytes: Arc::new(bytes), places, deltas })
+    }
+
+    /// Return some of the records; their bytes are shared.
+    ///
+    /// # Errors
+    /// There is no memory to say where they are.
+    pub fn part(&self, records: Range<usize>) -> Result<Self, Unread> {
+        let first = records.start;
+        let places = copied(&self.places[records.clone()])?;
+        let deltas = match &self.deltas {
+            Deltas::From(_) => Deltas::From(self.offset_delta(first)),
+            Deltas::Each(each) => Deltas::of(&each[records])?,
+        };
+        Ok(Self { bytes: Arc::clone(&self.bytes), places, deltas })
     }
 
     /// Return the number of records.
@@ -114,14 +157,34 @@ impl Section {
         self.places[record].timestamp_delta
     }
 
+    /// Return one record's difference to the batch's base offset.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // no more than deltas
+    pub fn offset_delta(&self, record: usize) -> i32 {
+        match &self.deltas {
+            Deltas::From(first) => first.wrapping_add(record as i32),
+            Deltas::Each(each) => each[record],
+        }
+    }
+
+    /// Return the differences to the batch's base offset; None where there are no gaps.
+    pub fn offset_deltas(&self) -> Option<&[i32]> {
+        match &self.deltas {
+            Deltas::From(_) => None,
+            Deltas::Each(each) => Some(each),
+        }
+    }
+
     /// Return the headers of each record, in order.
     pub fn headers(&self) -> impl ExactSizeIterator<Item = Headers<'_>> {
         self.places.iter().map(|place| Headers::of(self.of(place), place.headers_at as usize))
     }
 
     /// Return how many bytes the records take.
-    pub const fn size(&self) -> usize {
-        self.bytes.len()
+    pub fn size(&self) -> usize {
+        match (self.places.first(), self.places.last()) {
+            (Some(first), Some(last)) => last.start + last.size as usize - first.start,
+            _ => 0,
+        }
     }
 
     /// Return all bytes of one record, its length included.
@@ -160,10 +223,16 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    fn of(record: &'a [u8], at: usize) -> Self {
+    /// Begin with the number of headers, among the bytes of a record.
+    pub fn of(record: &'a [u8], at: usize) -> Self {
         let mut cursor = Cursor::new(record, at);
         let left = cursor.varint().ok().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         Self { cursor, left }
+    }
+
+    /// Return the position of the next header.
+    pub const fn position(&self) -> usize {
+        self.cursor.position()
     }
 }
 
@@ -173,7 +242,7 @@ impl<'a> Iterator for Headers<'a> {
     fn next(&mut self) -> Option<Header<'a>> {
         self.left = self.left.checked_sub(1)?;
         let size = usize::try_from(self.cursor.varint().ok()?).ok()?;
-        let key = str::from_utf8(self.cursor.take(size)?).ok()?;
+        let key = self.cursor.take(size)?;
         let value = match usize::try_from(self.cursor.varint().ok()?) {
             Ok(size) => Some(self.cursor.take(size)?),
             Err(_) => None,
@@ -188,7 +257,69 @@ impl<'a> Iterator for Headers<'a> {
 
 impl ExactSizeIterator for Headers<'_> {}
 
-fn read_record(bytes: &[u8], start: usize, record: usize) -> Result<Place, Wrong> {
+impl Deltas {
+    fn of(each: &[i32]) -> Result<Self, Unread> {
+        match each {
+            [] => Ok(Self::From(0)),
+            // They ascend.
+            [first, .., last] if usize::try_from(last - first) != Ok(each.len() - 1) => {
+                Ok(Self::Each(copied(each)?))
+            }
+            [first, ..] => Ok(Self::From(*first)),
+        }
+    }
+
+    fn push(&mut self, record: usize, delta: i32, count: usize) -> Result<(), Unread> {
+        match self {
+            Self::From(first) if record == 0 => *first = delta,
+            Self::From(first) if usize::try_from(delta - *first) == Ok(record) => {}
+            Self::From(first) => {
+                let mut each = Vec::new();
+                each.try_reserve_exact(count).map_err(|_| Unread::OutOfMemory)?;
+                each.extend((*first..).take(record));
+                each.push(delta);
+                *self = Self::Each(each);
+            }
+            Self::Each(each) => each.push(delta),
+        }
+        Ok(())
+    }
+}
+
+impl Origin {
+    const fn check(self, delta: i32, before: i32) -> Result<(), Wrong> {
+        match self {
+            // The first delta follows -1.
+            Self::Producer if delta.wrapping_sub(1) == before && delta >= 0 => Ok(()),
+            Self::Log { last_offset_delta } if before < delta && delta <= last_offset_delta => {
+                Ok(())
+            }
+            Self::Producer => Err(Wrong::Order),
+            Self::Log { .. } => Err(Wrong::Descending),
+        }
+    }
+
+    fn check_header_key(self, key: &[u8]) -> Result<(), Wrong> {
+        if self == Self::Producer && str::from_utf8(key).is_err() {
+            return Err(Wrong::HeaderKeyText);
+        }
+        Ok(())
+    }
+}
+
+fn copied<T: Copy>(some: &[T]) -> Result<Vec<T>, Unread> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(some.len()).map_err(|_| Unread::OutOfMemory)?;
+    all.extend_from_slice(some);
+    Ok(all)
+}
+
+fn read_record(
+    bytes: &[u8],
+    start: usize,
+    origin: Origin,
+    delta_before: i32,
+) -> Result<(Place, i32), Wrong> {
     let mut outer = Cursor::new(bytes, start);
     let length = outer.varint().map_err(|why| match why {
         Unreadable::Ended => Wrong::Ended,
@@ -204,20 +335,19 @@ fn read_record(bytes: &[u8], start: usize, record: usize) -> Result<Place, Wrong
     }
     let timestamp_delta = cursor.varlong().map_err(|_| Wrong::Structure(Part::Timestamp))?;
     let offset_delta = cursor.varint().map_err(|_| Wrong::Structure(Part::OffsetDelta))?;
-    if usize::try_from(offset_delta) != Ok(record) {
-        return Err(Wrong::Order);
-    }
+    origin.check(offset_delta, delta_before)?;
     let key = read_field(&mut cursor, start).ok_or(Wrong::Structure(Part::Key))?;
     let value = read_field(&mut cursor, start).ok_or(Wrong::Structure(Part::Value))?;
     let headers_at = relative(cursor.position(), start);
-    let headers = check_headers(&mut cursor)?;
+    let headers = check_headers(&mut cursor, origin)?;
     if cursor.position() != end {
         if headers > HEADERS_MAX {
             return Err(Wrong::Structure(Part::Headers));
         }
         return Err(Wrong::Size { announced: length, read: cursor.position() - body });
     }
-    Ok(Place { start, size: relative(end, start), timestamp_delta, key, value, headers_at })
+    let size = relative(end, start);
+    Ok((Place { start, size, timestamp_delta, key, value, headers_at }, offset_delta))
 }
 
 #[inline]
@@ -231,7 +361,7 @@ fn read_field(cursor: &mut Cursor<'_>, start: usize) -> Option<Field> {
 }
 
 #[inline]
-fn check_headers(cursor: &mut Cursor<'_>) -> Result<i32, Wrong> {
+fn check_headers(cursor: &mut Cursor<'_>, origin: Origin) -> Result<i32, Wrong> {
     let count = cursor.varint().map_err(|_| Wrong::Structure(Part::HeaderCount))?;
     match usize::try_from(count) {
         Err(_) => return Err(Wrong::HeaderCount(count)),
@@ -239,20 +369,18 @@ fn check_headers(cursor: &mut Cursor<'_>) -> Result<i32, Wrong> {
         Ok(_) => {}
     }
     for number in 0..count {
-        check_header(cursor).map_err(|wrong| {
+        check_header(cursor, origin).map_err(|wrong| {
             if number < HEADERS_MAX { wrong } else { Wrong::Structure(Part::Headers) }
         })?;
     }
     Ok(count)
 }
 
-fn check_header(cursor: &mut Cursor<'_>) -> Result<(), Wrong> {
+fn check_header(cursor: &mut Cursor<'_>, origin: Origin) -> Result<(), Wrong> {
     let size = cursor.varint().map_err(|_| Wrong::Structure(Part::HeaderKey))?;
     let size = usize::try_from(size).map_err(|_| Wrong::HeaderKeySize(size))?;
     let key = cursor.take(size).ok_or(Wrong::Structure(Part::HeaderKey))?;
-    if str::from_utf8(key).is_err() {
-        return Err(Wrong::HeaderKeyText);
-    }
+    origin.check_header_key(key)?;
     read_field(cursor, 0).ok_or(Wrong::Structure(Part::HeaderValue))?;
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! A record section made of another one: without some records, with other keys and values.
+//! A record section made of another one: without some records, with other keys, values and headers.
 //!
 //! What is not changed keeps its bytes, also where another writer would choose others: only
 //! lengths and offset deltas are written anew, and only where they differ.
 
 use crate::cursor::{Cursor, put_varint, varint_size};
-use crate::section::Section;
+use crate::section::{Headers, Section};
 
 /// What becomes of a key or a value.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +13,46 @@ pub enum Change<'a> {
     Same,
     /// It is another one, or null.
     New(Option<&'a [u8]>),
+}
+
+/// What becomes of the headers and timestamps of all records.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ForAll<'a> {
+    /// Headers whose keys begin with one of these are left out.
+    pub without: &'a [&'a [u8]],
+    /// Whether each record gets the batch's base timestamp.
+    pub retimed: bool,
+}
+
+/// Headers that follow a record's own.
+#[derive(Debug, Default)]
+pub struct Appended {
+    count: i32,
+    bytes: Vec<u8>,
+}
+
+impl Appended {
+    /// Append a header.
+    ///
+    /// # Errors
+    /// It would be too long, or there is no memory for it.
+    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Unwritten> {
+        let (key_size, value_size) = (announced(Some(key))?, announced(value)?);
+        let size = key.len() + value.map_or(0, <[u8]>::len);
+        self.bytes.try_reserve(2 * LENGTH_MAX_BYTES + size).map_err(|_| Unwritten::OutOfMemory)?;
+        put_varint(&mut self.bytes, key_size);
+        self.bytes.extend_from_slice(key);
+        put_varint(&mut self.bytes, value_size);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Forget all of them, and keep the memory.
+    pub fn clear(&mut self) {
+        self.count = 0;
+        self.bytes.clear();
+    }
 }
 
 /// Why a section cannot be written.
@@ -26,13 +66,18 @@ pub enum Unwritten {
 
 /// A length takes no more bytes.
 const LENGTH_MAX_BYTES: usize = 5;
+/// A difference of nothing.
+const ZERO: &[u8] = &[0];
 
 /// Writes the new section, one record after the other.
 #[derive(Debug)]
 pub struct Splicer<'a> {
     section: &'a Section,
+    for_all: ForAll<'a>,
     out: Vec<u8>,
-    written: usize,
+    written: i32,
+    /// The headers of a record, where they are not all of its own.
+    headers: Vec<u8>,
     /// Records that are copied together: the first and the last of them.
     run: Option<(usize, usize)>,
 }
@@ -42,10 +87,10 @@ impl<'a> Splicer<'a> {
     ///
     /// # Errors
     /// There is no memory for as many.
-    pub fn new(section: &'a Section, size: usize) -> Result<Self, Unwritten> {
+    pub fn new(section: &'a Section, for_all: ForAll<'a>, size: usize) -> Result<Self, Unwritten> {
         let mut out = Vec::new();
         out.try_reserve_exact(size).map_err(|_| Unwritten::OutOfMemory)?;
-        Ok(Self { section, out, written: 0, run: None })
+        Ok(Self { section, for_all, out, written: 0, headers: Vec::new(), run: None })
     }
 
     /// Append a record of the section.
@@ -57,15 +102,18 @@ impl<'a> Splicer<'a> {
         record: usize,
         key: Change<'_>,
         value: Change<'_>,
+        appended: &Appended,
     ) -> Result<(), Unwritten> {
-        let same = matches!((key, value), (Change::Same, Change::Same));
-        if same && record == self.written {
+        let headers = self.count_headers(record, appended)?;
+        let same = matches!((key, value, headers), (Change::Same, Change::Same, None))
+            && !self.for_all.retimed;
+        if same && self.section.offset_delta(record) == self.written {
             self.copy(record);
         } else {
             self.flush()?;
-            self.write(record, key, value)?;
+            self.write(record, key, value, headers)?;
         }
-        self.written += 1;
+        self.written = self.written.checked_add(1).ok_or(Unwritten::TooLarge)?;
         Ok(())
     }
 
@@ -98,41 +146,86 @@ impl<'a> Splicer<'a> {
         self.out.try_reserve(size).map_err(|_| Unwritten::OutOfMemory)
     }
 
+    /// Collect a record's headers, and return their number; None where they are its own.
+    fn count_headers(
+        &mut self,
+        record: usize,
+        appended: &Appended,
+    ) -> Result<Option<i32>, Unwritten> {
+        if appended.count == 0 && self.for_all.without.is_empty() {
+            return Ok(None);
+        }
+        let bytes = self.section.record(record);
+        let mut own = Headers::of(bytes, self.section.headers_at(record));
+        if appended.count == 0 && own.len() == 0 {
+            return Ok(None);
+        }
+        self.headers.clear();
+        let all = bytes.len() + appended.bytes.len();
+        self.headers.try_reserve(all).map_err(|_| Unwritten::OutOfMemory)?;
+        let number = own.len();
+        let (mut kept, mut start) = (0_usize, own.position());
+        while let Some((key, _)) = own.next() {
+            let end = own.position();
+            if !self.for_all.without.iter().any(|prefix| key.starts_with(prefix)) {
+                kept += 1;
+                self.headers.extend_from_slice(&bytes[start..end]);
+            }
+            start = end;
+        }
+        if appended.count == 0 && kept == number {
+            return Ok(None);
+        }
+        self.headers.extend_from_slice(&appended.bytes);
+        let kept = i32::try_from(kept).map_err(|_| Unwritten::TooLarge)?;
+        kept.checked_add(appended.count).ok_or(Unwritten::TooLarge).map(Some)
+    }
+
     fn write(
         &mut self,
         record: usize,
         key: Change<'_>,
         value: Change<'_>,
+        headers: Option<i32>,
     ) -> Result<(), Unwritten> {
         let parts = Parts::of(self.section, record);
-        let delta = i32::try_from(self.written).map_err(|_| Unwritten::TooLarge)?;
-        let renumbered = record != self.written;
-        let size = parts.before.len()
-            + if renumbered { varint_size(delta) } else { parts.delta.len() }
+        let renumbered = self.section.offset_delta(record) != self.written;
+        let timestamp = if self.for_all.retimed { ZERO } else { parts.timestamp };
+        let headers_size =
+            headers.map_or(parts.headers.len(), |count| varint_size(count) + self.headers.len());
+        let size = parts.attributes.len()
+            + timestamp.len()
+            + if renumbered { varint_size(self.written) } else { parts.delta.len() }
             + size_of(key, parts.key)?
             + size_of(value, parts.value)?
-            + parts.headers.len();
+            + headers_size;
         let length = i32::try_from(size).map_err(|_| Unwritten::TooLarge)?;
         // All that is appended below.
         self.reserve(LENGTH_MAX_BYTES + size)?;
         put_varint(&mut self.out, length);
-        self.out.extend_from_slice(parts.before);
+        self.out.extend_from_slice(parts.attributes);
+        self.out.extend_from_slice(timestamp);
         if renumbered {
-            put_varint(&mut self.out, delta);
+            put_varint(&mut self.out, self.written);
         } else {
             self.out.extend_from_slice(parts.delta);
         }
         put(&mut self.out, key, parts.key)?;
         put(&mut self.out, value, parts.value)?;
-        self.out.extend_from_slice(parts.headers);
+        if let Some(count) = headers {
+            put_varint(&mut self.out, count);
+            self.out.extend_from_slice(&self.headers);
+        } else {
+            self.out.extend_from_slice(parts.headers);
+        }
         Ok(())
     }
 }
 
-/// The bytes of a record: attributes and timestamp; its offset delta; key, value and headers, with
-/// their lengths and their number.
+/// The bytes of a record: key, value and headers with their lengths and their number.
 struct Parts<'a> {
-    before: &'a [u8],
+    attributes: &'a [u8],
+    timestamp: &'a [u8],
     delta: &'a [u8],
     key: &'a [u8],
     value: &'a [u8],
@@ -146,7 +239,9 @@ impl<'a> Parts<'a> {
         // It has been read before: each of these succeeds.
         let _ = cursor.varint();
         let body = cursor.position();
-        let _ = (cursor.byte(), cursor.varlong());
+        let _ = cursor.byte();
+        let timestamp = cursor.position();
+        let _ = cursor.varlong();
         let delta = cursor.position();
         let _ = cursor.varint();
         let key = cursor.position();
@@ -154,7 +249,8 @@ impl<'a> Parts<'a> {
         let value = cursor.position();
         let headers = section.headers_at(record);
         Self {
-            before: &bytes[body..delta],
+            attributes: &bytes[body..timestamp],
+            timestamp: &bytes[timestamp..delta],
             delta: &bytes[delta..key],
             key: &bytes[key..value],
             value: &bytes[value..headers],

@@ -5,21 +5,40 @@
     │   ├── CommandError                 cli: ends a command with a text and an exit code
     │   ├── ConfigurationError           the file, or a class it names, is not usable
     │   ├── MalformedError
+    │   │   ├── UnreadableBatchError     client: a stored batch
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
     │   │   ├── UnreadableTopicConfigsError  topics: a record of the topic of settings
+    │   │   ├── UnwritableBatch          client: a stored batch that no broker would accept
     │   │   └── WireError                wire: the peer's bytes; its connection is closed
     │   ├── PolicyMistakeError           engine: what a policy does while it judges columns
     │   │   ├── AnswerError              it returns what its interface does not allow
     │   │   └── ArrowMissingError        it asks for Arrow arrays, and pyarrow is not installed
     │   └── UnavailableError
     │       ├── ArtifactError            Java, or what is fetched from a Maven repository
+    │       ├── ClientError              client: what reads and writes raw batches
+    │       │   ├── BrokerUnreachableError
+    │       │   ├── LoginError
+    │       │   ├── ResponseError        a broker responded with an error code
+    │       │   │   └── DeniedError
+    │       │   ├── NotReadableYetError
+    │       │   ├── TopicRecreatedError
+    │       │   ├── TruncatedError
+    │       │   ├── UnsupportedVersionError
+    │       │   └── WriteError           what a writer raises
+    │       │       ├── AbortedError
+    │       │       ├── FencedError
+    │       │       ├── RefusedBatchError
+    │       │       └── UnknownOutcomeError
     │       ├── ClusterError             the cluster, for the Spark commands
     │       ├── CompactedTopicError      a topic that stores state of Penstock
     │       ├── LocalKafkaError          local: the Kafka of `penstock dev`
     │       ├── LocalStoreError          gateway: the file that stores producer state
+    │       ├── LostPlaceError           client: how far a job has come is not known any more
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── SparkError               spark: a session or a job
+    │       │   ├── RecordsLostError     spark: retention took what was to be read
+    │       │   └── SourceError          spark: a read of the data source
     │       └── UnreachableError         gateway: no broker responds
     ├── PolicyException                  public: what policies raise, by Kafka's names
     │   ├── InvalidRecordException

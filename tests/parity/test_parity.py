@@ -1,8 +1,9 @@
-"""One corpus, both doors: the gateway and Spark give the same verdict, reason and message.
+"""One corpus, all doors: the gateway and Spark give the same verdict, reason and message.
 
 Each record goes through the gateway as a batch of its own, and past it to the broker, from
-where Spark reads it. The policies repeat what they were shown (as a digest), so a difference in
-what they see is a difference in what they say.
+where it is read by Spark's Kafka connector, by the data source, and as a raw batch by both readers of
+batches. The policies repeat what they were shown (as a digest), so a difference in what they see is a
+difference in what they say.
 """
 
 import itertools
@@ -14,12 +15,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.client.connection import Connection
+from penstock.client.reader import OffsetRange, RangeReader
 from penstock.cluster.offsets import Cluster
+from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.verdict import ACCEPTED
 from penstock.policy import Header, Record
-from penstock.spark import judge, load_plan
+from penstock.records import stored_batch
+from penstock.spark import judge, load_plan, register
+from penstock.spark.evaluation import Evaluator
 from penstock.spark.sources import client_options, read_range
-from tests.conftest import RECORD_BATCHES
+from tests.conftest import NATIVE, RECORD_BATCHES
 from tests.raw import RawClient, produce_request, produced
+from tests.records.conftest import chosen
 from tests.records.encoding import CODECS, encode_batch
 
 # What the engine adds to a failure is a class's name, never the text of the exception.
@@ -88,6 +96,8 @@ COLUMNS = {
     "record.validation.policy.class.name": "policies.JsonColumns",
 }
 """The same policies, which judge a batch at a time."""
+READINGS = [chosen("0"), *([chosen("1")] if NATIVE else [])]
+"""The readers of raw batches."""
 deep = b"[" * 500 + b"]" * 500
 VALUES = [
     None, b"", b"{}", b"[]", b"null", b"NaN", b'{"a": NaN}', b'{"a": 1e999}', b"\xff\xfe", b"\x00",
@@ -135,8 +145,8 @@ class Sinks:
                 answers.append(("failed" if code == -1 else "refused", code, message))
         return answers
 
-    def stored(self, records, codecs):
-        """What Spark's verdicts are on the same bytes, stored past the gateway."""
+    def store(self, records, codecs):
+        """Store the same bytes past the gateway; return the topic's ranges."""
         name = self._topic("parity-stored")
         with RawClient(self.kafka.bootstrap_servers) as client:
             for record, codec in zip(records, codecs, strict=True):
@@ -147,14 +157,42 @@ class Sinks:
                 assert int(answer.error_code) == 0, (codec, record)
         properties = self.plan.configuration.upstream_properties
         cluster = Cluster(properties, self.plan.path.parent)
-        bounds = cluster.bounds(cluster.topic(name))
-        options = client_options(properties, self.plan.path.parent)
-        df = read_range(
-            self.spark, options, name, {p: a for p, (a, _) in bounds.items()},
-            {p: b for p, (_, b) in bounds.items()},
-        )  # fmt: skip
+        return cluster.ranges(cluster.topics(name), "earliest")
+
+    def by_connector(self, ranges):
+        """What Spark's verdicts are on the records."""
+        properties = self.plan.configuration.upstream_properties
+        options = client_options(properties, self.plan.path)
+        df = read_range(self.spark, options, ranges)
         rows = judge(df, self.plan).orderBy("offset").select("verdict.*").collect()
         return [(row.outcome, row.code, row.message) for row in rows]
+
+    def by_data_source(self, ranges):
+        """What the verdicts are that the data source reads."""
+        register(self.spark)
+        reader = self.spark.read.format("penstock").option("plan", str(self.plan.path))
+        df = reader.option("subscribe", ranges[0].topic).load()
+        rows = df.orderBy("offset").select("verdict.*").collect()
+        return [(row.outcome, row.code, row.message) for row in rows]
+
+    def by_raw_batches(self, ranges, reading):
+        """What the verdicts are on the records of raw batches."""
+        properties = self.plan.configuration.upstream_properties
+        verdicts = {}
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            Connection(properties, self.plan.path) as connection,
+        ):
+            patch.setattr(stored_batch, "_reading", lambda: reading)
+            policies = Evaluator(self.plan)
+            [one] = ranges
+            for fetched in RangeReader(connection, OffsetRange(*one), on_lost=pytest.fail):
+                data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
+                columns = StoredColumns(data.records)
+                found = policies.judge_records(one.topic, one.partition, columns).verdicts
+                verdicts |= dict.fromkeys(data.offsets, ACCEPTED)
+                verdicts |= {data.offsets[position]: verdict for position, verdict in found}
+        return [(v.outcome.value, v.code, v.message) for _, v in sorted(verdicts.items())]
 
 
 @pytest.fixture(params=[{}, COLUMNS], ids=["records", "columns"])
@@ -164,9 +202,11 @@ def doors(request, spark, kafka, gateway, topic, admin, record_batches):
 
 
 def check(doors, records, codecs):
-    through, stored = doors.gateway(records, codecs), doors.stored(records, codecs)
-    for record, codec, one, other in zip(records, codecs, through, stored, strict=True):
-        assert one == other, (record, record.value and record.value[:40], codec)
+    through, ranges = doors.gateway(records, codecs), doors.store(records, codecs)
+    raw = [doors.by_raw_batches(ranges, reading) for reading in READINGS]
+    for stored in (doors.by_connector(ranges), doors.by_data_source(ranges), *raw):
+        for record, codec, one, other in zip(records, codecs, through, stored, strict=True):
+            assert one == other, (record, record.value and record.value[:40], codec)
     return through
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.records import batch, implementation
+from penstock.records import batch, implementation, stored_batch
 from tests.conftest import NATIVE
 
 # What compares the two needs both.
-collect_ignore = [] if NATIVE else ["test_native.py"]
+collect_ignore = [] if NATIVE else ["test_native.py", "test_native_stored.py"]
 
 
 def chosen(wanted: str) -> implementation.Implementation:
@@ -26,4 +26,5 @@ def reading(request) -> Iterator[implementation.Implementation]:
     with pytest.MonkeyPatch.context() as patch:
         one = chosen(request.param)
         patch.setattr(batch, "_reading", lambda: one)
+        patch.setattr(stored_batch, "_reading", lambda: one)
         yield one

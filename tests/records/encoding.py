@@ -51,7 +51,7 @@ def compress(codec: int, data: bytes, *, xerial: bool = True) -> bytes:
             return raw
         return b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(raw)) + raw
     if codec == 3:  # Kafka reads no frames whose blocks depend on each other
-        compressor = cramjam.lz4.Compressor(block_linked=False)
+        compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=False)
         compressor.compress(data)
         return bytes(compressor.finish())
     modules = {1: cramjam.gzip, 4: cramjam.zstd}
@@ -111,6 +111,46 @@ def encode_batch(
         ">qiibI", overrides.get("base_offset", 0), length, -1, overrides.get("magic", 2), crc
     )
     return head + tail
+
+
+def encode_stored(
+    records: Sequence[Record],
+    deltas: Sequence[int] | None = None,
+    *,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    body: bytes | None = None,
+    **fields: int,
+) -> bytes:
+    """A batch as a broker stores it.
+
+    Args:
+        records: What it holds.
+        deltas: Their offset deltas; 0, 1, ... by default.
+        base_timestamp: That of the first record by default.
+        max_timestamp: The largest by default.
+        body: The records' bytes before compression, in place of what `records` give.
+        fields: Of the header: base_offset, epoch, attributes (with the codec), last_offset_delta,
+            producer_id, producer_epoch, base_sequence, count, crc, magic, length.
+    """
+    deltas = range(len(records)) if deltas is None else deltas
+    stamps = [record.timestamp for record in records]
+    base = (stamps or [-1])[0] if base_timestamp is None else base_timestamp
+    latest = max(stamps, default=-1) if max_timestamp is None else max_timestamp
+    if body is None:
+        pairs = zip(records, deltas, strict=True)
+        body = b"".join(encode_record(record, delta, base) for record, delta in pairs)
+    attributes = fields.get("attributes", 0)
+    last_delta = fields.get("last_offset_delta", max(deltas, default=0))
+    producer = [fields.get(name, -1) for name in ("producer_id", "producer_epoch", "base_sequence")]
+    count = fields.get("count", len(records))
+    tail = struct.pack(">hiqqqhii", attributes, last_delta, base, latest, *producer, count)
+    codec = attributes & 7
+    tail += compress(codec, body) if codec in CODECS.values() else body
+    length = fields.get("length", 9 + len(tail))
+    crc = fields.get("crc", crc32c.crc32c(tail))
+    head = (fields.get("base_offset", 0), length, fields.get("epoch", 3), fields.get("magic", 2))
+    return struct.pack(">qiibI", *head, crc) + tail
 
 
 def values(*given: bytes | None, key: bytes | None = b"k", timestamp: int = 1_700_000_000_000):

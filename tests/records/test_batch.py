@@ -274,7 +274,7 @@ def test_the_oracle_agrees():
 def test_more_records_than_allowed_are_refused_before_they_are_decompressed(monkeypatch):
     data = encode_batch(RECORDS, codec="zstd")
     assert len(read(data, max_records=5).records) == 5
-    monkeypatch.setattr("penstock.records.batch.decompress", None)
+    monkeypatch.setattr("penstock.records.uncompressed.decompress", None)
     with pytest.raises(UnreadableRecords, match="5 records, more than 4") as refused:
         read(data, max_records=4)
     assert refused.value.code == 87

@@ -35,6 +35,8 @@ INTERFACE = {INTERFACE}
 InvalidRecords = ValueError
 def read(section, count, base_timestamp, new_header):
     return bytes(section), count, base_timestamp, new_header((b"k", None))
+def read_stored(section, count, base_timestamp, new_header, last_offset_delta, log_append_time):
+    return bytes(section), count, base_timestamp, last_offset_delta, log_append_time
 """
 
 
@@ -46,6 +48,9 @@ def test_a_matching_one_is_used(install, monkeypatch):
     data = encode_batch(RECORDS)
     assert chosen.slack == 0
     assert chosen.read(memoryview(data), 3) == (data[61:], 3, RECORDS[0].timestamp, (b"k", None))
+    assert chosen.read_stored(memoryview(data), 3, 4, 5) == (
+        data[61:], 3, RECORDS[0].timestamp, 4, 5,
+    )  # fmt: skip
 
 
 def test_zero_forces_python(install, monkeypatch):

@@ -2,17 +2,26 @@
 
 import contextlib
 import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyspark
 import pytest
 from confluent_kafka import Producer
 
 import penstock.spark.session
 from penstock import cli
+from penstock.local import free_ports
 from penstock.spark import load_plan
+from tests.gateways import wait_until
+from tests.java import QUICK
 
 POLICIES = """
 import os, sys, time
@@ -48,6 +57,9 @@ NO_BAD = {
     "record.validation.policy.class.name": "policies.NoBad",
     "topics.*.record.validation.policy": "any",
 }
+
+
+SPARK = Path(pyspark.__file__).parent
 
 
 class Done(NamedTuple):
@@ -138,3 +150,41 @@ def rows(spark) -> Callable[..., Any]:
         return spark.createDataFrame(data, ROW).coalesce(partitions)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Starts a master and two workers; gives the master's address and the workers' processes."""
+    folder = tmp_path_factory.mktemp("cluster")
+    environment = {
+        **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": " ".join(QUICK),
+    }  # fmt: skip
+    port = free_ports(2)[0]
+    running = []
+
+    def start(name, *arguments):
+        with (folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{arguments[0]}",
+                 "--host", "127.0.0.1", "--webui-port", "0", *arguments[1:]],
+                stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=folder,
+                start_new_session=True,
+            )  # fmt: skip
+        running.append(process)
+        return folder / f"{name}.log"
+
+    try:
+        log = start("master", "master.Master", "--port", str(port))
+        wait_until(lambda: "elected leader" in log.read_text(), 60, what="the master")
+        for name in ("one", "two"):
+            start(name, "worker.Worker", "--cores", "1", "--memory", "1500m", "--work-dir",
+                  str(folder / name), f"spark://127.0.0.1:{port}")  # fmt: skip
+        wait_until(lambda: log.read_text().count("Registering worker") == 2, 60, what="workers")
+        yield f"spark://127.0.0.1:{port}", folder
+    finally:
+        for process in running:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -3,24 +3,22 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import zipfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pyspark
 import pytest
 
-from penstock.local import free_ports
-from tests.gateways import wait_until
+from penstock.spark.session import connector_jars
+from tests.integration.reading import read_topic
 from tests.java import QUICK
-from tests.spark.conftest import NO_BAD
+from tests.spark.conftest import NO_BAD, SPARK
 
-SPARK = Path(pyspark.__file__).parent
 COUNT = 60_000
 QUICK_JVM = " ".join(QUICK)
 # In a zip of its own, not beside the file: it has to reach the executors by itself.
@@ -32,44 +30,6 @@ class NoBad(RecordValidationPolicy):
         if record.value.endswith(b"00"): time.sleep(0.005)
         if record.value.startswith(b"bad"): raise InvalidRecordException("bad is not good")
 """
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """Starts a master and two workers; gives the master's address and the workers' processes."""
-    folder = tmp_path_factory.mktemp("cluster")
-    environment = {
-        **os.environ, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable, "SPARK_NO_DAEMONIZE": "1",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK_JVM,
-    }  # fmt: skip
-    port = free_ports(2)[0]
-    running = []
-
-    def start(name, *arguments):
-        with (folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{arguments[0]}",
-                 "--host", "127.0.0.1", "--webui-port", "0", *arguments[1:]],
-                stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=folder,
-                start_new_session=True,
-            )  # fmt: skip
-        running.append(process)
-        return folder / f"{name}.log"
-
-    try:
-        log = start("master", "master.Master", "--port", str(port))
-        wait_until(lambda: "elected leader" in log.read_text(), 60, what="the master")
-        for name in ("one", "two"):
-            start(name, "worker.Worker", "--cores", "1", "--memory", "1500m", "--work-dir",
-                  str(folder / name), f"spark://127.0.0.1:{port}")  # fmt: skip
-        wait_until(lambda: log.read_text().count("Registering worker") == 2, 60, what="workers")
-        yield f"spark://127.0.0.1:{port}", folder
-    finally:
-        for process in running:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def executors(folder: Path) -> list[int]:
@@ -136,3 +96,113 @@ def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
     assert [len(v) for v in values] == [len(set(v)) for v in values]
     assert [len(v) for v in values] == [COUNT - COUNT // 20, COUNT // 20]
     assert all(value.startswith(b"bad") for value in values[1])
+
+
+SPECULATION = {
+    "spark.speculation": "true", "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.01", "spark.speculation.quantile": "0.1",
+    "spark.speculation.minTaskRuntime": "200ms",
+}  # fmt: skip
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(300)
+def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
+    cluster, configured, produce, topic, kafka, tmp_path
+):
+    """Attempts at one task, one after the other and at once: each record is written once."""
+    master, workers = cluster
+    source, good, dead = topic("in", 6), topic("good", 6), topic("dead", 6)
+    sent = [
+        {"value": b"%s-%06d" % (b"bad" if i % 20 == 0 else b"good", i), "partition": i % 6}
+        for i in range(COUNT)
+    ]
+    produce(source, sent)
+    with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as archive:
+        archive.writestr("shipped.py", SHIPPED)
+    file = configured({**NO_BAD, "record.validation.policy.class.name": "shipped.NoBad"}, "")
+    conf = {
+        "spark.executor.memory": "1g", "spark.driver.host": "127.0.0.1",
+        "spark.submit.pyFiles": tmp_path / "shipped.zip",
+        "spark.executor.extraJavaOptions": QUICK_JVM, **SPECULATION,
+    }  # fmt: skip
+    settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "split", str(file), "--topic", source, "--accepted",
+         good, "--rejected", dead, "--master", master, *settings],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path / 'shipped.zip'}:{os.environ['PYTHONPATH']}"
+             if os.environ.get("PYTHONPATH") else str(tmp_path / "shipped.zip"),
+             "SPARK_LOCAL_IP": "127.0.0.1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    killed = 0
+    while process.poll() is None and not killed:
+        if read_topic(kafka.bootstrap_servers, good, isolation="read_committed") and (
+            found := executors(workers)
+        ):
+            os.kill(killed := found[0], signal.SIGKILL)
+        time.sleep(0.1)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert killed
+    assert re.search(rf"{COUNT - COUNT // 20:,} accepted, {COUNT // 20:,} refused", out), out
+    written = Counter(
+        value
+        for name in (good, dead)
+        for _, _, value, _ in read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    )
+    assert written == Counter(one["value"] for one in sent)
+
+
+def submit(master, tmp_path, *arguments, **conf):
+    settings = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+    return subprocess.Popen(
+        [str(SPARK / "bin" / "spark-submit"), "--master", master,
+         "--jars", ",".join(connector_jars()), "--py-files", str(tmp_path / "shipped.zip"),
+         "--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.executor.memory=1g",
+         "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}", *settings,
+         str(Path(__file__).parents[2] / "examples" / "spark_submit.py"), *map(str, arguments)],
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+def test_spark_submit_with_speculation_and_an_executor_that_dies(
+    cluster, configured, produce, topic, tmp_path
+):
+    """Tasks run twice, by speculation and after the kill: each record is counted and written once."""
+    master, workers = cluster
+    source = topic("in", 6)
+    produce(source, [
+        {"value": b"%s-%06d" % (b"bad" if i % 20 == 0 else b"good", i), "partition": i % 6}
+        for i in range(COUNT)
+    ])  # fmt: skip
+    with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as archive:
+        archive.writestr("shipped.py", SHIPPED)
+    file = configured({**NO_BAD, "record.validation.policy.class.name": "shipped.NoBad"}, "")
+    folders = tmp_path / "accepted", tmp_path / "rejected"
+    process = submit(
+        master, tmp_path, "split", file, "--topic", source,
+        "--accepted", f"path:{folders[0]}", "--rejected", f"path:{folders[1]}",
+        **{"spark.speculation": "true", "spark.speculation.multiplier": "1.1",
+           "spark.speculation.quantile": "0.1", "spark.speculation.interval": "50ms",
+           "spark.speculation.minTaskRuntime": "100ms"},
+    )  # fmt: skip
+    with ThreadPoolExecutor() as threads:
+        killer = threads.submit(kill_an_executor, workers, tmp_path, process)
+        out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err[-3000:]
+    assert killer.result()
+    assert re.search(rf"{COUNT - COUNT // 20:,} accepted, {COUNT // 20:,} refused", out), out
+    values = [stored_in(folder) for folder in folders]
+    assert [len(v) for v in values] == [len(set(v)) for v in values]
+    assert [len(v) for v in values] == [COUNT - COUNT // 20, COUNT // 20]
+
+
+def test_cluster_mode_is_refused_by_spark_itself(cluster, tmp_path):
+    """Of a standalone cluster, for Python; on YARN and Kubernetes it works."""
+    process = submit(cluster[0], tmp_path, "--version", **{"spark.submit.deployMode": "cluster"})
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 1
+    assert "not supported for python applications on standalone clusters" in err

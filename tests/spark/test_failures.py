@@ -1,5 +1,6 @@
 """What goes wrong is told in one line, with the right exit code, and leaves nothing behind."""
 
+import json
 import os
 import resource
 import subprocess
@@ -27,22 +28,24 @@ def test_a_policy_that_raises_or_exits_fails_its_record_only(command, configured
 
 
 @pytest.mark.parametrize("does", [b"os._exit", b"hang"])
+@pytest.mark.parametrize("job", ["split", "audit"])
 def test_a_policy_that_takes_the_process_along_ends_the_job(
-    spark, command, configured, produce, topic, tmp_path, does
+    spark, command, configured, produce, topic, tmp_path, job, does
 ):
     name = filled(produce, topic, b"good", does, b"good")
     key = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
     before = spark.conf.get(key)
     spark.conf.set(key, "3")
     try:
-        done = command("split", configured(), "--topic", name, "--accepted",
-                       f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}")  # fmt: skip
+        targets = ("--accepted", f"path:{tmp_path / 'a'}", "--rejected", f"path:{tmp_path / 'd'}")
+        done = command(job, configured(), "--topic", name, *(targets if job == "split" else ()))
     finally:
         spark.conf.set(key, before)
     assert done.code == 3, done
     expected = "a policy hangs" if does == b"hang" else "a policy ended its process"
     assert expected in done.err, done.err
-    assert done.err.count("\n") == 1, done.err
+    told = [line for line in done.err.splitlines() if not line.startswith("judging")]
+    assert len(told) == 1, done.err
     assert not list(tmp_path.glob("a*")) + list(tmp_path.glob("d*"))
 
 
@@ -56,25 +59,57 @@ def test_a_cluster_that_is_not_there(command, configured):
     assert (done.code, "cannot be reached" in done.err) == (3, True), done
 
 
-def test_records_that_are_gone_meanwhile(command, configured, produce, topic, admin, monkeypatch):
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        ((), 0, "warning: 5 offsets of 1 partitions were removed"),
+        (("--strict",), 3, "5 offsets of 1 partitions were removed"),
+        (("--reader", "connector"), 3, "no longer there"),
+    ],
+)
+def test_records_that_are_gone_meanwhile(
+    command, configured, produce, topic, admin, monkeypatch, tmp_path, options, code, told
+):
     """Offsets are looked up, then retention takes the records away."""
     from confluent_kafka import TopicPartition
 
     from penstock.cluster.offsets import Cluster
 
     name = filled(produce, topic, *[b"good"] * 10)
-    bounds = Cluster.bounds
+    ranges = Cluster.ranges
 
-    def then_delete(self, described):
-        found = bounds(self, described)
+    def then_delete(self, *given):
+        found = ranges(self, *given)
         for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
             future.result(10)
         return found
 
-    monkeypatch.setattr(Cluster, "bounds", then_delete)
-    done = command("audit", configured(), "--topic", name)
-    assert done.code == 3, done
-    assert "no longer there" in done.err, done.err
+    monkeypatch.setattr(Cluster, "ranges", then_delete)
+    report = tmp_path / "report"
+    done = command("audit", configured(), "--topic", name, "--report", report, *options)
+    assert (done.code, told in done.err) == (code, True), done
+    assert (report / "report.json").exists() == (code == 0)
+    if not options:
+        document = json.loads((report / "report.json").read_text())
+        lost = {"topic": name, "partition": 0, "from": 0, "to": 5}
+        assert (document["judged"], document["about"]["lost"]) == (5, [lost])
+
+
+def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, admin, monkeypatch):
+    from penstock.spark import raw_audit
+
+    name = filled(produce, topic, *[b"good"] * 10)
+    run_tasks = raw_audit.run_tasks
+
+    def delete_first(*given, **options):
+        admin.delete_topics([name])[name].result(30)
+        return run_tasks(*given, **options)
+
+    monkeypatch.setattr(raw_audit, "run_tasks", delete_first)
+    file = configured({**NO_BAD, "upstream.default.api.timeout.ms": "3000"})
+    done = command("audit", file, "--topic", name)
+    assert (done.code, "UNKNOWN_TOPIC_OR_PARTITION" in done.err) == (3, True), done
+    assert name in done.err
 
 
 @pytest.mark.parametrize(
@@ -120,11 +155,16 @@ class NoBad(RecordValidationPolicy):
     assert "no such registry" in done.err
 
 
-def test_a_dead_letter_that_is_too_large(command, configured, produce, topic):
+@pytest.mark.parametrize(
+    ("reader", "told"),
+    [("raw", "more than the target's max.message.bytes (10000)"), ("connector", "too large")],
+)
+def test_a_dead_letter_that_is_too_large(command, configured, produce, topic, reader, told):
     name, good = filled(produce, topic, b"bad" + b"x" * 900_000), topic()
     dead = topic("dead", **{"max.message.bytes": "10000"})
-    done = command("split", configured(), "--topic", name, "--accepted", good, "--rejected", dead)
-    assert (done.code, "too large" in done.err) == (3, True), done
+    done = command("split", configured(), "--topic", name, "--accepted", good, "--rejected", dead,
+                   "--reader", reader)  # fmt: skip
+    assert (done.code, told in done.err) == (3, True), done
 
 
 @pytest.mark.spark_processes

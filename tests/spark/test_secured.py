@@ -41,3 +41,14 @@ def test_audit_and_split(command, configured, files, tmp_path):
         assert "1 accepted, 1 refused" in done.out, done
         done = command("redrive", file, "--from", "dead", "--to", "good")
         assert "0 returned, 1 again" in done.out, done
+
+
+@pytest.mark.parametrize("store", ["truststore", "keystore"])
+def test_a_store_of_java_is_wrong_use_and_the_reason_is_told(command, configured, tmp_path, store):
+    (tmp_path / "client.store").write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    key = f"upstream.ssl.{store}.location"
+    file = configured({**NO_BAD, key: tmp_path / "client.store"})
+    done = command("audit", file, "--topic", "t")
+    assert done.code == 2, done
+    assert f"{key} must be a PEM file, and {tmp_path / 'client.store'} is JKS" in done.err
+    assert "Penstock's clients are Python and C" in done.err

@@ -231,7 +231,7 @@ def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tm
         (("--accepted", "{t}", "--rejected", "a"), "cannot be written to while it is read"),
         (("--accepted", "nope", "--rejected", "{t}x"), "there is no topic nope"),
         (("--accepted", "a/b", "--rejected", "c"), "path:a/b"),
-        (("--accepted", "a", "--rejected", "c", "--streaming"), "--checkpoint"),
+        (("--accepted", "path:a", "--rejected", "c", "--streaming"), "--checkpoint"),
         (("--accepted", "a", "--rejected", "c", "--checkpoint", "x"), "--streaming"),
         (("--accepted", "path:x", "--rejected", "path:y", "--from", "yesterday"), "an ISO time"),
         (("--accepted", "path:x", "--rejected", "path:y", "--from", "7:0"), "has the partitions 0"),

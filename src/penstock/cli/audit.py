@@ -7,26 +7,54 @@ configs, without Spark.
 from __future__ import annotations
 
 import asyncio
+import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, ratio, show_counts
+from penstock.cli.jobs import (
+    add_job_arguments,
+    add_reader_arguments,
+    add_source_arguments,
+    job,
+    only,
+    ratio,
+    show_counts,
+)
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
-    from penstock.spark.audit import Audit
+    from penstock.cli.jobs import SparkJob
+    from penstock.cluster.offsets import Topic
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.report.counts import AuditCounts
+    from penstock.report.document import About, BaselineEntry, Report
+    from penstock.report.history import Run
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.raw_audit import RawAudit
+    from penstock.spark.retention import Coverage
+
+    _Plans = tuple[RecordPlan, RecordPlan | None]
+
+_LINES_MAX: Final = 10
+_RECORDS_PER_TASK: Final = 500_000
+"""Some seconds of work: Spark says how many records a task has read when it ends."""
+_FOR_RECORDS: Final = ("topic", "input", "report", "compare", "baseline", "history")
+"""Options that do not go with --topics."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_job_arguments(parser)
     add_source_arguments(parser)
+    add_reader_arguments(parser)
     parser.add_argument(
         "--topics",
         action="store_true",
@@ -39,7 +67,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail-over",
         type=ratio,
         metavar="RATIO",
-        help="exit 1 when a larger share of the records than this is refused",
+        help="exit 1 when a larger share of the records than this is refused: 0.05 or 5%%",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="REPORT",
+        help="the report.json of an earlier audit: exit 1 when a larger share of the records of "
+        "a topic is refused than then, in all, by a policy or for a reason",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=ratio,
+        metavar="RATIO",
+        help="with --baseline: by how much a share may rise, such as 0.1%% (default 0)",
+    )
+    parser.add_argument(
+        "--history",
+        metavar="DIR",
+        help="keep a summary of each audit there, and draw those of the same topics and plan as a "
+        "trend in the report",
     )
     parser.add_argument(
         "--compare",
@@ -55,42 +101,198 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     if options.topics:
         return _topics(options)
+    before = _baseline(options)
+    _check_folders(options)
     with job(options) as running:
-        from penstock.spark.audit import audit, with_payloads  # noqa: PLC0415
-        from penstock.spark.progress import JobProgress  # noqa: PLC0415
-        from penstock.spark.report import About, write_report  # noqa: PLC0415
+        from penstock.report.summary import summarize  # noqa: PLC0415
 
-        topic = running.source()
-        plan = running.plan(topic)
-        other = running.plan(topic, file=options.compare) if options.compare else None
-        between = running.range(topic)
-        df = running.read(topic, between)
-        with JobProgress(running.spark, f"judging {options.topic or options.input}"):
-            result = audit(df, plan, other=other, topic=options.topic)
-            if options.show_payloads:
-                with_payloads(df, result)
-        about = About(
-            source=options.topic or options.input,
-            range=between,
-            file=str(plan.path),
-            fingerprint=plan.fingerprint,
-            other=str(other.path) if other else None,
-            fail_over=options.fail_over,
-            seconds=time.monotonic() - running.began,
+        topics = running.sources()
+        plan = running.plan(topics)
+        other = running.plan(topics, file=options.compare) if options.compare else None
+        ranges = running.ranges(topics)
+        coverage = None
+        if topics and options.reader == "raw":
+            counts, coverage = _read_raw(options, running, topics, ranges, (plan, other))
+        else:
+            counts = _read_frame(options, running, topics, ranges, (plan, other))
+        about = _about(options, running, topics, plan, ranges, coverage)
+        return conclude(options, summarize(counts, about), before)
+
+
+def _read_raw(
+    options: argparse.Namespace,
+    running: SparkJob,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plans: _Plans,
+) -> RawAudit:
+    from penstock.spark.raw_audit import add_payloads, audit_raw  # noqa: PLC0415
+
+    plan, other = plans
+    access = running.access
+    cores = running.spark.sparkContext.defaultParallelism
+    with running.counting_tasks(f"judging {options.topic}", ranges) as done:
+        sizes = running.sizes(topics)
+        result = audit_raw(
+            running.spark, access, ranges, plan, cores=cores, other=other, sizes=sizes, done=done
         )
-        _print(result, about.source, compared=other is not None)
-        if options.report:
-            written = write_report(Path(options.report), result, about)
-            print(f"report {written['report.html']}")
-        over = options.fail_over is not None and result.share > options.fail_over
-        return ExitCode.FALLS_SHORT if over else ExitCode.DONE
+    if options.strict:
+        result.coverage.check()
+    elif text := result.coverage.text():
+        print(f"warning: {text}", file=sys.stderr)
+    if options.show_payloads:
+        with running.progress.phase("reading samples"):
+            add_payloads(access.connect(), result.counts)
+    return result
+
+
+def _read_frame(
+    options: argparse.Namespace,
+    running: SparkJob,
+    topics: Sequence[Topic],
+    ranges: Sequence[OffsetRange],
+    plans: _Plans,
+) -> AuditCounts:
+    from penstock.spark.audit import audit, with_payloads  # noqa: PLC0415
+
+    plan, other = plans
+    df = running.read(ranges, records_per_task=_RECORDS_PER_TASK)
+    with running.counting(f"judging {options.topic or options.input}", ranges):
+        counts = audit(df, plan, other=other, topic=only(topics))
+    if options.show_payloads:
+        with running.counting("reading samples"):
+            with_payloads(df, counts)
+    return counts
+
+
+def conclude(options: argparse.Namespace, report: Report, before: Report | None) -> int:
+    """Compare, keep, write and print an audit's report; return the exit code.
+
+    Args:
+        options: Of the command.
+        report: What was found.
+        before: The report that `--baseline` names, or None.
+
+    Raises:
+        ConfigurationError: The baseline says nothing about any of the topics.
+        OSError: The report cannot be written, or the run cannot be kept.
+    """
+    from penstock.report.baseline import compare  # noqa: PLC0415
+    from penstock.report.files import write_report  # noqa: PLC0415
+
+    if before is not None:
+        compared = compare(report, before, Path(options.baseline), options.tolerance or 0.0)
+        report = report.model_copy(update={"baseline": compared})
+    _print(report)
+    runs, failure = None, None
+    try:
+        runs = _kept(options, report)
+    except OSError as error:  # the report is not lost for it
+        failure = error
+    if options.report:
+        written = write_report(Path(options.report), report, runs)
+        print(f"report {written['report.html']}")
+    if failure is not None:
+        raise failure
+    if report.baseline is not None and report.judged and not report.baseline.topics:
+        raise ConfigurationError(_other_topics(options))
+    over = options.fail_over is not None and report.share > options.fail_over
+    worse = report.baseline is not None and bool(report.baseline.worse)
+    return ExitCode.FALLS_SHORT if over or worse else ExitCode.DONE
+
+
+def _baseline(options: argparse.Namespace) -> Report | None:
+    """Read the baseline before Spark starts."""
+    if options.baseline is None:
+        if options.tolerance is not None:
+            raise ConfigurationError("--tolerance belongs to --baseline REPORT")
+        return None
+    from penstock.report.baseline import topics_of  # noqa: PLC0415
+    from penstock.report.document import read_report  # noqa: PLC0415
+
+    before = read_report(Path(options.baseline), key="--baseline")
+    wanted = set((options.topic or "").split(","))
+    named = wanted if options.topic and not set("*?[") & set(options.topic) else None
+    if named is not None and not named & topics_of(before):
+        raise ConfigurationError(_other_topics(options))
+    return before
+
+
+def _other_topics(options: argparse.Namespace) -> str:
+    return (
+        f"--baseline {options.baseline}: it is not about {options.topic or options.input}; name "
+        "the report.json of an earlier audit of the same"
+    )
+
+
+def _check_folders(options: argparse.Namespace) -> None:
+    """Create what is written to, and try whether it can be, before hours of work."""
+    for key, folder, purpose in (
+        ("--history", options.history, "to keep runs in"),
+        ("--report", options.report, "for the report"),
+    ):
+        if folder is None:
+            continue
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ConfigurationError(
+                f"{key} {folder}: {error.strerror}; name a folder {purpose}"
+            ) from None
+
+
+def _kept(options: argparse.Namespace, report: Report) -> Sequence[Run] | None:
+    """Keep the run; return those of its series, or None where none are kept."""
+    if options.history is None:
+        return None
+    from penstock.report.history import add_run  # noqa: PLC0415
+
+    series = add_run(Path(options.history), report)
+    for path in series.unreadable:
+        print(f"warning: --history: {path} is not a run of an audit; left alone", file=sys.stderr)
+    return series.runs
+
+
+def _about(
+    options: argparse.Namespace,
+    running: SparkJob,
+    topics: Sequence[Topic],
+    plan: RecordPlan,
+    ranges: Sequence[OffsetRange],
+    coverage: Coverage | None,
+) -> About:
+    from penstock.report.document import About, RangeEntry  # noqa: PLC0415
+    from penstock.report.next_steps import keys_in_force  # noqa: PLC0415
+
+    names = tuple(topic.name for topic in topics)
+    return About(
+        source=options.topic or options.input,
+        is_topic=bool(topics),
+        bootstrap_server=options.bootstrap_server,
+        ranges=tuple(
+            RangeEntry(topic=one.topic, partition=one.partition, start=one.start, end=one.end)
+            for one in sorted(ranges)
+        ),
+        lost=tuple(
+            RangeEntry(topic=one.topic, partition=one.partition, start=one.start, end=one.end)
+            for one in (coverage.lost if coverage else ())
+        ),
+        file=str(plan.path),
+        fingerprint=plan.fingerprint,
+        keys=keys_in_force(plan.policies.properties, names),
+        other=options.compare and str(Path(options.compare).absolute()),
+        fail_over=options.fail_over,
+        seconds=round(time.monotonic() - running.began, 1),
+    )
 
 
 def _topics(options: argparse.Namespace) -> int:
     from penstock.cli.existing_topics import judge_topics  # noqa: PLC0415
 
-    given = [name for name in ("topic", "input", "report", "compare") if getattr(options, name)]
-    if given or options.fail_over is not None:
+    given = [getattr(options, name) for name in _FOR_RECORDS]
+    if any(given) or options.fail_over is not None:
         raise ConfigurationError("--topics judges all topics, and takes --bootstrap-server only")
     configuration = load_configuration(options.file)
     properties = configuration.upstream_properties
@@ -106,13 +308,34 @@ def _topics(options: argparse.Namespace) -> int:
     return ExitCode.FALLS_SHORT if short else ExitCode.DONE
 
 
-def _print(result: Audit, source: str, *, compared: bool) -> None:
-    outcomes = {one.value: result.outcomes[one] for one in Outcome}
-    print(f"{source}: {result.judged:,} records judged: {show_counts(outcomes)}")
-    for reason, count in result.reasons.most_common(10):
-        print(f"  {count:>9,}  {reason.policy}  {reason.code}  {reason.message or ''}")
-    if len(result.reasons) > 10:
-        print(f"  and {len(result.reasons) - 10} more reasons")
-    if compared:
-        refused, accepted = sum(result.newly_refused.values()), sum(result.newly_accepted.values())
+def _print(report: Report) -> None:
+    outcomes = {one.value: getattr(report, one) for one in Outcome}
+    print(f"{report.about.source}: {report.judged:,} records judged: {show_counts(outcomes)}")
+    for reason in report.reasons[:_LINES_MAX]:
+        message = reason.message or ""
+        print(f"  {reason.count:>9,}  {reason.policy}  {reason.code}  {message}")
+    if len(report.reasons) > _LINES_MAX:
+        print(f"  and {len(report.reasons) - _LINES_MAX} more reasons")
+    if report.out_of_range.total:
+        print(f"{report.out_of_range.total:,} records have a time out of range (1970 to 9999)")
+    if report.compared is not None:
+        refused, accepted = report.compared.newly_refused, report.compared.newly_accepted
         print(f"with the other file: {refused:,} newly refused, {accepted:,} newly accepted")
+    if report.baseline is not None:
+        _print_comparison(report.baseline)
+
+
+def _print_comparison(baseline: BaselineEntry) -> None:
+    from penstock.report.baseline import in_words  # noqa: PLC0415
+
+    if baseline.topics:
+        what = "worse than" if baseline.worse else "no worse than"
+        print(f"{what} {baseline.file} of {baseline.written}")
+    for one in baseline.worse[:_LINES_MAX]:
+        print(f"  {in_words(one)}")
+    if len(baseline.worse) > _LINES_MAX:
+        print(f"  and {len(baseline.worse) - _LINES_MAX} more that got worse")
+    for note in baseline.notes[:_LINES_MAX]:
+        print(f"  note: {note}")
+    if len(baseline.notes) > _LINES_MAX:
+        print(f"  and {len(baseline.notes) - _LINES_MAX} more notes, in report.json")

@@ -149,7 +149,8 @@ def _from_cluster(
     options: argparse.Namespace, configuration: Configuration
 ) -> tuple[str, LocatedRecord]:
     from penstock.cli.jobs import settings_of  # noqa: PLC0415
-    from penstock.cluster.offsets import Cluster, ClusterError  # noqa: PLC0415
+    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
+    from penstock.cluster.offsets import Cluster  # noqa: PLC0415
 
     partition, separator, offset = options.offset.partition(":")
     if not (separator and partition.isdecimal() and offset.isdecimal()):
@@ -164,6 +165,6 @@ def _from_cluster(
     except ClusterError as error:
         raise CommandError(str(error)) from error
     print(f"{options.topic} {topic.topic_id}", file=sys.stderr)
-    own = settings_of(topic, configuration, properties)
+    own = settings_of((topic,), configuration, properties)[topic.name]
     given = LocatedRecord(int(partition), topic.topic_id, record, own)
     return f"{options.topic} {options.offset}", given

@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import sys
 import time
+from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.cli.failures import CommandError
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.cluster.offsets import Cluster, Topic
+    from penstock.cluster.ranges import OffsetRange
     from penstock.configuration import Configuration
+    from penstock.spark.access import ClusterAccess
     from penstock.spark.locations import Location
     from penstock.spark.plan import RecordPlan
     from penstock.spark.sinks import Sinks
+    from penstock.spark.tasks import Sizes
     from penstock.topic_configs.index import TopicConfigIndex
 
 
 _SETTINGS_TIMEOUT_S: Final = 30.0
+_NAMED_MAX: Final = 5
+_LOGGERS_OF_CONTENTS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's, of the texts of errors: a value that cannot be cast is in them."""
 
 
 def add_job_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +46,9 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="the cluster (default: the file's upstream.bootstrap.servers)",
     )
-    parser.add_argument("--master", default="local[*]", help="Spark's master (default local[*])")
+    parser.add_argument(
+        "--master", help="Spark's master (default local[*]; that of spark-submit where it is used)"
+    )
     parser.add_argument(
         "--conf",
         action="append",
@@ -53,13 +66,42 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_reader_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how topics are read."""
+    parser.add_argument(
+        "--reader",
+        choices=("raw", "connector"),
+        default="raw",
+        help="raw (default): Python reads record batches as they are stored; connector: Spark's "
+        "Kafka connector reads records",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 3 when records were removed before they were read (retention)",
+    )
+
+
 def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -> None:
     """Declare where records are read from."""
-    parser.add_argument("--topic", metavar="T", help="the topic to read")
+    parser.add_argument(
+        "--topic",
+        metavar="T,...",
+        help="the topics to read: names and globs, separated by commas",
+    )
     parser.add_argument(
         "--input",
         metavar="PATH",
-        help="Parquet or JSON lines files with Kafka's columns, in place of the topic",
+        help="Parquet or JSON lines files with Kafka's columns, in place of the topic; or "
+        "table:NAME, a table of Spark's catalog",
+    )
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="NAME=EXPRESSION",
+        help="with a table: what one of Kafka's columns is, in Spark's SQL, such as value=payload; "
+        "may be given again",
     )
     where = "earliest, latest, an ISO time, or PARTITION:OFFSET,..."
     parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
@@ -76,13 +118,14 @@ class SparkJob:
         self.properties = configuration.upstream_properties
         if options.bootstrap_server:
             self.properties["bootstrap.servers"] = options.bootstrap_server
-        self.folder = configuration.folder
+        self.file = configuration.path
         for warning in configuration.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         self._conf = _settings(options.conf)
         self._session: SparkSession | None = None
         self._cluster: Cluster | None = None
         self.began = time.monotonic()
+        self.progress = Progress()
 
     @property
     def cluster(self) -> Cluster:
@@ -90,81 +133,160 @@ class SparkJob:
         from penstock.cluster.offsets import Cluster  # noqa: PLC0415
 
         if self._cluster is None:
-            self._cluster = Cluster(self.properties, self.folder)
+            self._cluster = Cluster(self.properties, self.file.parent)
         return self._cluster
 
     @property
     def spark(self) -> SparkSession:
         """The session."""
         from penstock.spark.session import start_session  # noqa: PLC0415
+        from penstock.spark.sink_secrets import environment  # noqa: PLC0415
 
         if self._session is None:
             name = f"penstock {self._options.command}"
-            self._session = start_session(name, self._options.master, self._conf)
+            hidden = environment(self.kafka_options)
+            with self.progress.phase(f"{name}: starting Spark"):
+                self._session = start_session(name, self._options.master, self._conf, hidden)
         return self._session
+
+    @contextlib.contextmanager
+    def counting(self, what: str, ranges: Sequence[OffsetRange] = ()) -> Iterator[None]:
+        """Show how many records are read inside a `with` block.
+
+        Args:
+            what: What is being done, such as `judging orders`.
+            ranges: What is read; empty where it is not known how many records there are.
+        """
+        from penstock.spark.progress import RecordsRead  # noqa: PLC0415
+
+        total = sum(one.offsets for one in ranges) if ranges else None
+        with self.progress.phase(what, RecordsRead(self.spark), total):
+            yield
+
+    @contextlib.contextmanager
+    def counting_tasks(
+        self, what: str, ranges: Sequence[OffsetRange]
+    ) -> Iterator[Accumulator[int]]:
+        """Show how many records are read by tasks over raw batches inside a `with` block.
+
+        Args:
+            what: As for `counting`.
+            ranges: What is read.
+
+        Returns:
+            What the tasks add to; for `penstock.spark.task_runner.run_tasks`.
+        """
+        done = self.spark.sparkContext.accumulator(0)
+        total = sum(one.offsets for one in ranges)
+        with self.progress.phase(what, lambda: done.value, total):
+            yield done
+
+    @property
+    def access(self) -> ClusterAccess:
+        """How tasks over raw batches reach the cluster."""
+        from penstock.spark.access import ClusterAccess  # noqa: PLC0415
+
+        return ClusterAccess.of(self.properties, self.file)
+
+    def sizes(self, topics: Sequence[Topic]) -> Sizes:
+        """Return how large the records of topics are, as far as brokers tell."""
+        from penstock.spark.stored_sizes import measured  # noqa: PLC0415
+
+        whole = self.cluster.ranges(topics, "earliest", "latest")
+        return measured(self.access.connect(), whole)
 
     @property
     def kafka_options(self) -> dict[str, str]:
         """The options of Spark's Kafka connector."""
         from penstock.spark.sources import client_options  # noqa: PLC0415
 
-        return client_options(self.properties, self.folder)
+        return client_options(self.properties, self.file)
 
-    def plan(self, topic: Topic | None, *, file: str | None = None) -> RecordPlan:
-        """Load the plan, with the ids of the topics if there are any."""
+    def plan(self, topics: Sequence[Topic], *, file: str | None = None) -> RecordPlan:
+        """Load the plan, with the ids and the own settings of the topics.
+
+        Each topic has its own policies; a warning names those that have none.
+        """
         from penstock.spark.plan import load_plan  # noqa: PLC0415
 
         plan = load_plan(
             file or self._options.file,
-            topic_ids={topic.name: topic.topic_id} if topic else {},
+            topic_ids={topic.name: topic.topic_id for topic in topics},
             records_policy_batch=self._options.records_policy_batch,
-            topic_settings={topic.name: self._settings_of(topic, file)} if topic else {},
+            topic_settings=self._settings_of(topics, file) if topics else {},
         )
-        if topic is not None and not plan.judges(topic.name):
-            print(f"warning: no policy of {plan.path} judges topic {topic.name}", file=sys.stderr)
+        without = [topic.name for topic in topics if not plan.judges(topic.name)]
+        if without:
+            print(f"warning: no policy of {plan.path} judges {_named(without)}", file=sys.stderr)
         return plan
 
-    def _settings_of(self, topic: Topic, file: str | None) -> Mapping[str, str]:
+    def _settings_of(
+        self, topics: Sequence[Topic], file: str | None
+    ) -> dict[str, Mapping[str, str]]:
         configuration = load_configuration(file or self._options.file)
-        return settings_of(topic, configuration, self.properties)
+        return settings_of(topics, configuration, self.properties)
 
-    def source(self) -> Topic | None:
-        """Return the topic that is read; None for files.
+    def sources(self, written: Sequence[Location] = ()) -> tuple[Topic, ...]:
+        """Return the topics that are read; none for files.
+
+        Args:
+            written: What the command writes to: none of it may be read. Globs leave it out, and
+                what is parked of it.
 
         Raises:
-            ConfigurationError: Not one source is named, or the topic is not there.
+            ConfigurationError: Not one source is named, or a topic does not exist, or is
+                written to.
         """
-        if bool(self._options.topic) == bool(self._options.input):
+        given = self._options.topic
+        if bool(given) == bool(self._options.input):
             raise ConfigurationError("name one of --topic T and --input PATH")
-        return self.cluster.topic(self._options.topic) if self._options.topic else None
+        self._table()
+        targets = target_names(written)
+        topics = self.cluster.topics(given, without=targets) if given else ()
+        both = {one.name for one in topics} & {p.name for p in written if not p.is_folder}
+        if both:
+            raise ConfigurationError(
+                f"--topic {given}: {_named(sorted(both))} cannot be written to while it is read"
+            )
+        return topics
 
-    def range(self, topic: Topic | None) -> dict[int, tuple[int, int]]:
+    def ranges(self, topics: Sequence[Topic]) -> tuple[OffsetRange, ...]:
         """Return the offsets from and up to which each partition is read; none for files."""
-        if topic is None:
-            return {}
+        if not topics:
+            return ()
         options = self._options
-        start = self.cluster.offsets(topic, options.start, key="--from")
-        end = self.cluster.offsets(topic, getattr(options, "end", "latest"), key="--to")
-        for partition, offset in start.items():
-            if offset > end[partition]:
-                raise ConfigurationError(
-                    f"--from {options.start} is behind --to {options.end} in partition "
-                    f"{partition} of {topic.name}: {offset} and {end[partition]}"
-                )
-        return {partition: (start[partition], end[partition]) for partition in topic.partitions}
+        return self.cluster.ranges(topics, options.start, getattr(options, "end", "latest"))
 
-    def read(self, topic: Topic | None, between: Mapping[int, tuple[int, int]]) -> DataFrame:
-        """Read the range of a topic, or the files."""
+    def read(
+        self, ranges: Sequence[OffsetRange], *, records_per_task: int | None = None
+    ) -> DataFrame:
+        """Read the ranges of topics, or the files; see `read_range`."""
         from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
 
-        if topic is None:
+        table, columns = self._table()
+        if table is not None:
+            from penstock.spark.tables import read_table  # noqa: PLC0415
+
+            return read_table(self.spark, table, columns)
+        if self._options.input:
             return read_files(self.spark, self._options.input)
-        start = {partition: first for partition, (first, _) in between.items()}
-        end = {partition: last for partition, (_, last) in between.items()}
-        return read_range(self.spark, self.kafka_options, topic.name, start, end)
+        return read_range(self.spark, self.kafka_options, ranges, records_per_task=records_per_task)
+
+    def _table(self) -> tuple[str | None, Mapping[str, str]]:
+        """Return the table that is read, or None, and what its columns stand for."""
+        from penstock.spark.tables import PREFIX, parse_columns  # noqa: PLC0415
+
+        columns = parse_columns(self._options.column)
+        if (self._options.input or "").startswith(PREFIX):
+            return self._options.input.removeprefix(PREFIX), columns
+        if columns:
+            raise ConfigurationError(f"--column belongs to --input {PREFIX}NAME")
+        return None, {}
 
     def sinks(self, locations: Mapping[str, Location], *, appended: tuple[str, ...] = ()) -> Sinks:
         """Prepare places to write to; topics among them have to exist."""
+        from penstock.spark.session import environment_of  # noqa: PLC0415
+        from penstock.spark.sink_secrets import hidden  # noqa: PLC0415
         from penstock.spark.sinks import Sinks  # noqa: PLC0415
 
         partitions = {
@@ -172,7 +294,18 @@ class SparkJob:
             for location in locations.values()
             if not location.is_folder
         }
-        return Sinks(self.spark, locations, self.kafka_options, partitions, appended=appended)
+        spark = self.spark
+        options = hidden(self.kafka_options, partial(environment_of, spark))
+        return Sinks(spark, locations, options, partitions, appended=appended)
+
+    def jvm_failure(self, error: Exception) -> str | None:
+        """Return why Spark's JVM ended by itself, where an error comes of that."""
+        from penstock.spark.failures import lost_its_jvm  # noqa: PLC0415
+        from penstock.spark.session import jvm_failure  # noqa: PLC0415
+
+        if self._session is None or not lost_its_jvm(error):
+            return None
+        return jvm_failure()
 
     def close(self) -> None:
         """Close the policies and the session."""
@@ -197,24 +330,40 @@ def job(options: argparse.Namespace) -> Iterator[SparkJob]:
         raise ConfigurationError(
             f"penstock {options.command} needs Spark: pip install 'penstock[spark]'"
         ) from None
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
     from penstock.artifacts import ArtifactError  # noqa: PLC0415
-    from penstock.cluster.offsets import ClusterError  # noqa: PLC0415
+    from penstock.cluster.errors import ClusterError  # noqa: PLC0415
     from penstock.spark.failures import SparkError, reason_of  # noqa: PLC0415
 
+    silent = [PySparkLogger.getLogger(name) for name in _LOGGERS_OF_CONTENTS]
+    for logger in silent:
+        logger.disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
     running = SparkJob(options)
     try:
         yield running
-    except (ArtifactError, ClusterError, SparkError, OSError) as error:
-        raise CommandError(str(error)) from error
     except (CommandError, ConfigurationError, KeyboardInterrupt):
         raise
     except Exception as error:
-        text, code = reason_of(error)
+        text, code = running.jvm_failure(error), int(ExitCode.CLUSTER_FAILED)
+        if text is None and isinstance(error, (ArtifactError, ClusterError, SparkError, OSError)):
+            text = str(error)
+        if text is None:
+            text, code = reason_of(error)
         if text is None:
             raise
         raise CommandError(text, code) from error
     finally:
         running.close()
+        logging.getLogger().removeFilter(_is_not_of_py4j)
+        for logger in silent:
+            logger.disabled = False
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return False for the tracebacks that py4j logs where its JVM ends; the command says why."""
+    return record.module not in {"java_gateway", "clientserver"}
 
 
 def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -> TopicConfigIndex:
@@ -234,12 +383,12 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
 
 
 def settings_of(
-    topic: Topic, configuration: Configuration, properties: Mapping[str, str]
-) -> Mapping[str, str]:
-    """Read the topic level keys that were set on a topic, as the gateway does.
+    topics: Sequence[Topic], configuration: Configuration, properties: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
+    """Read the topic level keys that were set on topics, as the gateway does.
 
     Args:
-        topic: The topic.
+        topics: The topics.
         configuration: Says where they are kept.
         properties: How the cluster is reached.
 
@@ -251,9 +400,18 @@ def settings_of(
     from penstock.topic_configs.index import UnreadableTopicConfigsError  # noqa: PLC0415
 
     try:
-        return kept_settings(configuration, properties).of(topic.name, topic.topic_id)
+        kept = kept_settings(configuration, properties)
+        return {topic.name: kept.of(topic.name, topic.topic_id) for topic in topics}
     except (CompactedTopicError, UnreadableTopicConfigsError) as error:
         raise CommandError(str(error)) from None
+
+
+def target_names(written: Iterable[Location]) -> frozenset[str]:
+    """Return the topics among places that are written to, and those where `redrive` parks."""
+    from penstock.batch_jobs.dead_letters import PARKED_SUFFIX  # noqa: PLC0415
+
+    names = [one.name for one in written if not one.is_folder]
+    return frozenset((*names, *(name + PARKED_SUFFIX for name in names)))
 
 
 def location(text: str) -> Location:
@@ -266,20 +424,36 @@ def location(text: str) -> Location:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def only(topics: Sequence[Topic]) -> str | None:
+    """Return the name of the one topic; None where there are several, or none."""
+    return topics[0].name if len(topics) == 1 else None
+
+
 def ratio(text: str) -> float:
-    """Read a share from 0 to 1 for argparse."""
+    """Read a share for argparse: a number from 0 to 1, or a percentage such as 5%."""
+    digits = text.strip()
+    percentage = digits.endswith("%")
     try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to 1")
-    return number
+        number = Decimal(digits.removesuffix("%").rstrip())
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if number.is_nan() or not 0 <= number <= (100 if percentage else 1):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share: a number from 0 to 1 such as 0.05, or a percentage such "
+            "as 5%"
+        )
+    return float(number / 100 if percentage else number)
 
 
 def show_counts(counts: Mapping[str, Any]) -> str:
     """Write counts as a sentence."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _named(topics: Sequence[str]) -> str:
+    shown = ", ".join(topics[:_NAMED_MAX])
+    more = len(topics) - _NAMED_MAX
+    return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")
 
 
 def _positive(text: str) -> int:

@@ -9,18 +9,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, location, show_counts
-from penstock.configuration import ConfigurationError
+from penstock.cli.jobs import (
+    add_job_arguments,
+    add_reader_arguments,
+    add_source_arguments,
+    job,
+    location,
+    only,
+    show_counts,
+)
+from penstock.cli.raw_jobs import add_writing_arguments, is_raw, write_topics
 from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_job_arguments(parser)
     add_source_arguments(parser, end=False)
+    add_reader_arguments(parser)
+    add_writing_arguments(parser)
     parser.add_argument(
         "--to", dest="target", required=True, type=location, metavar="A",
         help="a topic, or path:DIR for a folder of Parquet files",
@@ -30,19 +41,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     with job(options) as running:
-        from penstock.spark.progress import JobProgress  # noqa: PLC0415
         from penstock.spark.redact import REWRITTEN, redact  # noqa: PLC0415
+        from penstock.spark.writing_task import ACCEPTED  # noqa: PLC0415
 
         target = options.target
-        if options.topic == target.name and not target.is_folder:
-            raise ConfigurationError(f"--to {target}: a topic cannot be rewritten into itself")
-        topic = running.source()
-        plan = running.plan(topic).interceptors_only()
-        between = running.range(topic)
-        sinks = running.sinks({REWRITTEN: target})
-        sinks.check_new()
-        df = running.read(topic, between)
-        with JobProgress(running.spark, f"rewriting {options.topic or options.input}"):
-            counts = redact(df, plan, sinks, to_topic=not target.is_folder, topic=options.topic)
+        topics = running.sources((target,))
+        plan = running.plan(topics).interceptors_only()
+        ranges = running.ranges(topics)
+        if is_raw(options, topics, [target]):
+            written = {ACCEPTED: target}
+            what = f"rewriting {options.topic}"
+            done = write_topics(options, running, topics, ranges, plan, written, what)
+            counts: Mapping[str, int] = {one: done.outcomes[one] for one in Outcome}
+        else:
+            sinks = running.sinks({REWRITTEN: target})
+            sinks.check_new()
+            df = running.read(ranges)
+            with running.counting(f"rewriting {options.topic or options.input}", ranges):
+                counts = redact(df, plan, sinks, to_topic=not target.is_folder, topic=only(topics))
         print(f"{options.topic or options.input}: {show_counts(counts)}; accepted in {target}")
         return ExitCode.FALLS_SHORT if counts[Outcome.FAILED] else ExitCode.DONE

@@ -7,17 +7,25 @@ better repair; what failed --max-replays times is parked (in D.parked).
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
-from penstock.cli.failures import ExitCode
+from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.jobs import add_job_arguments, job, location, show_counts
-from penstock.configuration import ConfigurationError
+from penstock.cli.raw_jobs import add_transactions_argument, write_ranges, writing_task
+from penstock.cluster.ranges import OffsetRange
+from penstock.configuration import ConfigurationError, load_configuration
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from penstock.cli.jobs import SparkJob
+    from penstock.client.places import Places
+    from penstock.client.positions import Position
+    from penstock.cluster.offsets import Topic
     from penstock.spark.locations import Location
+    from penstock.spark.plan import RecordPlan
 
 _GROUP = "penstock-redrive"
 
@@ -39,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-replays", type=int, default=5, metavar="N",
         help="park a record after so many attempts (default 5)",
     )  # fmt: skip
+    add_transactions_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="count only, change nothing")
 
 
@@ -49,16 +58,22 @@ def run(options: argparse.Namespace) -> int:
     if options.max_replays < 1:
         raise ConfigurationError("--max-replays must be 1 or more")
     with job(options) as running:
+        from penstock.batch_jobs.dead_letters import PARKED_SUFFIX, Attempts  # noqa: PLC0415
         from penstock.spark.locations import Location  # noqa: PLC0415
-        from penstock.spark.progress import JobProgress  # noqa: PLC0415
         from penstock.spark.redrive import AGAIN, PARKED, RETURNED, redrive  # noqa: PLC0415
         from penstock.spark.sources import read_files, read_range  # noqa: PLC0415
 
         dead_letters, target = options.dead_letters, options.target
-        parked = Location(f"{dead_letters.name.rstrip('/')}.parked", dead_letters.is_folder)
-        plan = running.plan(None if target.is_folder else running.cluster.topic(target.name))
+        parked = Location(f"{dead_letters.name.rstrip('/')}{PARKED_SUFFIX}", dead_letters.is_folder)
+        if target == parked:
+            raise ConfigurationError(f"--to {target}: what fails too often is parked there")
+        plan = running.plan(() if target.is_folder else (running.cluster.topic(target.name),))
         if options.repair:
             plan = plan.with_interceptor(options.repair)
+        if not (dead_letters.is_folder or target.is_folder):
+            counts = _between_topics(options, running, plan, parked)
+            print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
+            return ExitCode.DONE
         work = None
         if dead_letters.is_folder:
             locations = {RETURNED: target, PARKED: parked, AGAIN: dead_letters}
@@ -73,21 +88,102 @@ def run(options: argparse.Namespace) -> int:
                 {} if options.dry_run else {PARKED: parked}
             )
             sinks = running.sinks(locations, appended=(RETURNED,))
-            df = read_range(
-                running.spark, running.kafka_options, dead_letters.name, work.start, work.end
-            )
-        with JobProgress(running.spark, f"judging {dead_letters}"):
+            df = read_range(running.spark, running.kafka_options, work.ranges)
+        with running.counting(f"judging {dead_letters}", work.ranges if work else ()):
             counts = redrive(
                 df,
                 plan,
                 None if options.dry_run else sinks,
                 target=None if target.is_folder else target.name,
-                replays_max=options.max_replays,
+                attempts=Attempts.of(dead_letters.name, options.max_replays),
             )
         if work is not None and not options.dry_run:
             work.done()
-        print(f"{dead_letters}: {show_counts(counts)}" + (" (dry run)" if options.dry_run else ""))
+        print(f"{dead_letters}: {show_counts(counts)}" + _dry(options))
         return ExitCode.DONE
+
+
+def _dry(options: argparse.Namespace) -> str:
+    return " (dry run)" if options.dry_run else ""
+
+
+def _between_topics(
+    options: argparse.Namespace, running: SparkJob, plan: RecordPlan, parked: Location
+) -> Mapping[str, int]:
+    """Return dead letters of a topic to a topic; return the counts."""
+    from penstock.batch_jobs.dead_letters import Attempts  # noqa: PLC0415
+    from penstock.batch_jobs.redrive import AGAIN, DROPPED, RETURNED  # noqa: PLC0415
+    from penstock.client.places import read_places  # noqa: PLC0415
+    from penstock.client.positions import redrive_job  # noqa: PLC0415
+    from penstock.spark.redrive import redrive  # noqa: PLC0415
+    from penstock.spark.sources import read_range  # noqa: PLC0415
+    from penstock.spark.writing_task import ACCEPTED, PARKED, REJECTED  # noqa: PLC0415
+
+    cluster = running.cluster
+    letters, target = cluster.topic(options.dead_letters.name), cluster.topic(options.target.name)
+    job = redrive_job(target.name, target.topic_id)
+    places_topic = load_configuration(options.file).redrive_places_topic
+    places = read_places(
+        running.properties,
+        running.file,
+        places_topic,
+        key="redrive.places.topic",
+        create=not options.dry_run,
+    )
+    ranges = _not_done(running, letters, job, places, f"{_GROUP}-{target.name}", parked)
+    what = f"judging {letters.name}"
+    if options.dry_run:
+        df = read_range(running.spark, running.kafka_options, ranges)
+        with running.counting(what, ranges):
+            attempts = Attempts.of(letters.name, options.max_replays)
+            return redrive(df, plan, None, target=target.name, attempts=attempts)
+    cluster.create_like(parked.name, letters)
+    targets = {ACCEPTED: options.target, REJECTED: options.dead_letters, PARKED: parked}
+    work = dataclasses.replace(
+        writing_task(options, running, (letters,), ranges, plan, targets, job),
+        replays_max=options.max_replays,
+        places=places_topic,
+    )
+    done = write_ranges(running, (letters,), ranges, work, what).counts.outcomes
+    return {name: done[name] for name in (RETURNED, AGAIN, PARKED, DROPPED)}
+
+
+def _not_done(
+    running: SparkJob, letters: Topic, job: str, places: Places, former: str, parked: Location
+) -> tuple[OffsetRange, ...]:
+    """Return what of a dead letter topic has not been worked through."""
+    from penstock.client.places import find_starts  # noqa: PLC0415
+    from penstock.client.positions import Task  # noqa: PLC0415
+
+    tasks = [Task(job, letters.name, letters.topic_id, one) for one in letters.partitions]
+    remedy = (
+        f"say where to go on: kafka-consumer-groups --group {tasks[0].group} --topic "
+        f"{letters.name} --reset-offsets --to-earliest (or --to-latest, --to-offset N) --execute"
+    )
+    was_parked = running.cluster.exists(parked.name)
+    starts = find_starts(
+        running.access.connect(),
+        tasks,
+        places,
+        former_group=former,
+        sign=f"topic {parked.name} is there" if was_parked else "",
+        remedy=remedy,
+    )
+    ends = running.cluster.bounds(letters)
+    for one, position in starts.items():
+        if position.offset > ends[one][1]:
+            raise CommandError(
+                f"{letters.name}-{one}: the log ends at offset {ends[one][1]}, before "
+                f"{position.offset}, which redrive has come to (an unclean election?); {remedy}"
+            )
+    return tuple(
+        OffsetRange(letters.name, one, _start(starts.get(one), *ends[one]), ends[one][1])
+        for one in letters.partitions
+    )
+
+
+def _start(position: Position | None, first: int, end: int) -> int:
+    return first if position is None else min(max(position.offset, first), end)
 
 
 class _Work:
@@ -97,9 +193,13 @@ class _Work:
         self._cluster = running.cluster
         self._group = f"{_GROUP}-{target.name.replace('/', '_')}"
         self.topic = self._cluster.topic(dead_letters.name)
-        self.start = self._cluster.committed(self.topic, self._group)
-        self.end = self._cluster.offsets(self.topic, "latest", key="--to")
+        start = self._cluster.committed(self.topic, self._group)
+        self._end = self._cluster.offsets(self.topic, "latest", key="--to")
+        self.ranges = tuple(
+            OffsetRange(self.topic.name, number, start[number], self._end[number])
+            for number in self.topic.partitions
+        )
 
     def done(self) -> None:
         """Remember that all of it has been."""
-        self._cluster.commit(self.topic, self._group, self.end)
+        self._cluster.commit(self.topic, self._group, self._end)

@@ -1,8 +1,10 @@
 """Move records that the policies refuse aside, as dead letters.
 
-The reason is in their headers. Folders appear when they are complete, and must not hold anything
-before. Topics are written at least once: what an interrupted run had written, the next one writes
-again.
+The reason is in their headers. From topics to topics each record is written once: the same command
+goes on where it ended or was interrupted; so does --streaming, which goes on until it is ended
+(SIGTERM, Ctrl-C). Folders appear when they are complete, and must not hold
+anything before. Where the source or one target is a folder, and with --reader connector, topics are
+written at least once: what an interrupted run had written, the next one writes again.
 """
 
 from __future__ import annotations
@@ -13,8 +15,24 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import add_job_arguments, add_source_arguments, job, location, show_counts
+from penstock.cli.jobs import (
+    add_job_arguments,
+    add_reader_arguments,
+    add_source_arguments,
+    job,
+    location,
+    only,
+    show_counts,
+)
+from penstock.cli.raw_jobs import add_writing_arguments, is_raw, write_topics
+from penstock.cli.split_stream import (
+    add_streaming_arguments,
+    check_streaming,
+    is_between_topics,
+    run_stream,
+)
 from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -27,48 +45,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_job_arguments(parser)
     add_source_arguments(parser)
+    add_reader_arguments(parser)
+    add_writing_arguments(parser)
     what = "a topic, or path:DIR for a folder of Parquet files"
     parser.add_argument("--accepted", required=True, type=location, metavar="A", help=what)
     parser.add_argument("--rejected", required=True, type=location, metavar="D", help=what)
-    parser.add_argument(
-        "--streaming", action="store_true", help="keep going; needs --checkpoint and --topic"
-    )
-    parser.add_argument("--checkpoint", metavar="DIR", help="where the stream's place is kept")
-    parser.add_argument(
-        "--available-now", action="store_true", help="with --streaming: stop at what is there now"
-    )
+    add_streaming_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     _check(options)
     with job(options) as running:
-        return _stream(options, running) if options.streaming else _batch(options, running)
+        if not options.streaming:
+            return _batch(options, running)
+        if is_between_topics(options):
+            from penstock.spark.split import ACCEPTED, REJECTED  # noqa: PLC0415
+
+            return run_stream(
+                options, running, {ACCEPTED: options.accepted, REJECTED: options.rejected}
+            )
+        return _stream(options, running)
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.streaming and not (options.checkpoint and options.topic):
-        raise ConfigurationError("--streaming needs --checkpoint DIR and --topic T")
-    if not options.streaming and (options.checkpoint or options.available_now):
-        raise ConfigurationError("--checkpoint and --available-now belong to --streaming")
+    check_streaming(options)
     if options.accepted == options.rejected:
         raise ConfigurationError("--accepted and --rejected must differ")
-    if options.topic in {p.name for p in (options.accepted, options.rejected) if not p.is_folder}:
-        raise ConfigurationError(f"--topic {options.topic} cannot be written to while it is read")
 
 
 def _batch(options: argparse.Namespace, running: SparkJob) -> int:
-    from penstock.spark.progress import JobProgress  # noqa: PLC0415
-    from penstock.spark.split import ACCEPTED, REJECTED, split  # noqa: PLC0415
+    from penstock.spark.split import ACCEPTED, REJECTED, split_into  # noqa: PLC0415
 
-    topic = running.source()
-    plan = running.plan(topic)
-    between = running.range(topic)
-    sinks = running.sinks({ACCEPTED: options.accepted, REJECTED: options.rejected})
+    topics = running.sources((options.accepted, options.rejected))
+    plan = running.plan(topics)
+    ranges = running.ranges(topics)
+    locations = {ACCEPTED: options.accepted, REJECTED: options.rejected}
+    if is_raw(options, topics, list(locations.values())):
+        what = f"splitting {options.topic}"
+        done = write_topics(options, running, topics, ranges, plan, locations, what)
+        print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in Outcome})}")
+        print(f"accepted in {options.accepted}, the others in {options.rejected}")
+        return ExitCode.DONE
+    sinks = running.sinks(locations)
     sinks.check_new()
-    df = running.read(topic, between)
-    with JobProgress(running.spark, f"splitting {options.topic or options.input}"):
-        counts = split(df, plan, sinks, topic=options.topic)
+    df = running.read(ranges)
+    with running.counting(f"splitting {options.topic or options.input}", ranges):
+        counts = split_into(df, plan, sinks, topic=only(topics))
     print(f"{options.topic or options.input}: {show_counts(counts)}")
     print(f"accepted in {options.accepted}, the others in {options.rejected}")
     if not (options.accepted.is_folder and options.rejected.is_folder):
@@ -80,16 +103,16 @@ def _stream(options: argparse.Namespace, running: SparkJob) -> int:
     from penstock.spark.sources import read_stream  # noqa: PLC0415
     from penstock.spark.split import ACCEPTED, REJECTED, split_stream  # noqa: PLC0415
 
-    topic = running.cluster.topic(options.topic)
-    plan = running.plan(topic)
-    start = running.cluster.offsets(topic, options.start, key="--from")
+    topics = running.sources((options.accepted, options.rejected))
+    plan = running.plan(topics)
+    ranges = running.cluster.ranges(topics, options.start)
     sinks = running.sinks({ACCEPTED: options.accepted, REJECTED: options.rejected})
     query = split_stream(
-        read_stream(running.spark, running.kafka_options, topic.name, start),
+        read_stream(running.spark, running.kafka_options, ranges),
         plan,
         sinks,
         options.checkpoint,
-        topic=topic.name,
+        topic=only(topics),
         available_now=options.available_now,
         on_batch=_report,
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import time
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -19,25 +21,40 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.cluster import offset_requests, topic_names
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.offset_requests import all_offsets
+from penstock.cluster.ranges import OffsetRange, Partition
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients import client_properties
-from penstock.errors import UnavailableError
 from penstock.policy import Header, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
+    from penstock.cluster.offset_requests import Answers
+
 _TIMEOUT_S: Final = 15.0
+_TOPICS_AT_ONCE: Final = 500
+_PAUSE_S: Final = 0.2
+_NO_COORDINATOR_YET: Final = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+"""Errors of a cluster whose first group this is."""
 _OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
 _BITS: Final = 2**64
-
-
-class ClusterError(UnavailableError):
-    """The cluster does not respond, or responds with an error. The message is for users."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,45 @@ class Cluster:
             "client.id": "penstock",
         }
 
+    def topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
+        """Describe the topics that `--topic` means: names and globs, separated by commas.
+
+        Args:
+            given: The value of `--topic`.
+            without: Topics that no glob means.
+
+        Raises:
+            ConfigurationError: One of them does not exist, or a glob matches none.
+            ClusterError: The cluster does not answer.
+        """
+        names = topic_names.parse(given)
+        if any(map(topic_names.is_glob, names)):
+            names = topic_names.select(given, self.names(), servers=self.servers, without=without)
+        return self._described(names)
+
+    def existing_topics(self, given: str, *, without: Collection[str] = ()) -> tuple[Topic, ...]:
+        """Describe those of the topics that `--topic` means that exist now; perhaps none.
+
+        Args:
+            given: The value of `--topic`.
+            without: Topics that no glob means.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        try:
+            return self._described(topic_names.existing(given, self.names(), without=without))
+        except ConfigurationError as error:  # one was deleted in between
+            raise ClusterError(str(error)) from None
+
+    def log_starts(self, partitions: Sequence[Partition]) -> Answers:
+        """Return the first offset of each partition, or why there is none; asked once."""
+        return offset_requests.earliest_of(self._admin)(partitions)
+
+    def log_ends(self, partitions: Sequence[Partition]) -> Answers:
+        """Return the offset after the last committed record of each partition, or why not."""
+        return offset_requests.latest_of(self._admin)(partitions)
+
     def topic(self, name: str) -> Topic:
         """Describe a topic.
 
@@ -85,23 +141,50 @@ class Cluster:
             ConfigurationError: There is none of this name.
             ClusterError: The cluster does not answer.
         """
+        return self._described((name,))[0]
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a topic of a name.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        return name in self.names()
+
+    def _described(self, names: tuple[str, ...]) -> tuple[Topic, ...]:
+        topics = []
+        for start in range(0, len(names), _TOPICS_AT_ONCE):
+            some = TopicCollection(list(names[start : start + _TOPICS_AT_ONCE]))
+            for name, future in self._admin.describe_topics(
+                some, request_timeout=_TIMEOUT_S
+            ).items():
+                try:
+                    found = future.result(_TIMEOUT_S + 1)
+                except (KafkaException, TimeoutError) as error:
+                    code = error.args[0].code() if isinstance(error, KafkaException) else None
+                    if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
+                        raise ConfigurationError(
+                            topic_names.unknown(name, self.names(), self.servers)
+                        ) from None
+                    raise self._unreachable(error) from None
+                partitions = tuple(sorted(partition.id for partition in found.partitions))
+                topics.append(Topic(name, uuid_of(found.topic_id), partitions))
+        return tuple(topics)
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all topics.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
         try:
-            admin = AdminClient(self._settings)
-            found = admin.describe_topics(TopicCollection([name]), request_timeout=_TIMEOUT_S)[
-                name
-            ].result(_TIMEOUT_S + 1)
-        except (KafkaException, TimeoutError) as error:
-            code = error.args[0].code() if isinstance(error, KafkaException) else None
-            if code in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
-                raise ConfigurationError(
-                    f"there is no topic {name} on {self.servers}; create it, or name another"
-                ) from None
+            return frozenset(self._admin.list_topics(timeout=_TIMEOUT_S).topics)
+        except KafkaException as error:
             raise self._unreachable(error) from None
-        return Topic(
-            name,
-            uuid_of(found.topic_id),
-            tuple(sorted(partition.id for partition in found.partitions)),
-        )
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient(self._settings)
 
     def create_like(self, name: str, other: Topic) -> None:
         """Create a topic with the partitions of another, if there is none.
@@ -110,24 +193,70 @@ class Cluster:
             ClusterError: It cannot be created.
         """
         new = NewTopic(name, num_partitions=len(other.partitions), replication_factor=-1)
-        admin = AdminClient(self._settings)
         try:
-            admin.create_topics([new])[name].result(_TIMEOUT_S)
+            self._admin.create_topics([new])[name].result(_TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ClusterError(
                     f"topic {name} cannot be created on {self.servers}: {error.args[0].str()}"
                 ) from None
 
+    def max_message_bytes(self, name: str) -> int:
+        """Return the size of the largest batch that a topic takes: its `max.message.bytes`.
+
+        Raises:
+            ClusterError: The cluster does not tell, such as for its ACLs.
+        """
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            configs = self._admin.describe_configs([resource])[resource].result(_TIMEOUT_S)
+        except (KafkaException, TimeoutError) as error:
+            reason = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            raise ClusterError(
+                f"max.message.bytes of topic {name} cannot be read: {reason}"
+            ) from None
+        return int(configs["max.message.bytes"].value)
+
     def bounds(self, topic: Topic) -> dict[int, tuple[int, int]]:
-        """Return each partition's first offset and the one after its last."""
-        with _Requests(self, "penstock") as consumer:
-            return {
-                partition: consumer.get_watermark_offsets(
-                    TopicPartition(topic.name, partition), _TIMEOUT_S, cached=False
-                )
-                for partition in topic.partitions
-            }
+        """Return each partition's first offset and the one after its last.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        return self._bounds((topic,))[topic.name]
+
+    def ranges(
+        self, topics: Sequence[Topic], start: str, end: str = "latest"
+    ) -> tuple[OffsetRange, ...]:
+        """Return the offsets from and up to which each partition is read.
+
+        With four requests to each broker at most, and two where no time is given.
+
+        Args:
+            topics: The topics.
+            start: The value of `--from`, as for `offsets`.
+            end: The value of `--to`.
+
+        Raises:
+            ConfigurationError: A value is none of these, or an offset is out of range, or the
+                start is behind the end.
+            ClusterError: The cluster does not answer.
+        """
+        bounds = self._bounds(topics)
+        starts = self._places(topics, start, bounds, "--from")
+        ends = self._places(topics, end, bounds, "--to")
+        found = []
+        for topic in topics:
+            for number in topic.partitions:
+                partition = Partition(topic.name, number)
+                one = OffsetRange(topic.name, number, starts[partition], ends[partition])
+                if one.start > one.end:
+                    raise ConfigurationError(
+                        f"--from {start} is behind --to {end} in partition {number} of "
+                        f"{topic.name}: {one.start} and {one.end}"
+                    )
+                found.append(one)
+        return tuple(found)
 
     def offsets(self, topic: Topic, where: str, *, key: str) -> dict[int, int]:
         """Turn a place in a topic into an offset for each partition.
@@ -143,28 +272,72 @@ class Cluster:
             ConfigurationError: It is none of these, or an offset is out of range.
             ClusterError: The cluster does not answer.
         """
-        bounds = self.bounds(topic)
-        if where in {"earliest", "latest"}:
-            return {p: ends[where == "latest"] for p, ends in bounds.items()}
-        if _OFFSETS.fullmatch(where):
-            return self._given(topic, where, bounds, key)
-        try:
-            moment = dt.datetime.fromisoformat(where)
-        except ValueError:
-            raise ConfigurationError(
-                f"{key} {where}: must be earliest, latest, an ISO time such as "
-                "2026-01-31T12:00:00, or PARTITION:OFFSET,..."
-            ) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=dt.UTC)
-        since = int(moment.timestamp() * 1000)
-        with _Requests(self, "penstock") as consumer:
-            partitions = [TopicPartition(topic.name, p, since) for p in topic.partitions]
-            found = consumer.offsets_for_times(partitions, _TIMEOUT_S)
+        found = self._places((topic,), where, self._bounds((topic,)), key)
+        return {partition.number: offset for partition, offset in found.items()}
+
+    def first_offsets(self, topics: Sequence[Topic]) -> dict[Partition, int]:
+        """Return the first offset of each partition.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        return all_offsets(_partitions(topics), offset_requests.earliest_of(self._admin))
+
+    def end_offsets(self, topics: Sequence[Topic]) -> dict[Partition, int]:
+        """Return the offset after the last record of each partition, open transactions left out.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        return all_offsets(_partitions(topics), offset_requests.latest_of(self._admin))
+
+    def offsets_since(self, topics: Sequence[Topic], timestamp_ms: int) -> dict[Partition, int]:
+        """Return the first offset of a time or later in each partition; -1 where there is none.
+
+        Raises:
+            ClusterError: The cluster does not answer.
+        """
+        return all_offsets(_partitions(topics), offset_requests.since(self._admin, timestamp_ms))
+
+    def _bounds(self, topics: Sequence[Topic]) -> dict[str, dict[int, tuple[int, int]]]:
+        first, end = self.first_offsets(topics), self.end_offsets(topics)
         return {
-            one.partition: one.offset if one.offset >= 0 else bounds[one.partition][1]
-            for one in found
+            topic.name: {
+                number: (
+                    first[Partition(topic.name, number)],
+                    end[Partition(topic.name, number)],
+                )
+                for number in topic.partitions
+            }
+            for topic in topics
         }
+
+    def _places(
+        self,
+        topics: Sequence[Topic],
+        where: str,
+        bounds: Mapping[str, Mapping[int, tuple[int, int]]],
+        key: str,
+    ) -> dict[Partition, int]:
+        if where in {"earliest", "latest"}:
+            return {
+                one: bounds[one.topic][one.number][where == "latest"] for one in _partitions(topics)
+            }
+        if _OFFSETS.fullmatch(where):
+            if len(topics) != 1:
+                raise ConfigurationError(
+                    f"{key} {where}: PARTITION:OFFSET needs one topic, not "
+                    f"{', '.join(topic.name for topic in topics)}"
+                )
+            (topic,) = topics
+            given = self._given(topic, where, bounds[topic.name], key)
+            return {Partition(topic.name, number): offset for number, offset in given.items()}
+        found = self.offsets_since(topics, _timestamp_ms(where, key))
+        for partition, offset in found.items():
+            first, end = bounds[partition.topic][partition.number]
+            # The log can have lost its first records, or have got more, since it was asked.
+            found[partition] = min(max(offset, first), end) if offset >= 0 else end
+        return found
 
     def _given(
         self, topic: Topic, where: str, bounds: Mapping[int, tuple[int, int]], key: str
@@ -206,11 +379,24 @@ class Cluster:
         return Record(found.timestamp()[1], found.key(), found.value(), headers)
 
     def committed(self, topic: Topic, group: str) -> dict[int, int]:
-        """Return the offsets that a group has committed; the beginning where it has none."""
+        """Return the offsets that a group has committed; the beginning where it has none.
+
+        Raises:
+            ClusterError: The cluster does not answer, or has no coordinator for some time.
+        """
         bounds = self.bounds(topic)
+        deadline = time.monotonic() + _TIMEOUT_S
         with _Requests(self, group) as consumer:
             partitions = [TopicPartition(topic.name, p) for p in topic.partitions]
-            found = consumer.committed(partitions, _TIMEOUT_S)
+            while True:
+                try:
+                    found = consumer.committed(partitions, _TIMEOUT_S)
+                    break
+                except KafkaException as error:
+                    is_starting = error.args[0].code() in _NO_COORDINATOR_YET
+                    if not is_starting or time.monotonic() > deadline:
+                        raise
+                time.sleep(_PAUSE_S)
         return {one.partition: max(one.offset, bounds[one.partition][0]) for one in found}
 
     def commit(self, topic: Topic, group: str, offsets: Mapping[int, int]) -> None:
@@ -237,6 +423,23 @@ class Cluster:
     def _unreachable(self, error: BaseException) -> ClusterError:
         why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
         return ClusterError(f"the cluster at {self.servers} cannot be reached: {why}")
+
+
+def _partitions(topics: Sequence[Topic]) -> list[Partition]:
+    return [Partition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _timestamp_ms(where: str, key: str) -> int:
+    try:
+        moment = dt.datetime.fromisoformat(where)
+    except ValueError:
+        raise ConfigurationError(
+            f"{key} {where}: must be earliest, latest, an ISO time such as "
+            "2026-01-31T12:00:00, or PARTITION:OFFSET,..."
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    return int(moment.timestamp() * 1000)
 
 
 class _Requests:

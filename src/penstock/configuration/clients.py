@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from penstock.configuration.stores import CHAIN, KEY, TRUSTED, location_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -15,8 +17,11 @@ _DROPPED: Final = {
     "ssl.keystore.type",
     "ssl.enabled.protocols",
     "ssl.cipher.suites",  # in Java's names
+    "default.api.timeout.ms",  # librdkafka has no such keys
+    "fetch.max.wait.ms",
     "sasl.jaas.config",
 }
+_CONTENTS: Final = {TRUSTED: "ssl.ca.pem", CHAIN: "ssl.certificate.pem", KEY: "ssl.key.pem"}
 
 
 def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -25,37 +30,35 @@ def client_properties(properties: Mapping[str, str], folder: Path) -> dict[str, 
     Args:
         properties: The keys after `upstream.`.
         folder: Where relative locations start.
+
+    Raises:
+        ConfigurationError: A store is one of Java.
     """
     result: dict[str, str] = {}
     for key, value in properties.items():
         if key == "ssl.keystore.location":
-            path = str(folder / value)
+            path = _store(properties, folder, "keystore")
             result["ssl.certificate.location"] = result["ssl.key.location"] = path
         elif key == "ssl.truststore.location":
-            result["ssl.ca.location"] = str(folder / value)
+            result["ssl.ca.location"] = _store(properties, folder, "truststore")
         elif key == "ssl.endpoint.identification.algorithm":
             result[key] = value.strip() or "none"
+        elif key in _CONTENTS:
+            result[_CONTENTS[key]] = value
         elif key not in _DROPPED:
             result[key] = value
-    jaas = properties.get("sasl.jaas.config")
-    if jaas:
-        options = {match[1]: match[2] or match[3] or "" for match in _JAAS.finditer(jaas)}
+    if properties.get("sasl.jaas.config"):
+        options = jaas_options(properties)
         result.setdefault("sasl.username", options.get("username", ""))
         result.setdefault("sasl.password", options.get("password", ""))
     return result
 
 
-def java_properties(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Complete a Java client's properties: PEM stores, and locations from `folder` on.
+def _store(properties: Mapping[str, str], folder: Path, store: str) -> str:
+    return str(location_of(properties, folder, store, "upstream.") or "")
 
-    Args:
-        properties: The keys after `upstream.`.
-        folder: Where relative locations start.
-    """
-    result = dict(properties)
-    for store in ("keystore", "truststore"):
-        location = properties.get(f"ssl.{store}.location")
-        if location:
-            result[f"ssl.{store}.location"] = str(folder / location)
-            result.setdefault(f"ssl.{store}.type", "PEM")
-    return result
+
+def jaas_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the options in `sasl.jaas.config`, by name; none without it."""
+    matches = _JAAS.finditer(properties.get("sasl.jaas.config", ""))
+    return {match[1]: match[2] or match[3] or "" for match in matches}

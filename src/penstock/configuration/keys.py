@@ -400,6 +400,16 @@ class Keys(BaseModel):
             "topic. Empty: topics have no settings of their own, and the cluster refuses the keys."
         ),
     )
+    redrive_places_topic: Text = key(
+        TOPICS,
+        default="__penstock_places",
+        meaning=(
+            "The compacted topic that keeps how far `penstock redrive` has come in each partition "
+            "of dead letters, for longer than committed offsets last "
+            "(`offsets.retention.minutes`); it is created if it is not there, by the principal of "
+            "`upstream.*`, which needs Describe, Read, Write and Create on it."
+        ),
+    )
     records_policy_class_names_allowed: ClassPatterns = key(
         TOPICS,
         default=(),

@@ -411,13 +411,16 @@ class ClientConnection(asyncio.Protocol):
 
 
 def tcp_state(transport: asyncio.Transport) -> int:
-    """Return the TCP state of a connection, as Linux numbers it; 0 if it is not available."""
+    """Return the TCP state of a connection, as Linux numbers it; 0 if it is not available.
+
+    It is not where the connection is closed already, while its client's last responses are awaited.
+    """
     given = transport.get_extra_info("socket")
     if given is None or not hasattr(socket, "TCP_INFO"):
         return 0
     try:
         info = given.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
-    except OSError:
+    except (OSError, ValueError):  # uvloop raises the latter for a closed one
         return 0
     return int(info[0])
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.configuration import ConfigurationError
-from penstock.gateway.tls import client_context, server_context
+from penstock.configuration.tls import client_context
+from penstock.gateway.tls import server_context
 
 if TYPE_CHECKING:
     import ssl

@@ -10,12 +10,12 @@ that frees the memory for the next one.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections import OrderedDict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
+
+from penstock.machine import memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +35,6 @@ request is not complete by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
-_CGROUP_LIMITS: Final = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
 
 
 class Holder(Protocol):
@@ -198,10 +194,4 @@ def return_memory() -> None:
 
 def default_budget() -> int:
     """Return a quarter of the memory of the machine, or of the container; 1 GiB at most."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for limit in _CGROUP_LIMITS:
-        try:
-            memory = min(memory, int(limit.read_text()))
-        except (OSError, ValueError):  # there is none, or it is "max"
-            continue
-    return min(memory // 4, _DEFAULT_MAX_BYTES)
+    return min(memory_bytes() // 4, _DEFAULT_MAX_BYTES)

@@ -6,7 +6,8 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.gateway.tls_versions import limit_versions
+from penstock.configuration.tls import load_key, load_trust
+from penstock.configuration.tls_versions import limit_versions
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,7 +42,7 @@ def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     limit_versions(context, properties, file)
-    if not _load_key(context, properties, file, ""):
+    if not load_key(context, properties, file, ""):
         raise ConfigurationError(f"{file}: listeners with SSL need ssl.keystore.location (PEM)")
     client_auth = properties.get("ssl.client.auth", "none").lower()
     modes = {
@@ -52,7 +53,7 @@ def server_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
     if client_auth not in modes:
         raise ConfigurationError(f"{file}: ssl.client.auth must be one of {', '.join(modes)}")
     context.verify_mode = modes[client_auth]
-    if client_auth != "none" and not _load_trust(context, properties, file, ""):
+    if client_auth != "none" and not load_trust(context, properties, file, ""):
         raise ConfigurationError(f"{file}: ssl.client.auth needs ssl.truststore.location (PEM)")
     return context
 
@@ -64,68 +65,7 @@ def renew(context: ssl.SSLContext, properties: Mapping[str, str], file: Path) ->
         ConfigurationError: The file is not usable; the context is as it was.
     """
     server_context(properties, file)
-    _load_key(context, properties, file, "")
-
-
-def client_context(properties: Mapping[str, str], file: Path) -> ssl.SSLContext:
-    """Make the context for connections to the cluster, from the keys after `upstream.`.
-
-    Raises:
-        ConfigurationError: A file is not usable.
-    """
-    context = ssl.create_default_context()
-    if _load_trust(context, properties, file, "upstream."):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        _load_trust(context, properties, file, "upstream.")
-    limit_versions(context, properties, file, "upstream.")
-    _load_key(context, properties, file, "upstream.")
-    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
-    context.check_hostname = bool(algorithm.strip())
-    return context
-
-
-def _pem(properties: Mapping[str, str], file: Path, prefix: str, store: str) -> Path | None:
-    location = properties.get(f"ssl.{store}.location")
-    if not location:
-        return None
-    kind = properties.get(f"ssl.{store}.type", "PEM")
-    if kind.upper() != "PEM" or location.lower().endswith((".jks", ".p12", ".pfx")):
-        raise ConfigurationError(
-            f"{file}: {prefix}ssl.{store}.location must be a PEM file; convert a Java store with "
-            "keytool -importkeystore -deststoretype pkcs12, then openssl pkcs12"
-        )
-    return file.parent / location
-
-
-def _load_trust(
-    context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str
-) -> bool:
-    path = _pem(properties, file, prefix, "truststore")
-    if path is None:
-        return False
-    try:
-        context.load_verify_locations(path)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"{file}: {prefix}ssl.truststore.location: {path} is not usable: {error}"
-        ) from None
-    return True
-
-
-def _load_key(
-    context: ssl.SSLContext, properties: Mapping[str, str], file: Path, prefix: str
-) -> bool:
-    path = _pem(properties, file, prefix, "keystore")
-    if path is None:
-        return False
-    try:
-        context.load_cert_chain(path, password=properties.get("ssl.key.password", ""))
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"{file}: {prefix}ssl.keystore.location: {path} is not usable (a private key and "
-            f"its certificates are wanted): {error}"
-        ) from None
-    return True
+    load_key(context, properties, file, "")
 
 
 def peer_principal(transport: asyncio.BaseTransport) -> str | None:

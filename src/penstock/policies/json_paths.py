@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 EVERY: Final = object()
 """A step to all items of an array."""
+_WHITESPACE: Final = " \t\n\r"
 _STEP: Final = re.compile(r"(?:^|\.)([^.\[\]]+)|(\[\*\])")
 
 
@@ -39,7 +40,11 @@ def read(value: bytes) -> Any:
     Raises:
         ValueError: It is not JSON as RFC 8259 has it, in UTF-8.
     """
-    return json.loads(value.decode("utf-8"), parse_constant=_no_constant)
+    text = value.decode("utf-8").strip(_WHITESPACE)
+    document, end = _DECODER.raw_decode(text)
+    if end != len(text):
+        raise ValueError("there is text after the document")
+    return document
 
 
 def write(document: Any) -> bytes:
@@ -48,11 +53,10 @@ def write(document: Any) -> bytes:
     Raises:
         ValueError: A number is too large to be written.
     """
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     try:
-        return text.encode()
+        return _ENCODER.encode(document).encode()
     except UnicodeEncodeError:  # half of a surrogate pair can only be written as an escape
-        return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+        return _ASCII_ENCODER.encode(document).encode()
 
 
 def find(document: Any, path: Sequence[Any]) -> Iterator[Any]:
@@ -88,3 +92,9 @@ def replace(document: Any, path: Sequence[Any], by: Callable[[Any], Any]) -> boo
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+# `json.loads` and `json.dumps` would make these anew for each document.
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_ASCII_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)

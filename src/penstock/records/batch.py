@@ -18,22 +18,28 @@ from penstock.error_codes import (
     INVALID_TIMESTAMP,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from penstock.records.compression import NAMES, Scratch, decompress
+from penstock.records.compression import NAMES
 from penstock.records.errors import UnreadableRecords
-from penstock.records.header import CODEC, CRC_FROM, HEADER, PREFIX_BYTES
-from penstock.records.implementation import SLACK, choose
+from penstock.records.header import (
+    CODEC,
+    CONTROL,
+    CRC_FROM,
+    HEADER,
+    LOG_APPEND_TIME,
+    PREFIX_BYTES,
+)
+from penstock.records.implementation import choose
+from penstock.records.uncompressed import Limits, check_size, uncompressed
 
 if TYPE_CHECKING:
     from penstock.records.stored import StoredRecords
 
 MAX_RECORDS: Final = 500_000
 """The default of `decompressed.batch.max.records`."""
-_MIN_RECORD_BYTES: Final = 7
 _MAGIC_AT, _MAGIC = 16, 2
 _RECORD_OVERHEAD_V0: Final = 14
 """What a broker looks for first, before it knows how the records are written."""
-_LOG_APPEND_TIME, _CONTROL = 0x08, 0x20
-_NOT_PRODUCED: Final = _LOG_APPEND_TIME | _CONTROL
+_NOT_PRODUCED: Final = LOG_APPEND_TIME | CONTROL
 _ZSTD, _ZSTD_FROM_VERSION = 4, 7
 
 
@@ -62,11 +68,6 @@ class RecordBatch(NamedTuple):
     def codec(self) -> str:
         """Name the compression."""
         return NAMES[self.attributes & CODEC]
-
-
-class _Limits(NamedTuple):
-    decompressed_bytes: int
-    records: int
 
 
 def prepare() -> None:
@@ -130,10 +131,10 @@ def read_batch(
             codec, base_offset, last_delta, count, attributes, producer_id, base_sequence
         )
     if count > max_records or (not codec and len(view) - HEADER.size > max_decompressed_bytes):
-        _check_size(view, codec, count, _Limits(max_decompressed_bytes, max_records))
+        check_size(view, codec, count, Limits(max_decompressed_bytes, max_records))
     reading = _reading()
     if codec or readable_behind < reading.slack:
-        view = _copied(view, attributes, max_decompressed_bytes)
+        view = uncompressed(view, codec, max_decompressed_bytes)
     return RecordBatch(
         attributes,
         base_timestamp,
@@ -198,7 +199,7 @@ def _refuse_header(
         raise _invalid(
             f"Inconsistent batch offset range [0, {last_delta}] and count of records {count}"
         )
-    if attributes & _CONTROL:
+    if attributes & CONTROL:
         raise _invalid("Clients are not allowed to write control records")
     if producer_id >= 0 > base_sequence:
         raise _invalid(
@@ -209,35 +210,7 @@ def _refuse_header(
     )
 
 
-def _check_size(view: memoryview, codec: int, count: int, limits: _Limits) -> None:
-    if count > limits.records and (codec or count * _MIN_RECORD_BYTES <= len(view)):
-        raise _invalid(
-            f"The batch has {count} records, more than {limits.records} "
-            "(decompressed.batch.max.records)"
-        )
-    limit = limits.decompressed_bytes
-    if not codec and len(view) - HEADER.size > limit:
-        raise _invalid(f"The records take more than {limit} bytes (decompressed.batch.max.bytes)")
-
-
-def _copied(view: memoryview, attributes: int, limit: int) -> memoryview:
-    """Return the batch with its records uncompressed and memory behind it."""
-    size = HEADER.size
-    codec = attributes & CODEC
-    if codec:
-        length = decompress(codec, view[size:], limit, _SCRATCH)
-    else:
-        length = len(view) - size
-        with _SCRATCH.room(length) as room:
-            room[:] = view[size:]
-    buffer = _SCRATCH.buffer
-    buffer[:size] = view[:size]
-    buffer[CRC_FROM : CRC_FROM + 2] = (attributes & ~CODEC & 0xFFFF).to_bytes(2, "big")
-    return memoryview(buffer)[: size + length]
-
-
 _reading = cache(choose)  # at the first batch: the choice may be an error
-_SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)
 
 
 def _invalid(message: str) -> UnreadableRecords:

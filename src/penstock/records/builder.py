@@ -1,7 +1,11 @@
-"""Encodes the records of a batch in Python, with aiokafka's builder."""
+"""Encodes the records of a batch in Python, with aiokafka's builder.
+
+It writes no header whose key is not UTF-8, which a broker may store: such a batch is written here.
+"""
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -48,6 +52,8 @@ def build(
     keys: Iterable[bytes | None],
     values: Iterable[bytes | None],
     headers: Iterable[Sequence[tuple[str, bytes | None]]],
+    *,
+    any_header_keys: bool = False,
 ) -> bytes:
     """Encode records.
 
@@ -57,22 +63,54 @@ def build(
         keys: For each of them.
         values: For each of them.
         headers: For each of them.
+        any_header_keys: Whether bytes of header keys may be surrogates (PEP 383).
 
     Raises:
         ValueError: They do not fit a batch.
     """
+    deltas = (wrapped(timestamp - base_timestamp) for timestamp in timestamps)
+    if any_header_keys:
+        return b"".join(map(_encode, count(), deltas, keys, values, headers))
     builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, _NO_LIMIT)
     # The builder takes the first record's timestamp as the base: an empty record that is cut off
     # again stands for it. Only differences are written, so the base is 0 here, and -1, which the
     # builder takes for "no record yet", is none.
     builder.append(0, 0, None, None, [])
-    deltas = (_wrapped(timestamp - base_timestamp) for timestamp in timestamps)
     written = map(builder.append, range(len(timestamps)), deltas, keys, values, headers)
     if not all(written):
         raise ValueError("records that do not fit a batch")
     return bytes(memoryview(builder.build())[HEADER.size + _FIRST_RECORD_BYTES :])
 
 
-def _wrapped(delta: int) -> int:
-    """Return a difference of 64-bit numbers as a 64-bit number, as readers add it."""
-    return (delta + _INT64 // 2) % _INT64 - _INT64 // 2
+def wrapped(number: int) -> int:
+    """Return a sum or a difference of 64-bit numbers as a 64-bit number, as readers add it."""
+    return (number + _INT64 // 2) % _INT64 - _INT64 // 2
+
+
+def _encode(
+    position: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> bytes:
+    parts = [b"\0", _varint(timestamp_delta), _varint(position), _field(key), _field(value)]
+    parts.append(_varint(len(headers)))
+    for name, field in headers:
+        parts += (_field(name.encode(errors="surrogateescape")), _field(field))
+    record = b"".join(parts)
+    return _varint(len(record)) + record
+
+
+def _field(data: bytes | None) -> bytes:
+    return _varint(-1) if data is None else _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    raw = number << 1 ^ number >> 63
+    written = bytearray()
+    while raw > 0x7F:
+        written.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    written.append(raw)
+    return bytes(written)

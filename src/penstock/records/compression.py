@@ -37,14 +37,17 @@ _XERIAL_BLOCKS_MAX: Final = 65_536
 """Blocks cost time, however little is in them; clients put 32 KiB in each."""
 _LZ4_FAST: Final = 0
 """Java's producer, too, takes the fast compressor unless a level is configured (KIP-390)."""
+_FASTEST: Final = 1
+"""Of gzip and zstd; snappy has no levels, and lz4 is always fast."""
 
 
-def compress(codec: int, data: memoryview) -> bytes:
+def compress(codec: int, data: memoryview, *, fast: bool = False) -> bytes:
     """Compress the records of a batch as Kafka's clients do, at their default level.
 
     Args:
         codec: Kafka's number: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
         data: The records.
+        fast: Whether to compress at the fastest level of the codec instead.
     """
     if codec == 2:
         parts = [_XERIAL_HEADER]
@@ -53,10 +56,15 @@ def compress(codec: int, data: memoryview) -> bytes:
             parts += (len(block).to_bytes(4, "big"), block)
         return b"".join(parts)
     if codec == 3:  # Kafka reads no frames whose blocks depend on each other (KIP-57)
-        compressor = cramjam.lz4.Compressor(level=_LZ4_FAST, block_linked=False)
+        # The batch has a checksum. That of a frame takes readers as long as all the rest; Kafka's
+        # clients write none.
+        compressor = cramjam.lz4.Compressor(
+            level=_LZ4_FAST, content_checksum=False, block_linked=False
+        )
         compressor.compress(bytes(data))
         return bytes(compressor.finish())
-    return bytes((cramjam.gzip if codec == 1 else cramjam.zstd).compress(data))
+    module = cramjam.gzip if codec == 1 else cramjam.zstd
+    return bytes(module.compress(data, _FASTEST) if fast else module.compress(data))
 
 
 def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> int:
@@ -77,7 +85,7 @@ def decompress(codec: int, data: memoryview, limit: int, scratch: Scratch) -> in
     if codec == 2:
         return _snappy(data, limit, scratch)
     into = _INTO[codec]
-    size = min(limit, max(_MIN_SIZE, _FIRST_GUESS * len(data)))
+    size = min(limit, max(_FIRST_GUESS * len(data), scratch.size))
     while True:
         try:
             with scratch.room(size) as room:
@@ -114,6 +122,11 @@ class Scratch(threading.local):
         self._ahead = ahead
         self._behind = behind
         self.buffer = bytearray(ahead + _MIN_SIZE + behind)
+
+    @property
+    def size(self) -> int:
+        """The size of a buffer that needs no other memory."""
+        return min(len(self.buffer), _SCRATCH_KEPT) - self._ahead - self._behind
 
     def room(self, size: int) -> memoryview:
         """Return a buffer of this size; release it before the next call."""

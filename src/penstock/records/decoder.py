@@ -11,31 +11,27 @@ What aiokafka does not check, and how that is handled here:
 - It takes any offset delta.
 - It reads varints of 32 bits as if they had 64. Records that take more bytes than they have to
   are read again.
+- It reads no header whose key is not UTF-8, which a broker may store: such a batch is read again.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import repeat
-from operator import attrgetter
+from operator import attrgetter, lt
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from penstock.error_codes import INVALID_RECORD
-from penstock.policy.records import Header
-from penstock.records.builder import build, sizes
+from penstock.records.builder import sizes, wrapped
+from penstock.records.decoded_records import DecodedRecords, OddRecord
 from penstock.records.errors import UnreadableRecords
 from penstock.records.faults import find_fault, find_overlong
 from penstock.records.header import BASE_TIMESTAMP, BASE_TIMESTAMP_AT, HEADER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.records.builder import SizeOf
+from penstock.records.single_record import PRODUCER, Origin, read_record
 
 _INVALID: Final = (ValueError, CorruptRecordException, OverflowError, StopIteration)
 _UNREADABLE: Final = (*_INVALID, MemoryError)
@@ -46,51 +42,8 @@ _given_headers = attrgetter("headers")
 _timestamp = attrgetter("timestamp")
 
 
-class DecodedRecords:
-    """Implements `penstock.records.stored.StoredRecords`."""
-
-    keys_arrow = values_arrow = None
-
-    def __init__(self, records: list[DefaultRecord], base_timestamp: int) -> None:
-        self._records = records
-        self._base_timestamp = base_timestamp
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    @cached_property
-    def keys(self) -> Sequence[bytes | None]:
-        return tuple(map(_key, self._records))
-
-    @cached_property
-    def values(self) -> Sequence[bytes | None]:
-        return tuple(map(_value, self._records))
-
-    @cached_property
-    def headers(self) -> Sequence[tuple[Header, ...]]:
-        return tuple(map(_headers, self._records))
-
-    @cached_property
-    def timestamps(self) -> Sequence[int]:
-        return tuple(map(_timestamp, self._records))
-
-    def rewritten(
-        self,
-        kept: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-    ) -> tuple[bytes, int]:
-        """Write some of the records with other keys and values; see `StoredRecords`."""
-        some = self._records
-        if len(kept) != len(some):
-            some = [some[position] for position in kept]
-        timestamps = [record.timestamp for record in some]
-        headers = [record.headers for record in some]
-        return build(self._base_timestamp, timestamps, keys, values, headers), max(timestamps)
-
-
 def read(view: memoryview, count: int) -> DecodedRecords:
-    """Read records.
+    """Read the records of a producer.
 
     Args:
         view: The batch header, its codec bits zero, and the records uncompressed. `SLACK`
@@ -101,61 +54,135 @@ def read(view: memoryview, count: int) -> DecodedRecords:
         UnreadableRecords: The bytes are not `count` records and nothing else (87).
         MemoryError: There is no memory for them.
     """
-    base_timestamp = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)[0]
-    size_of = sizes(base_timestamp)
-    try:
-        _check_frames(view, count)
-        records = list(DefaultRecordBatch(view))
-    except MemoryError:
-        # A length near 2**63 ends in one, too.
-        fault = _find_fault(view, count, size_of)
-        if fault is None:
-            raise
-        raise UnreadableRecords(INVALID_RECORD, fault) from None
-    except _INVALID:
-        raise _refusal(_find_fault(view, count, size_of)) from None
-    if list(map(_offset, records)) != list(range(count)):
-        raise _refusal(_find_fault(view, count, size_of))
-    decoded = DecodedRecords(records, base_timestamp)
-    headers = map(_given_headers, records)
-    size = sum(
-        map(size_of, range(count), decoded.timestamps, decoded.keys, decoded.values, headers)
-    )
-    if size != len(view) - HEADER.size:
-        fault = _overlong(view, records, _starts(view, count), size_of)
-        if fault is not None:
-            raise _refusal(fault)
-    return decoded
+    return _Section(view, count, PRODUCER).read()
+
+
+def read_stored(
+    view: memoryview, count: int, last_offset_delta: int, log_append_time: int | None
+) -> DecodedRecords:
+    """Read the records that a broker stores.
+
+    Args:
+        view: As for `read`; base offset and attributes of the header are zero.
+        count: How many records the header announces.
+        last_offset_delta: What the header has.
+        log_append_time: The timestamp of all records, where the broker set it.
+
+    Raises:
+        UnreadableRecords: The bytes are not `count` records and nothing else (87).
+        MemoryError: There is no memory for them.
+    """
+    if not count:
+        return DecodedRecords([], 0, log_append_time)
+    return _Section(view, count, Origin(last_offset_delta)).read(log_append_time)
+
+
+class _Section:
+    """The records of a batch that are to be read."""
+
+    def __init__(self, view: memoryview, count: int, origin: Origin) -> None:
+        self._view = view
+        self._count = count
+        self._origin = origin
+        self._base_timestamp = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)[0]
+        self._size_of = sizes(self._base_timestamp)
+
+    def read(self, log_append_time: int | None = None) -> DecodedRecords:
+        """Return them, or raise `UnreadableRecords`."""
+        view = self._view
+        try:
+            _check_frames(view, self._count)
+            records = list(DefaultRecordBatch(view))
+        except MemoryError:
+            # A length near 2**63 ends in one, too.
+            fault = self._find_fault()
+            if fault is None:
+                raise
+            raise UnreadableRecords(INVALID_RECORD, fault) from None
+        except _INVALID:
+            fault = self._find_fault()
+            if fault is None and self._origin.is_log:
+                return self._odd(log_append_time)
+            raise _refusal(fault) from None
+        deltas = list(map(_offset, records))
+        if not self._are_offsets(deltas):
+            raise _refusal(self._find_fault())
+        decoded = DecodedRecords(records, self._base_timestamp, log_append_time)
+        headers = map(_given_headers, records)
+        timestamps = map(_timestamp, records)
+        size = sum(map(self._size_of, deltas, timestamps, decoded.keys, decoded.values, headers))
+        if size != len(view) - HEADER.size:
+            fault = self._overlong(records, _starts(view, self._count))
+            if fault is not None:
+                raise _refusal(fault)
+        return decoded
+
+    def _are_offsets(self, deltas: list[int]) -> bool:
+        last = self._origin.last_offset_delta
+        if last is None:
+            return deltas == list(range(self._count))
+        return deltas[0] >= 0 and deltas[-1] <= last and all(map(lt, deltas, deltas[1:]))
+
+    def _find_fault(self) -> str | None:
+        """Describe the first error; records before it that can be decoded are skipped quickly."""
+        starts = _starts(self._view, self._count)
+        records = self._decodable(len(starts) - 1)
+        return self._overlong(records, starts) or find_fault(
+            self._view[HEADER.size :],
+            self._count,
+            first=len(records),
+            start=starts[len(records)] - HEADER.size,
+            before=records[-1].offset if records else -1,
+            origin=self._origin,
+        )
+
+    def _overlong(self, records: list[DefaultRecord], starts: list[int]) -> str | None:
+        """Describe the first overlong varint of the first records, which have been decoded."""
+        section = self._view[HEADER.size :]
+        before = -1
+        for position, record in enumerate(records):
+            start, delta = starts[position], record.offset
+            fields = record.timestamp, record.key, record.value, record.headers
+            if self._size_of(delta, *fields) != starts[position + 1] - start:
+                fault = find_overlong(
+                    section, start - HEADER.size, position, before=before, origin=self._origin
+                )
+                if fault is not None:
+                    return fault
+            before = delta
+        return None
+
+    def _decodable(self, count: int) -> list[DefaultRecord]:
+        """Return as many of the first `count` records as can be decoded."""
+        records: list[DefaultRecord] = []
+        remaining = iter(DefaultRecordBatch(self._view))
+        before = -1
+        try:
+            while len(records) < count:
+                record = next(remaining)
+                if not self._origin.allows(record.offset, before):
+                    break
+                records.append(record)
+                before = record.offset
+        except _UNREADABLE:
+            pass
+        return records
+
+    def _odd(self, log_append_time: int | None) -> DecodedRecords:
+        """Read records that aiokafka does not, though nothing is wrong with them."""
+        section = self._view[HEADER.size :]
+        records = []
+        start, before = 0, -1
+        for _ in repeat(None, self._count):
+            one = read_record(section, start, before, self._origin, thorough=True)
+            timestamp = wrapped(self._base_timestamp + one.timestamp_delta)
+            records.append(OddRecord(one.delta, timestamp, one.key, one.value, one.headers))
+            start, before = one.end, one.delta
+        return DecodedRecords(records, self._base_timestamp, log_append_time, any_header_keys=True)
 
 
 def _refusal(fault: str | None) -> UnreadableRecords:
     return UnreadableRecords(INVALID_RECORD, fault or "Found invalid record structure")
-
-
-def _find_fault(view: memoryview, count: int, size_of: SizeOf) -> str | None:
-    """Describe the first error; records before it that can be decoded are skipped quickly."""
-    starts = _starts(view, count)
-    records = _decodable(view, len(starts) - 1)
-    start = starts[len(records)] - HEADER.size
-    return _overlong(view, records, starts, size_of) or find_fault(
-        view[HEADER.size :], count, first=len(records), start=start
-    )
-
-
-def _overlong(
-    view: memoryview, records: list[DefaultRecord], starts: list[int], size_of: SizeOf
-) -> str | None:
-    """Describe the first overlong varint of the first records, which have been decoded."""
-    section = view[HEADER.size :]
-    for position, record in enumerate(records):
-        start = starts[position]
-        fields = record.timestamp, record.key, record.value, record.headers
-        if size_of(position, *fields) == starts[position + 1] - start:
-            continue
-        fault = find_overlong(section, start - HEADER.size, position)
-        if fault is not None:
-            return fault
-    return None
 
 
 def _starts(view: memoryview, count: int) -> list[int]:
@@ -170,26 +197,6 @@ def _starts(view: memoryview, count: int) -> list[int]:
     except (IndexError, ValueError):
         pass
     return starts
-
-
-def _decodable(view: memoryview, count: int) -> list[DefaultRecord]:
-    """Return as many of the first `count` records as can be decoded."""
-    records: list[DefaultRecord] = []
-    remaining = iter(DefaultRecordBatch(view))
-    try:
-        while len(records) < count:
-            record = next(remaining)
-            if record.offset != len(records):
-                break
-            records.append(record)
-    except _UNREADABLE:
-        pass
-    return records
-
-
-def _headers(record: DefaultRecord) -> tuple[Header, ...]:
-    headers = record.headers
-    return tuple(map(Header._make, headers)) if headers else ()
 
 
 def _check_frames(view: memoryview, count: int) -> None:

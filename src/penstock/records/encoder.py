@@ -1,16 +1,16 @@
-"""Rebuilds a batch after interceptors changed or dropped some of its records.
+"""Writes a batch of records that were read from another one.
 
 The records are written by what has read them; header and compression are done here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import crc32c
 
 from penstock.records.compression import compress
-from penstock.records.header import CRC_AT, CRC_FROM, HEADER, PREFIX_BYTES
+from penstock.records.header import CODEC, CRC_AT, CRC_FROM, HEADER, PREFIX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,63 @@ if TYPE_CHECKING:
     from penstock.records.batch import RecordBatch
 
 _MAGIC: Final = 2
-_CODEC: Final = 0x07
+
+
+class NewHeader(NamedTuple):
+    """The fields of the header of a batch that is written.
+
+    Attributes:
+        attributes: With the codec to compress with.
+        base_timestamp: What the records' timestamps are relative to.
+        max_timestamp: The largest.
+        producer_id: Or -1.
+        producer_epoch: Or -1.
+        base_sequence: Or -1.
+    """
+
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+
+def encode(header: NewHeader, section: bytes, count: int, *, fast: bool = False) -> bytes:
+    """Write a batch as a producer sends it.
+
+    Args:
+        header: Some of the fields of its header.
+        section: Its records, uncompressed.
+        count: How many they are.
+        fast: Whether to compress at the fastest level of the codec.
+
+    Returns:
+        A batch of magic 2.
+    """
+    codec = header.attributes & CODEC
+    data = compress(codec, memoryview(section), fast=fast) if codec else section
+    head = bytearray(HEADER.size)
+    HEADER.pack_into(
+        head,
+        0,
+        0,
+        HEADER.size - PREFIX_BYTES + len(data),
+        -1,
+        _MAGIC,
+        0,
+        header.attributes,
+        count - 1,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
+    )
+    crc = crc32c.crc32c(data, crc32c.crc32c(head[CRC_FROM:]))
+    head[CRC_AT : CRC_AT + 4] = crc.to_bytes(4, "big")
+    return b"".join((head, data))
 
 
 def rebuild(
@@ -44,27 +100,13 @@ def rebuild(
     Raises:
         ValueError: A record does not fit a batch.
     """
-    body, max_timestamp = original.records.rewritten(kept, keys, values)
-    codec = original.attributes & _CODEC
-    data = compress(codec, memoryview(body)) if codec else body
-    head = bytearray(HEADER.size)
-    HEADER.pack_into(
-        head,
-        0,
-        0,
-        HEADER.size - PREFIX_BYTES + len(data),
-        -1,
-        _MAGIC,
-        0,
+    section, max_timestamp = original.records.rewritten(kept, keys, values)
+    header = NewHeader(
         original.attributes,
-        len(kept) - 1,
         original.base_timestamp,
         max_timestamp,
         original.producer_id,
         original.producer_epoch,
         original.base_sequence,
-        len(kept),
     )
-    crc = crc32c.crc32c(data, crc32c.crc32c(head[CRC_FROM:]))
-    head[CRC_AT : CRC_AT + 4] = crc.to_bytes(4, "big")
-    return b"".join((head, data))
+    return encode(header, section, len(kept))

@@ -23,9 +23,14 @@ CRC_FROM: Final = 21
 PREFIX_BYTES: Final = 12
 """Base offset and length: what the length does not count."""
 CODEC: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
 _MAGIC_AT, _MAGIC = 16, 2
 _ATTRIBUTES_AT: Final = 21
+_ATTRIBUTES: Final = Struct(">h")
+_LENGTH_AT: Final = 8
+_START: Final = Struct(">qii")
 _PRODUCER_AT: Final = 43
 _PRODUCER: Final = Struct(">qhii")
 _SEQUENCE: Final = Struct(">qhi")
@@ -93,3 +98,43 @@ def with_sequence(
     records = memoryview(data)[HEADER.size :]
     _CRC.pack_into(header, CRC_AT, crc32c.crc32c(records, crc32c.crc32c(header[CRC_FROM:])))
     return [bytes(header), records]
+
+
+def as_produced(
+    data: bytes | memoryview,
+    *,
+    producer_id: int = -1,
+    epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> tuple[bytes, memoryview]:
+    """Return a stored batch as a producer sends it: only the header is new.
+
+    Base offset 0 and no leader epoch, and of the attributes only the codec:
+
+    - *LogAppendTime* is cleared, since a broker refuses it. It had written its time into the header
+      only, so the records have the timestamps of their producer again. The largest timestamp stays:
+      the broker that receives the batch computes it again (LogValidator).
+    - *A delete horizon* (KIP-534) is cleared, or the next cleaner would take the base timestamp for
+      it. Timestamps are relative to that field either way (MemoryRecordsBuilder).
+
+    Args:
+        data: A batch that is known to be intact, since its checksum is computed again; its offsets
+            have no gaps.
+        producer_id: Or -1.
+        epoch: Or -1.
+        base_sequence: Or -1.
+        transactional: Whether it belongs to a transaction.
+
+    Returns:
+        The header and the records; the latter are not copied.
+    """
+    header = bytearray(data[: HEADER.size])
+    length = int.from_bytes(header[_LENGTH_AT:PREFIX_BYTES], "big")
+    _START.pack_into(header, 0, 0, length, -1)
+    codec = header[_ATTRIBUTES_AT + 1] & CODEC
+    _ATTRIBUTES.pack_into(header, _ATTRIBUTES_AT, codec | (TRANSACTIONAL if transactional else 0))
+    _SEQUENCE.pack_into(header, _PRODUCER_AT, producer_id, epoch, base_sequence)
+    records = memoryview(data)[HEADER.size :]
+    _CRC.pack_into(header, CRC_AT, crc32c.crc32c(records, crc32c.crc32c(header[CRC_FROM:])))
+    return bytes(header), records

@@ -32,11 +32,15 @@ class Implementation(NamedTuple):
     """An implementation of reading.
 
     Attributes:
-        read: Takes a batch, its records uncompressed, and their number.
+        read: Takes a producer's batch, its records uncompressed, and their number.
+        read_stored: Takes a stored batch, its records uncompressed, base offset and attributes of
+            its header zero; their number; the last offset delta; and the timestamp that a broker
+            gave all of them, or None.
         slack: How many bytes must follow the batch in its buffer.
     """
 
     read: Callable[[memoryview, int], StoredRecords]
+    read_stored: Callable[[memoryview, int, int, int | None], StoredRecords]
     slack: int
 
 
@@ -51,10 +55,10 @@ def choose() -> Implementation:
     if module is not None:
         from penstock.records import native  # noqa: PLC0415
 
-        return Implementation(native.reader(module), 0)
+        return Implementation(native.reader(module), native.stored_reader(module), 0)
     from penstock.records import decoder  # noqa: PLC0415
 
-    return Implementation(decoder.read, SLACK)
+    return Implementation(decoder.read, decoder.read_stored, SLACK)
 
 
 def describe() -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.records.stored import StoredRecords
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """`penstock_native.INTERFACE` of an extension that this module can use: `native/src/python.rs`."""
 _new_header = partial(tuple.__new__, Header)
 
@@ -36,6 +36,33 @@ def reader(module: Any) -> Callable[[memoryview, int], StoredRecords]:
         try:
             records: StoredRecords = module.read(
                 view[HEADER.size :], count, base_timestamp, _new_header
+            )
+        except module.InvalidRecords as wrong:
+            raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None
+        return records
+
+    return read
+
+
+def stored_reader(module: Any) -> Callable[[memoryview, int, int, int | None], StoredRecords]:
+    """Return the function that reads what brokers store.
+
+    It takes the batch, header included and records uncompressed, how many records the header
+    announces, its last offset delta, and the timestamp that a broker gave all of them, or None. It
+    raises `UnreadableRecords` (87) as the one of `reader`.
+
+    Args:
+        module: `penstock_native`.
+    """
+
+    def read(
+        view: memoryview, count: int, last_offset_delta: int, log_append_time: int | None
+    ) -> StoredRecords:
+        (base_timestamp,) = BASE_TIMESTAMP.unpack_from(view, BASE_TIMESTAMP_AT)
+        section = view[HEADER.size :]
+        try:
+            records: StoredRecords = module.read_stored(
+                section, count, base_timestamp, _new_header, last_offset_delta, log_append_time
             )
         except module.InvalidRecords as wrong:
             raise UnreadableRecords(INVALID_RECORD, str(wrong)) from None

@@ -17,6 +17,10 @@ class SupportsArrow(Protocol):
         """Return the capsules of schema and array."""
 
 
+KeysAndValues = tuple["Sequence[bytes | None]", "Sequence[bytes | None]"]
+"""All keys and all values of some records, as interceptors left them."""
+
+
 class StoredRecords(Protocol):
     """Validated records, as columns.
 
@@ -70,4 +74,47 @@ class StoredRecords(Protocol):
 
         Raises:
             ValueError: A record does not fit a batch.
+        """
+
+    def offsets(self, base_offset: int) -> Sequence[int]:
+        """Return the offset of each record, in order: a `range` where there are no gaps.
+
+        Args:
+            base_offset: The batch's.
+        """
+
+    def part(self, start: int, end: int) -> StoredRecords:
+        """Return the records from one position to before another; they are not copied.
+
+        Raises:
+            IndexError: There are not as many.
+        """
+
+    def cut(
+        self,
+        kept: Sequence[int],
+        replaced: KeysAndValues | None,
+        appended: Sequence[Sequence[tuple[str, bytes | None]]] | None,
+        without: Sequence[str],
+        retimed: bool,
+        /,
+    ) -> tuple[bytes, int]:
+        """Write some of the records as a producer sends them.
+
+        Args:
+            kept: The positions of the records, ascending; at least one.
+            replaced: The keys and the values of all records, not only of those kept; None where
+                they stay as they are.
+            appended: For each record that is kept, headers that follow its own; None for none.
+            without: Headers whose keys begin with one of these are left out.
+            retimed: Whether all timestamps become the base timestamp of the batch that the result
+                is written to; otherwise they stay relative to that of this batch.
+
+        Returns:
+            The record section of a batch, uncompressed, and the largest timestamp as the
+            producer sent it.
+
+        Raises:
+            ValueError: A record does not fit a batch.
+            IndexError: There is no record with such a position.
         """

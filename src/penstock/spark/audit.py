@@ -2,102 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
-from penstock.engine.verdict import REJECTED, Outcome
+from penstock.engine.verdict import Outcome
+from penstock.report.counts import OUTCOMES, AuditCounts, Reason, Records, Sample
+from penstock.report.encoding import decode, encode
+from penstock.report.hints import HEADER_KEYS_MAX, NO_KEY, OTHER_KEY, PREFIX_MAX
+from penstock.report.times import HOUR_MS
 from penstock.spark.verdicts import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import Column, DataFrame
 
     from penstock.spark.plan import RecordPlan
 
-OUTCOMES: Final = tuple(outcome.value for outcome in Outcome)
-REASONS_MAX: Final = 1000
-"""The maximum number of reasons in a report; the others are counted together."""
-SAMPLES_MAX: Final = 5
-"""The maximum number of sample records for each reason."""
-_HINTS_MAX: Final = 50
-_PREFIX: Final = r"^[A-Za-z]{1,16}"
-_HOUR_MICROS: Final = 3_600_000_000
-_GROUPS_MAX: Final = 200_000
+__all__ = ["OUTCOMES", "audit", "with_payloads"]
 
-
-class Reason(NamedTuple):
-    """A reason for which records were not accepted."""
-
-    outcome: str
-    policy: str | None
-    code: int
-    message: str | None
-
-
-class Sample(NamedTuple):
-    """The position of one of the records."""
-
-    partition: int
-    offset: int
-    key: bytes | None = None
-    value: bytes | None = None
-
-
-@dataclass
-class PartitionCounts:
-    """One partition: records by outcome, and where the first and the last refused one is."""
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    first_refused: int | None = None
-    last_refused: int | None = None
-
-
-@dataclass
-class Audit:
-    """The counts.
-
-    Attributes:
-        outcomes: Records by outcome.
-        reasons: Records by reason; without those that were accepted.
-        samples: Some records for each reason.
-        partitions: By partition.
-        hours: By hour of the record's time (since the epoch; None without a time), by outcome.
-        policies: Records that each policy did not accept.
-        header_keys: Records not accepted, by the keys of their headers.
-        key_prefixes: Records not accepted, by the prefixes of their keys.
-        compared: Records by their outcome under this plan and under the other one.
-        newly_refused: Records that only the other plan does not accept, by its reason.
-        newly_accepted: Records that only this plan does not accept, by its reason.
-    """
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[Reason] = field(default_factory=Counter)
-    samples: dict[Reason, list[Sample]] = field(default_factory=lambda: defaultdict(list))
-    partitions: dict[int, PartitionCounts] = field(
-        default_factory=lambda: defaultdict(PartitionCounts)
-    )
-    hours: dict[int | None, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    policies: Counter[str] = field(default_factory=Counter)
-    header_keys: Counter[str] = field(default_factory=Counter)
-    key_prefixes: Counter[str] = field(default_factory=Counter)
-    compared: Counter[tuple[str, str]] = field(default_factory=Counter)
-    newly_refused: Counter[Reason] = field(default_factory=Counter)
-    newly_accepted: Counter[Reason] = field(default_factory=Counter)
-
-    @property
-    def judged(self) -> int:
-        """How many records were judged."""
-        return self.outcomes.total()
-
-    @property
-    def share(self) -> float:
-        """The share of records that were refused or failed; 0 without records."""
-        short = sum(self.outcomes[outcome] for outcome in REJECTED)
-        return short / self.judged if self.judged else 0.0
+_PREFIX: Final = rf"^[A-Za-z]{{1,{PREFIX_MAX}}}"
+_VERDICT: Final = ("outcome", "policy", "code", "message")
+_COUNTS: Final = "counts binary"
+_NO_TIME_MICROS: Final = -1000
 
 
 def audit(
@@ -106,8 +35,11 @@ def audit(
     *,
     other: RecordPlan | None = None,
     topic: str | None = None,
-) -> Audit:
+) -> AuditCounts:
     """Judge records and count the verdicts, in one pass.
+
+    Records that have all in common that is counted are grouped by Spark. Tasks turn the groups
+    into counts of a bounded size, one task merges them, and only its counts reach the driver.
 
     Args:
         df: Kafka's columns.
@@ -116,20 +48,11 @@ def audit(
         topic: The one topic of all records, where it is known; see `judge`.
 
     Returns:
-        The counts. Exact, but that reasons beyond the `REASONS_MAX` most frequent ones are
-        counted together.
+        The counts, bounded as `AuditCounts` says.
     """
-    groups = _grouped(df, plan, other, topic).persist()
-    try:
-        result = Audit()
-        rows = groups.limit(_GROUPS_MAX + 1).collect()
-        if len(rows) > _GROUPS_MAX:
-            rows = _bounded(groups).collect()
-        for row in rows:
-            _add(result, row, compared=other is not None)
-    finally:
-        groups.unpersist()
-    return result
+    partial = _grouped(df, plan, other, topic).mapInArrow(_count, _COUNTS)
+    rows = partial.repartition(1).mapInArrow(_merge, _COUNTS).collect()
+    return _merged(bytes(row["counts"]) for row in rows)
 
 
 def _grouped(
@@ -141,19 +64,17 @@ def _grouped(
         judged = judged.withColumnsRenamed({"verdict": "second", "first": "verdict"})
     verdict = F.col("verdict")
     short = verdict["outcome"] != Outcome.ACCEPTED.value
+    micros = F.unix_micros("timestamp")
     keys: dict[str, Column] = {
+        "topic": F.col("topic") if topic is None else F.lit(topic),
         "partition": F.col("partition"),
-        "hour": F.floor(F.unix_micros("timestamp") / _HOUR_MICROS),
-        "outcome": verdict["outcome"],
-        "policy": verdict["policy"],
-        "code": verdict["code"],
-        "message": verdict["message"],
+        "hour": F.when(micros != _NO_TIME_MICROS, F.floor(micros / (HOUR_MS * 1000))),
+        **{name: verdict[name] for name in _VERDICT},
         "header_keys": F.when(short, _header_keys(df)),
         "key_prefix": F.when(short, _key_prefix()),
     }
     if other is not None:
-        second = F.col("second")
-        keys |= {f"other_{name}": second[name] for name in Reason._fields}
+        keys |= {f"other_{name}": F.col("second")[name] for name in _VERDICT}
     return judged.groupBy(*(column.alias(name) for name, column in keys.items())).agg(
         F.count(F.lit(1)).alias("count"),
         F.min("offset").alias("first"),
@@ -162,123 +83,102 @@ def _grouped(
 
 
 def _header_keys(df: DataFrame) -> Column:
+    """Return what `hints.header_keys` returns."""
     if "headers" not in df.columns:
         return F.lit("")
     keys = F.transform(F.col("headers"), lambda one: one["key"])
-    return F.coalesce(F.substring(F.concat_ws(", ", keys), 1, 100), F.lit(""))
+    return F.coalesce(F.substring(F.concat_ws(", ", keys), 1, HEADER_KEYS_MAX), F.lit(""))
 
 
 def _key_prefix() -> Column:
-    """The letters at the start of a key, by which producers often distinguish records."""
+    """Return what `hints.key_prefix` returns."""
     key = F.col("key")
-    text = F.regexp_extract(F.decode(F.substring(key, 1, 16), "ISO-8859-1"), _PREFIX, 0)
-    return F.when(key.isNull(), F.lit("(no key)")).otherwise(
-        F.when(text == "", F.lit("(other)")).otherwise(text)
+    text = F.regexp_extract(F.decode(F.substring(key, 1, PREFIX_MAX), "ISO-8859-1"), _PREFIX, 0)
+    return F.when(key.isNull(), F.lit(NO_KEY)).otherwise(
+        F.when(text == "", F.lit(OTHER_KEY)).otherwise(text)
     )
 
 
-def _bounded(groups: DataFrame) -> DataFrame:
-    """Merge rare reasons, header keys and prefixes, to bound the memory of the driver."""
-    reasons = ["outcome", "policy", "code", "message"]
-    kept = (
-        groups.where(f"outcome != '{Outcome.ACCEPTED}'")
-        .groupBy(*reasons)
-        .agg(F.sum("count").alias("total"))
-        .orderBy(F.desc("total"))
-        .limit(REASONS_MAX)
-        .select(*reasons, F.lit(True).alias("kept"))
+def _count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn the groups of a task into its counts; runs on Spark's executors."""
+    counts = AuditCounts()
+    for batch in batches:
+        for row in batch.to_pylist():
+            counts.add(_records(row))
+    yield from _as_batches(counts)
+
+
+def _merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge the counts of tasks; runs on one of Spark's executors."""
+    yield from _as_batches(_merged(row.as_py() for batch in batches for row in batch["counts"]))
+
+
+def _merged(encoded: Iterable[bytes]) -> AuditCounts:
+    result = AuditCounts()
+    for counts in encoded:
+        result.merge(decode(counts))
+    return result
+
+
+def _as_batches(counts: AuditCounts) -> Iterator[pa.RecordBatch]:
+    if counts.partitions:
+        yield pa.RecordBatch.from_pydict({"counts": pa.array([encode(counts)], pa.binary())})
+
+
+def _records(row: Mapping[str, Any]) -> Records:
+    # Files can have records without a topic, a partition or an offset.
+    topic = row["topic"] or ""
+    other = None
+    if "other_outcome" in row:
+        other = Reason(topic, *(row[f"other_{name}"] for name in _VERDICT))
+    return Records(
+        reason=Reason(topic, *(row[name] for name in _VERDICT)),
+        partition=-1 if row["partition"] is None else row["partition"],
+        hour=row["hour"],
+        count=row["count"],
+        first=-1 if row["first"] is None else row["first"],
+        last=-1 if row["last"] is None else row["last"],
+        header_keys=row["header_keys"],
+        key_prefix=row["key_prefix"],
+        other=other,
     )
-    same = [groups[name].eqNullSafe(kept[name]) for name in reasons]
-    known = groups.join(F.broadcast(kept), on=same, how="left").select(
-        groups["*"], F.coalesce(kept["kept"], F.lit(False)).alias("kept")
-    )
-    hints = {"header_keys", "key_prefix", "other_message"} & set(groups.columns)
-    others = [name for name in groups.columns if name not in {"message", "count", "first", "last"}]
-    return (
-        known.withColumn("message", F.when(F.col("kept"), F.col("message")))
-        .withColumns({name: F.lit(None).cast("string") for name in hints})
-        .groupBy(*others, "message")
-        .agg(
-            F.sum("count").alias("count"),
-            F.min("first").alias("first"),
-            F.max("last").alias("last"),
-        )
-    )
 
 
-def _add(result: Audit, row: Row, *, compared: bool) -> None:
-    count = row["count"]
-    outcome = Outcome(row["outcome"])
-    result.outcomes[outcome] += count
-    result.hours[row["hour"]][outcome] += count
-    partition = result.partitions[row["partition"]]
-    partition.outcomes[outcome] += count
-    reason = _reason(row, "")
-    if outcome is not Outcome.ACCEPTED:
-        result.reasons[reason] += count
-        result.policies[row["policy"] or ""] += count
-        if row["header_keys"] is not None:
-            result.header_keys[row["header_keys"]] += count
-            result.key_prefixes[row["key_prefix"]] += count
-        _keep_sample(result.samples[reason], Sample(row["partition"], row["first"]))
-    if outcome in REJECTED:
-        firsts = [row["first"], *_given(partition.first_refused)]
-        lasts = [row["last"], *_given(partition.last_refused)]
-        partition.first_refused, partition.last_refused = min(firsts), max(lasts)
-    if compared:
-        other = _reason(row, "other_")
-        result.compared[outcome, other.outcome] += count
-        if outcome is Outcome.ACCEPTED and other.outcome != Outcome.ACCEPTED:
-            result.newly_refused[other] += count
-        if outcome is not Outcome.ACCEPTED and other.outcome == Outcome.ACCEPTED:
-            result.newly_accepted[reason] += count
-
-
-def _reason(row: Row, prefix: str) -> Reason:
-    return Reason(*(row[prefix + name] for name in Reason._fields))
-
-
-def _keep_sample(samples: list[Sample], sample: Sample) -> None:
-    samples.append(sample)
-    samples.sort(key=lambda one: (one.offset, one.partition))
-    del samples[SAMPLES_MAX:]
-
-
-def _given(value: int | None) -> Iterable[int]:
-    return () if value is None else (value,)
-
-
-def with_payloads(df: DataFrame, result: Audit, max_bytes: int = 256) -> None:
+def with_payloads(df: DataFrame, result: AuditCounts, max_bytes: int = 256) -> None:
     """Read the contents of the samples; at most `max_bytes` bytes of each key and value."""
-    wanted = sorted({(s.partition, s.offset) for some in result.samples.values() for s in some})
+    wanted = sorted(
+        {
+            (reason.topic, s.partition, s.offset)
+            for reason, some in result.samples.items()
+            for s in some
+        }
+    )
     if not wanted:
         return
-    position = F.struct(F.col("partition"), F.col("offset"))
+    position = F.struct(F.coalesce("topic", F.lit("")), F.col("partition"), F.col("offset"))
     some = df.where(
-        position.isin(*(F.struct(F.lit(p), F.lit(o).cast("bigint")) for p, o in wanted))
+        position.isin(
+            *(F.struct(F.lit(t), F.lit(p), F.lit(o).cast("bigint")) for t, p, o in wanted)
+        )
     )
-    contents: dict[tuple[int, int], Any] = {
-        (row["partition"], row["offset"]): row
+    contents: dict[tuple[str, int, int], Any] = {
+        (row["topic"] or "", row["partition"], row["offset"]): row
         for row in some.select(
+            "topic",
             "partition",
             "offset",
             F.substring("key", 1, max_bytes).alias("key"),
             F.substring("value", 1, max_bytes).alias("value"),
         ).collect()
     }
-    for samples in result.samples.values():
-        for index, (partition, offset, *_) in enumerate(samples):
-            row = contents.get((partition, offset))
+    for reason, samples in result.samples.items():
+        for index, sample in enumerate(samples):
+            row = contents.get((reason.topic, sample.partition, sample.offset))
             if row is not None:
-                samples[index] = Sample(partition, offset, _bytes(row["key"]), _bytes(row["value"]))
+                samples[index] = Sample(
+                    sample.partition, sample.offset, _bytes(row["key"]), _bytes(row["value"])
+                )
 
 
 def _bytes(given: bytearray | None) -> bytes | None:
     return None if given is None else bytes(given)
-
-
-def most_common(counts: Counter[str]) -> list[tuple[str, int]]:
-    """Return the most frequent ones, and the sum of all others."""
-    common = counts.most_common(_HINTS_MAX)
-    rest = counts.total() - sum(count for _, count in common)
-    return [*common, ("(others)", rest)] if rest else common

@@ -1,14 +1,24 @@
-"""Counts of outcomes that are taken while records are written, in the same pass."""
+"""Counts that Spark takes while it evaluates a frame: of outcomes, and of reasons."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.engine.verdict import Outcome
+from penstock.report.counts import OUTCOMES
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_REASONS_MAX: Final = 1000
+_REASONS_TRACKED: Final = 4096
+"""Below three quarters of it, counts are exact: a sketch of the most frequent items."""
+_MESSAGE_MAX: Final = 500
+_REASON: Final = "topic string, outcome string, policy string, code int, message string"
+_NAMES: Final = ("topic", "outcome", "policy", "code", "message")
 
 
 def counted(df: DataFrame, by: Column, names: tuple[str, ...]) -> tuple[DataFrame, Observation]:
@@ -20,3 +30,36 @@ def counted(df: DataFrame, by: Column, names: tuple[str, ...]) -> tuple[DataFram
     observation = Observation()
     counts = [F.count(F.when(by == name, True)).alias(name) for name in names]
     return df.observe(observation, *counts), observation
+
+
+def count_verdicts(judged: DataFrame, observation: Observation) -> None:
+    """Count the records by outcome and by reason, in a job of its own.
+
+    The size of what is counted is bounded, whatever the reasons are.
+
+    Args:
+        judged: With the columns `topic` and `verdict`.
+        observation: Gets the counts.
+    """
+    outcome = F.col("verdict.outcome")
+    reason = F.struct(
+        F.col("topic"),
+        outcome,
+        F.col("verdict.policy"),
+        F.col("verdict.code"),
+        F.substring("verdict.message", 1, _MESSAGE_MAX).alias("message"),
+    )
+    # The sketch takes texts. What is accepted is one item, which is left out.
+    text = F.when(outcome != Outcome.ACCEPTED.value, F.to_json(reason))
+    top = F.expr(f"approx_top_k(reason, {_REASONS_MAX + 1}, {_REASONS_TRACKED})")
+    reasons = F.transform(
+        F.filter(top, lambda one: one["item"].isNotNull()),
+        lambda one: F.struct(F.from_json(one["item"], _REASON).alias("of"), one["count"]),
+    )
+    flat = F.transform(
+        reasons,
+        lambda one: F.struct(*(one["of"][name].alias(name) for name in _NAMES), one["count"]),
+    )
+    counts = [F.count(F.when(outcome == name, True)).alias(name) for name in OUTCOMES]
+    frame = judged.select("topic", "verdict", text.alias("reason"))
+    frame.observe(observation, *counts, flat.alias("reasons")).count()

@@ -1,8 +1,4 @@
-"""The headers of dead letters: added by `split`, read and removed by `redrive`.
-
-Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
-begin with `__penstock.`. All values are texts in UTF-8.
-"""
+"""The headers of dead letters, in columns: see `penstock.batch_jobs.dead_letters`."""
 
 from __future__ import annotations
 
@@ -10,24 +6,23 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.batch_jobs.dead_letters import (
+    CODE,
+    MESSAGE,
+    OFFSET,
+    OUTCOME,
+    PARTITION,
+    POLICY,
+    PREFIXES,
+    REASON,
+    REPLAYS,
+    TIMESTAMP,
+    TOPIC,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-TOPIC, PARTITION, OFFSET, MESSAGE = (
-    "__dlq.errors.topic",
-    "__dlq.errors.partition",
-    "__dlq.errors.offset",
-    "__dlq.errors.message",
-)
-POLICY, CODE, REASON, OUTCOME, TIMESTAMP, REPLAYS = (
-    "__penstock.policy",
-    "__penstock.code",
-    "__penstock.message",
-    "__penstock.outcome",
-    "__penstock.timestamp",
-    "__penstock.replays",
-)
-PREFIXES: Final = ("__dlq.errors.", "__penstock.")
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
@@ -64,6 +59,30 @@ def dead_letter(
             _header(TIMESTAMP, timestamp),
             _header(REPLAYS, F.coalesce(replays, F.lit(0))),
         ),
+    )
+
+
+def still_dead_letter(verdict: Column) -> Column:
+    """Return the headers of a record that was refused, of a frame with Kafka's columns.
+
+    A record that is a dead letter already keeps the place that it first came from.
+
+    Args:
+        verdict: As from `judge`.
+    """
+    is_letter = header(TOPIC).isNotNull()
+    partition = header(PARTITION).try_cast("int")
+
+    def first(name: str, kind: str, here: Column) -> Column:
+        return F.coalesce(F.when(is_letter, header(name).try_cast(kind)), here)
+
+    return dead_letter(
+        verdict,
+        topic=F.coalesce(header(TOPIC), F.col("topic")),
+        partition=F.when(is_letter & (partition >= 0), partition).otherwise(F.col("partition")),
+        offset=first(OFFSET, "bigint", F.col("offset")),
+        timestamp=first(TIMESTAMP, "bigint", in_ms(F.col("timestamp"))),
+        replays=header(REPLAYS).try_cast("int"),
     )
 
 

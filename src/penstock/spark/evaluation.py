@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.chain import Chain, unusable
+from penstock.engine.chain import Chain, RecordVerdicts, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
 from penstock.engine.verdict import failed
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.engine.chain import KeysAndValues
+    from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
     from penstock.spark.plan import RecordPlan
 
@@ -63,6 +64,28 @@ class Evaluator:
         verdict = verdict_array(len(keys), verdicts)
         return pa.StructArray.from_arrays([verdict, keys, values], ["verdict", "key", "value"])
 
+    def judge_records(
+        self, topic: str | None, partition: int, records: RecordColumns
+    ) -> RecordVerdicts:
+        """Return what becomes of records of one partition, each as if it had been sent alone.
+
+        Args:
+            topic: Their topic; where it is not known, all of them fail.
+            partition: Their partition.
+            records: In the order of their offsets.
+        """
+        chain = self.chain(topic)
+        if not isinstance(chain, Chain):
+            return RecordVerdicts([(index, chain) for index in range(records.count)], None)
+        if chain.is_empty:
+            return RecordVerdicts((), None)
+        return chain.judge_each(
+            partition,
+            self._plan.topic_ids.get(topic or "", NO_ID),
+            records,
+            records_policy_batch=self._plan.records_policy_batch,
+        )
+
     def close(self) -> None:
         """Close the policies."""
         for complaint in self._policies.close():
@@ -76,24 +99,13 @@ class Evaluator:
         replaced = []
         topics = columns["topic"] if one_topic is None else one_topic
         for start, end, topic, partition in runs(topics, columns["partition"]):
-            chain = self._chain(topic)
-            if not isinstance(chain, Chain):
-                verdicts += ((row, chain) for row in range(start, end))
-                continue
-            if chain.is_empty:
-                continue
-            decided = chain.judge_each(
-                partition,
-                self._plan.topic_ids.get(topic or "", NO_ID),
-                rows.columns(start, end),
-                records_policy_batch=self._plan.records_policy_batch,
-            )
+            decided = self.judge_records(topic, partition, rows.columns(start, end))
             verdicts += ((start + index, verdict) for index, verdict in decided.verdicts)
             if decided.replaced is not None:
                 replaced.append((start, decided.replaced))
         return verdicts, replaced
 
-    def _chain(self, topic: str | None) -> Chain | Verdict:
+    def chain(self, topic: str | None) -> Chain | Verdict:
         """Return a topic's chain, or the verdict about all its records where there is none."""
         if topic is None:
             return failed("of this topic", "cannot be known: the record has no topic")
@@ -137,10 +149,15 @@ def _evaluated(
     replacing: bool,
     topic: str | None,
 ) -> Iterator[pa.Array]:
-    evaluator = _get_evaluator(plan)
+    evaluator = evaluator_of(plan)
     judge = evaluator.apply if replacing else evaluator.judge
     for arrays in batches:
         yield judge(dict(zip(names, arrays, strict=True)), topic)
+    task_ended()
+
+
+def task_ended() -> None:
+    """Close this process's policies if it is not used for another task."""
     if not os.environ.get("SPARK_REUSE_WORKER"):
         _close_all()
 
@@ -157,7 +174,12 @@ _CLOSE_TASK_S: Final = 0.3
 _evaluators: Final[dict[str, Evaluator]] = {}
 
 
-def _get_evaluator(plan: RecordPlan) -> Evaluator:
+def evaluator_of(plan: RecordPlan) -> Evaluator:
+    """Return this process's policies of a plan, which are loaded the first time.
+
+    Raises:
+        ConfigurationError: A policy cannot be loaded or configured here.
+    """
     found = _evaluators.get(plan.fingerprint)
     if found is None:
         if not _evaluators:

@@ -7,6 +7,7 @@ reports its cause only as part of a text. `tests/spark/test_failures.py` provoke
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -18,7 +19,29 @@ _WRONG_USE: Final = (
     (re.compile(r"PATH_NOT_FOUND"), "there are no files of that name"),
     (re.compile(r"UNABLE_TO_INFER_SCHEMA|CANNOT_READ_FILE_FOOTER"), "the files are not Parquet"),
 )
+_MORE_MEMORY: Final = (
+    "give it more with --conf spark.driver.memory=4g (with a master local), or "
+    "spark.executor.memory and spark.executor.memoryOverhead (on a cluster)"
+)
+_LACKS_MEMORY: Final = f"Spark's JVM had too little memory; {_MORE_MEMORY}"
+_DOES_NOT_ANSWER: Final = (
+    f"Spark's JVM does not answer any more; if it had too little memory, {_MORE_MEMORY}"
+)
+_OUT_OF_MEMORY: Final = 52
+"""The exit code of Spark's JVMs after an `OutOfMemoryError`."""
+_KILLED: Final = frozenset({-9, 137})
 _FAILURES: Final = (
+    (
+        re.compile(r"^penstock\.(?:client|wire)\.[\w.]+: (.*)", re.MULTILINE),
+        "a task at the cluster failed",
+    ),
+    (
+        re.compile(
+            r"OutOfMemoryError|OutOfMemoryException|Java heap space|GC overhead limit"
+            r"|(?:[Ee]xit code|exited with code|[Ee]xit status:?) (?:52|137)\b"
+        ),
+        _LACKS_MEMORY,
+    ),
     (
         re.compile(
             r"UnknownTopicOrPartition|TopicAuthorizationException|This server does not host"
@@ -48,6 +71,13 @@ _FAILURES: Final = (
         "no space left on the device that is written to, or a quota is used up",
     ),
     (
+        re.compile(r"ArithmeticException: long overflow"),
+        (
+            "a record's timestamp is later than Spark's Kafka connector reads, perhaps in "
+            "nanoseconds; read up to it and on from behind it, with --to and --from"
+        ),
+    ),
+    (
         re.compile(r"RecordTooLargeException"),
         "a record with its headers is too large for the topic",
     ),
@@ -71,6 +101,11 @@ _FAILURES: Final = (
         re.compile(r"ImportError: (cannot import name .*)"),
         "a Python module on the executors has another version",
     ),
+    (
+        # Data exceptions of SQL. Only their names: their texts show the value.
+        re.compile(r"\[([A-Z_.]+)\][^\n]*SQLSTATE: 22"),
+        "a value does not fit the type that it is read as, or an expression of --column",
+    ),
 )
 _WORKER_ERROR: Final = re.compile(r"^([\w.]*(?:Error|Exception|Interrupt))(?::|$)", re.MULTILINE)
 """The last line of a Python traceback: its class only, since the rest may hold a record."""
@@ -88,9 +123,9 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
     """
     if not isinstance(error, (PySparkException, Py4JError)):
         return None, 3
-    text = str(error)
-    if isinstance(error, Py4JJavaError):
-        text += str(error.java_exception.toString())
+    text = _text(error)
+    if _is_lost(error, text):
+        return _DOES_NOT_ANSWER, 3
     for causes, code in ((_WRONG_USE, 2), (_FAILURES, 3)):
         for pattern, meaning in causes:
             match = pattern.search(text)
@@ -100,6 +135,45 @@ def reason_of(error: Exception) -> tuple[str | None, int]:
     if "Traceback (most recent call last)" in text and (classes := _WORKER_ERROR.findall(text)):
         return f"Spark's job failed: {classes[-1]} in a Python worker; its log says more", 3
     return f"Spark's job failed: {first_line(text)}", 3
+
+
+def jvm_end(code: int) -> str:
+    """Return why a JVM ended by itself, by its exit code."""
+    if code == _OUT_OF_MEMORY:
+        return _LACKS_MEMORY
+    if code in _KILLED:
+        return (
+            "Spark's JVM was killed, as a system does that runs out of memory; give it less with "
+            "--conf spark.driver.memory, use fewer cores with --master local[N], or more memory"
+        )
+    return f"Spark's JVM ended with exit code {code}"
+
+
+def lost_its_jvm(error: BaseException) -> bool:
+    """Return whether an error can come of the end of the JVM: one that Java says nothing about."""
+    if isinstance(error, (Py4JError, ConnectionError)):
+        return _is_lost(error, _text(error))
+    return False
+
+
+def _is_lost(error: BaseException, text: str) -> bool:
+    if isinstance(error, Py4JJavaError):
+        return bool(text == error.errmsg)
+    if isinstance(error, Py4JError):
+        return "Trace:" not in text
+    return isinstance(error, ConnectionError)
+
+
+def _text(error: Exception) -> str:
+    """Return an error's text, and what Java says about it, as far as the JVM still answers."""
+    if not isinstance(error, Py4JJavaError):
+        return str(error)
+    text = str(error.errmsg)
+    # The stack trace and the text of an error are requested from the JVM, which may end meanwhile.
+    with suppress(Py4JError, OSError):
+        text = str(error)
+        text += str(error.java_exception.toString())
+    return text
 
 
 def first_line(text: str) -> str:

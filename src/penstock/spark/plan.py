@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration, PolicyConfiguration
 
+MAX_DECOMPRESSED_BYTES: Final = 128 * 2**20
+"""Of a stored batch, unless `decompressed.batch.max.bytes` is more."""
 _UNLIMITED: Final = 2**31 - 1
 
 
@@ -54,6 +56,11 @@ class RecordPlan:
     def configuration(self) -> Configuration:
         """The whole configuration, read again; not for Spark's executors."""
         return _read(self.policies.path, self.policies.properties)
+
+    @property
+    def max_decompressed_bytes(self) -> int:
+        """The size of the largest stored batch, decompressed, that is read."""
+        return max(MAX_DECOMPRESSED_BYTES, self.policies.decompressed_batch_max_bytes)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -105,6 +112,21 @@ class RecordPlan:
             self.records_policy_batch,
             self.topic_settings,
         )
+
+    def for_topics(
+        self, topic_ids: Mapping[str, UUID], topic_settings: Mapping[str, Mapping[str, str]]
+    ) -> RecordPlan:
+        """Return the same policies for other topics.
+
+        Args:
+            topic_ids: See `load_plan`.
+            topic_settings: See `load_plan`.
+
+        Raises:
+            ConfigurationError: A policy cannot be loaded.
+        """
+        configuration = _read(self.path, self.policies.properties)
+        return _plan(configuration, topic_ids, self.records_policy_batch, topic_settings)
 
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)

@@ -1,73 +1,42 @@
-"""Shows the progress of Spark's jobs: a bar on a terminal, a line now and then elsewhere."""
+"""Counts the records that Spark's jobs have read, while they run."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from typing import TYPE_CHECKING, Final, Self
+import contextlib
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from py4j.protocol import Py4JError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_EVERY_S: Final = 0.3
-_LINE_EVERY_S: Final = 15.0
 
+class RecordsRead:
+    """Counts the records that a session's jobs read from a source, from now on.
 
-class JobProgress:
-    """Shows the progress of a session's jobs inside a `with` block."""
+    Spark reports them at the end of each task, and those of executors on a cluster with their
+    heartbeats, too.
+    """
 
-    def __init__(self, spark: SparkSession, what: str) -> None:
-        """Prepare.
+    def __init__(self, spark: SparkSession) -> None:
+        """Start.
 
         Args:
             spark: A classic session.
-            what: What is being done, such as `judging orders`.
         """
         self._tracker = spark.sparkContext.statusTracker()
-        self._what = what
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._store = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - no public one
+        self._stages: set[int] = set()
+        self._read = 0
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def __call__(self) -> int:
+        """Return how many they are; as many as before where Spark does not say."""
+        # A JVM that ends is told of by the job, not by what watches it.
+        with contextlib.suppress(Py4JError, OSError):
+            self._stages.update(self._tracker.getActiveStageIds())
+            self._read = max(self._read, sum(map(self._of, self._stages)))
+        return self._read
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(5)
-
-    def tasks(self) -> tuple[int, int]:
-        """Return how many tasks of the active stages are done, and how many there are."""
-        done = total = 0
-        for stage in self._tracker.getActiveStageIds():
-            info = self._tracker.getStageInfo(stage)
-            if info is not None:
-                done += info.numCompletedTasks
-                total += info.numTasks
-        return done, total
-
-    def _watch(self) -> None:
-        if sys.stderr.isatty():
-            self._bar()
-        else:
-            self._lines()
-
-    def _bar(self) -> None:
-        columns = (TextColumn(self._what), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(self._what, total=None)
-            while not self._ended.wait(_EVERY_S):
-                done, total = self.tasks()
-                progress.update(task, completed=done, total=total or None)
-
-    def _lines(self) -> None:
-        began = time.monotonic()
-        while not self._ended.wait(_LINE_EVERY_S):
-            done, total = self.tasks()
-            sys.stderr.write(
-                f"{self._what}: {time.monotonic() - began:.0f} s, {done} of {total} tasks done\n"
-            )
+    def _of(self, stage: int) -> int:
+        read: int = self._store.lastStageAttempt(stage).inputRecords()
+        return read

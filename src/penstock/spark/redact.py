@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.batch_jobs.dead_letters import TIMESTAMP
 from penstock.engine.verdict import Outcome
 from penstock.spark.audit import OUTCOMES
 from penstock.spark.counting import counted
-from penstock.spark.dead_letters import TIMESTAMP, in_ms, own_headers, with_header
+from penstock.spark.dead_letters import in_ms, own_headers, with_header
 from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.batch_jobs import dead_letters
 from penstock.engine.verdict import Outcome
-from penstock.spark import dead_letters
 from penstock.spark.counting import counted
-from penstock.spark.dead_letters import header, in_ms, own_headers, with_header
+from penstock.spark.dead_letters import dead_letter, header, in_ms, own_headers, with_header
 from penstock.spark.sources import with_all_columns
 from penstock.spark.verdicts import apply
 
@@ -35,7 +35,12 @@ _ORIGINALS = ("original_key", "original_value")
 
 
 def redrive(
-    df: DataFrame, plan: RecordPlan, sinks: Sinks | None, *, target: str | None, replays_max: int
+    df: DataFrame,
+    plan: RecordPlan,
+    sinks: Sinks | None,
+    *,
+    target: str | None,
+    attempts: dead_letters.Attempts,
 ) -> Mapping[str, int]:
     """Judge dead letters again and write each to its sink.
 
@@ -45,7 +50,7 @@ def redrive(
         sinks: With the sinks `RETURNED`, `AGAIN` and `PARKED`; None to count only.
         target: The topic that what passes returns to, whose policies judge; None where each
             record is judged by the policies of the topic that it came from.
-        replays_max: A record that has failed so often is parked.
+        attempts: How often a record is judged again before it is parked.
 
     Returns:
         The number of records written to each sink, and of those that an interceptor dropped.
@@ -71,10 +76,11 @@ def redrive(
     outcome = F.col("verdict.outcome")
     # A target that is dead-lettered again and again carries its count along.
     tried = F.col("replays") + 1
+    may_return = F.lit(attempts.is_parked) | (F.col("replays") < attempts.maximum)
     sink = (
-        F.when((outcome == Outcome.ACCEPTED.value) & (F.col("replays") < replays_max), RETURNED)
+        F.when((outcome == Outcome.ACCEPTED.value) & may_return, RETURNED)
         .when(outcome == Outcome.DROPPED.value, DROPPED)
-        .when(tried >= replays_max, PARKED)
+        .when(tried >= attempts.maximum, PARKED)
         .otherwise(AGAIN)
     )
     judged, counts = counted(
@@ -84,7 +90,7 @@ def redrive(
         judged.write.format("noop").mode("overwrite").save()
         return counts.get
     returned = F.col("sink") == RETURNED
-    letter = dead_letters.dead_letter(
+    letter = dead_letter(
         F.col("verdict"),
         topic=F.col("from_topic"),
         partition=F.col("partition"),

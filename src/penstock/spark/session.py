@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import pyspark
-from pyspark import SparkContext
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from penstock import artifacts
-from penstock.spark.failures import SparkError, first_line
+from penstock.machine import memory_bytes
+from penstock.spark.failures import SparkError, first_line, jvm_end
+from penstock.spark.jvm_output import forward
+from penstock.spark.memory import cores_of, jvm_memory
+from penstock.spark.sink_secrets import for_executors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SETTINGS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Large records: a batch is held several times, in the JVM and in Python.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     # With it, some frames bring Spark's task threads into an endless loop.
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
     # A policy that hangs: its Python worker is ended, the task is tried again, the job fails.
@@ -31,6 +41,17 @@ SETTINGS: Final = {
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
+    # Where Spark shows pairs, it hides the values of those whose name or value matches. This is
+    # its own pattern, and more.
+    "spark.redaction.regex": (
+        r"(?i)secret|password|token|access[.]?key|credential|jaas|user\.info|private.key"
+        r"|ssl\.keystore"
+    ),
+    # In the texts of plans, where options are not pairs.
+    "spark.redaction.string.regex": (
+        r"(?is)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END"
+        r"|password\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|[^\s,;}]+)"
+    ),
 }
 """Defaults that Penstock sets; worth setting in your own sessions, too."""
 _LOCAL: Final = {
@@ -38,11 +59,13 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
-    "spark.driver.memory": "1g",
 }
 
 
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by `spark-submit` in the environment of what it starts."""
 _JVM_ENDS_WITHIN_S: Final = 30.0
+_JVM_IS_ENDING_S: Final = 10.0
 
 
 def connector_jars() -> list[str]:
@@ -56,49 +79,120 @@ def connector_jars() -> list[str]:
     return [str(jar) for jar in jars if _artifact(jar) not in own]
 
 
-def start_session(name: str, master: str, conf: Mapping[str, str]) -> SparkSession:
+def start_session(
+    name: str,
+    master: str | None,
+    conf: Mapping[str, str],
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
     """Start a session with the connector and Penstock's defaults.
+
+    In a process that `spark-submit` started, what it was given wins over the defaults, and the
+    connector is what it was given, too: by `--packages` or `--jars`.
 
     Args:
         name: What Spark's own pages call it.
-        master: Spark's master URL.
+        master: Spark's master URL; None for `local[*]`, or that of `spark-submit`.
         conf: Spark's own keys; they win over ours. With `spark.jars` or
             `spark.jars.packages` among them, the connector is looked for there.
+        environment: Variables for Spark's JVMs, which can be secrets.
 
     Raises:
         ArtifactError: Java is missing, or the connector cannot be fetched.
         SparkError: Spark does not start.
     """
+    settings = _submitted_settings() if _SUBMITTED in os.environ else _own_settings(master, conf)
+    settings |= conf
+    if master is not None:
+        settings["spark.master"] = master
+    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
+    try:
+        session = _started(settings, name, environment)
+    except (PySparkException, OSError, RuntimeError) as error:
+        end_jvm()
+        raise SparkError(
+            f"Spark does not start at {settings.get('spark.master')}: {first_line(str(error))}"
+        ) from None
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _started(
+    settings: Mapping[str, str], name: str, environment: Mapping[str, str]
+) -> SparkSession:
+    # The settings are on the command line of the JVM, where others can read them. What is set
+    # after it has been started is not; its own environment is only its user's to read.
+    os.environ.update(environment)
+    try:
+        _start_jvm({"spark.app.name": name, **settings})
+    finally:
+        for variable in environment:
+            del os.environ[variable]
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**settings, **for_executors(environment)}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def environment_of(session: SparkSession, name: str) -> str | None:
+    """Return a variable that Spark's executors have; None where they have not."""
+    found: str | None
+    if str(session.sparkContext.master).split("[")[0] == "local":
+        found = session._jvm.java.lang.System.getenv(name)  # type: ignore[union-attr] # noqa: SLF001
+    else:
+        (setting,) = for_executors({name: ""})
+        found = session.sparkContext.getConf().get(setting, None)
+    return found
+
+
+def _own_settings(master: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a session whose JVM this process starts."""
     artifacts.java()
-    settings = {**SETTINGS}
+    master = master or "local[*]"
+    settings = {**SETTINGS, "spark.master": master, "spark.pyspark.python": sys.executable}
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= _LOCAL
-    settings["spark.pyspark.python"] = sys.executable
+        cores = cores_of(master, os.cpu_count() or 1)
+        settings |= {**_LOCAL, "spark.driver.memory": jvm_memory(cores, memory_bytes())}
     if not {"spark.jars", "spark.jars.packages"} & set(conf):
         settings["spark.jars"] = ",".join(connector_jars())
-    settings |= conf
     # Nothing of Spark's log belongs on a command's terminal; the commands print errors.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if "-Dlog4j2.configurationFile=" not in options:
         quiet = Path(__file__).with_name("log4j2.properties")
         os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -Dlog4j2.configurationFile={quiet}".strip()
-    os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
-    builder = SparkSession.builder.appName(name).master(master)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    return settings
+
+
+def _submitted_settings() -> dict[str, str]:
+    """Return the settings of a session in a process that `spark-submit` started."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - what it was given is known to its JVM
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return {**SETTINGS, "spark.pyspark.python": python, **dict(SparkConf().getAll())}
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start PySpark's JVM as PySpark does, but for the noise that it writes.
+
+    Where there is one already, such as that of `spark-submit`, nothing is started.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001
+        return
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    # A pipe of our own, not one of the process: it is read while the JVM starts.
+    reading, writing = os.pipe()
+    forward(os.fdopen(reading, "rb"))
     try:
-        session = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
-        end_jvm()
-        raise SparkError(f"Spark does not start at {master}: {first_line(str(error))}") from None
-    session.sparkContext.setLogLevel("OFF")
-    return session
+        gateway = launch_gateway(conf, {"stderr": writing})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop a session, and wait for the end of its JVM."""
-    session.stop()
+    """Stop a session, and wait for the end of its JVM; it may have ended by itself before."""
+    with contextlib.suppress(Py4JError, OSError):
+        session.stop()
     end_jvm()
 
 
@@ -121,6 +215,20 @@ def end_jvm() -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def jvm_failure() -> str | None:
+    """Return why the JVM that PySpark started for this process ended by itself; None if it runs.
+
+    Where the connection to it has just been lost, its end may be a moment away.
+    """
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    if process is None:
+        return None
+    try:
+        return jvm_end(process.wait(_JVM_IS_ENDING_S))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _artifact(jar: Path) -> str:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.clients import java_properties
+from penstock.configuration.stores import with_contents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.cluster.ranges import OffsetRange, Partition
 
 COLUMNS: Final = {
     "key": "binary",
@@ -37,26 +39,44 @@ _SEEN: Final = 1000
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
-def client_options(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return the options of Spark's Kafka connector for the keys after `upstream.`."""
-    java = java_properties(properties, folder)
-    return {f"kafka.{key}": value for key, value in java.items()}
+def client_options(properties: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Return the options of Spark's Kafka connector.
+
+    Args:
+        properties: The keys after `upstream.`; stores travel to the executors as contents.
+        file: The configuration file; relative locations start at its folder.
+
+    Raises:
+        ConfigurationError: A store cannot be read, or is one of Java.
+    """
+    return {f"kafka.{key}": value for key, value in with_contents(properties, file).items()}
 
 
 def read_range(
     spark: SparkSession,
     options: Mapping[str, str],
-    topic: str,
-    start: Mapping[int, int],
-    end: Mapping[int, int],
+    ranges: Sequence[OffsetRange],
+    *,
+    records_per_task: int | None = None,
 ) -> DataFrame:
-    """Read the records of a topic from one offset of each partition up to another."""
+    """Read the records of topics in a range of offsets of each partition.
+
+    Args:
+        spark: The session.
+        options: From `client_options`.
+        ranges: One of each partition.
+        records_per_task: How many records a task reads at most, where their order does not
+            matter; None for a task for each partition.
+    """
+    topics = list(dict.fromkeys(one.topic for one in ranges))
+    reader = spark.read.format("kafka")
+    if records_per_task is not None:
+        reader = reader.option("maxRecordsPerPartition", records_per_task)
     return (
-        spark.read.format("kafka")
-        .options(**options)
-        .option("subscribe", topic)
-        .option("startingOffsets", _offsets(topic, start))
-        .option("endingOffsets", _offsets(topic, end))
+        reader.options(**options)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", _offsets({one.of: one.start for one in ranges}))
+        .option("endingOffsets", _offsets({one.of: one.end for one in ranges}))
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
@@ -64,14 +84,15 @@ def read_range(
 
 
 def read_stream(
-    spark: SparkSession, options: Mapping[str, str], topic: str, start: Mapping[int, int]
+    spark: SparkSession, options: Mapping[str, str], ranges: Sequence[OffsetRange]
 ) -> DataFrame:
-    """Read a topic as it grows; `start` is used where the checkpoint has no offset yet."""
+    """Read topics as they grow, from the start of ranges where the checkpoint has no offset yet."""
+    topics = list(dict.fromkeys(one.topic for one in ranges))
     return (
         spark.readStream.format("kafka")
         .options(**options)
-        .option("subscribe", topic)
-        .option("startingOffsets", _offsets(topic, start))
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", _offsets({one.of: one.start for one in ranges}))
         .option("includeHeaders", "true")
         .option("kafka.isolation.level", "read_committed")
         .load()
@@ -136,5 +157,8 @@ def _read_json(spark: SparkSession, path: str) -> DataFrame:
     )
 
 
-def _offsets(topic: str, offsets: Mapping[int, int]) -> str:
-    return json.dumps({topic: {str(p): offset for p, offset in offsets.items()}})
+def _offsets(offsets: Mapping[Partition, int]) -> str:
+    found: dict[str, dict[str, int]] = {}
+    for partition, offset in offsets.items():
+        found.setdefault(partition.topic, {})[str(partition.number)] = offset
+    return json.dumps(found)

@@ -1,4 +1,4 @@
-"""Splits records into accepted ones and dead letters, each written to its own sink."""
+"""Splits records into accepted ones and dead letters: two frames, or each written to its sink."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - as everybody names it
 
+from penstock.configuration import ConfigurationError
 from penstock.engine.verdict import Outcome
-from penstock.spark.audit import OUTCOMES
-from penstock.spark.counting import counted
-from penstock.spark.dead_letters import REPLAYS, dead_letter, header, in_ms
+from penstock.report.counts import OUTCOMES
+from penstock.spark.counting import count_verdicts, counted
+from penstock.spark.dead_letters import still_dead_letter
 from penstock.spark.sources import with_all_columns
-from penstock.spark.verdicts import apply
+from penstock.spark.verdicts import apply, needed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.plan import RecordPlan
@@ -27,6 +28,63 @@ _ORIGINALS: Final = ("original_key", "original_value")
 
 
 def split(
+    df: DataFrame,
+    plan: RecordPlan,
+    *,
+    topic: str | None = None,
+    observation: Observation | None = None,
+) -> tuple[DataFrame, DataFrame]:
+    """Judge records now, once, and return the accepted ones and the dead letters.
+
+    A policy may decide differently when it is asked again, so it is asked once: `split` starts a
+    job that judges all records and keeps the result with the executors, in memory and on their
+    disks (a local checkpoint). Both frames read that; neither judges, nor reads `df` again. When
+    an executor with a part of it is lost, what uses the frames fails: no record is in both, or in
+    none. The result is removed when both frames have been. Limit `df` before it is split, not the
+    frames after it.
+
+    In a stream, call it in `foreachBatch`.
+
+    Args:
+        df: Kafka's columns, as for `judge`, with `key` and `value` in any case. What is missing
+            of the others is null in the frames; columns of other names are left out.
+        plan: From `load_plan`.
+        topic: The one topic of all records, where it is known; see `judge`.
+        observation: Counts them, if it is given: its `get` has the numbers of `accepted`,
+            `refused`, `dropped` and `failed` records, and `reasons`: the most frequent 1,000 at
+            most, as rows of `topic`, `outcome`, `policy`, `code`, `message` (500 characters) and
+            `count`. Counts of reasons are exact up to some 3,000 different ones, and estimates
+            beyond. Counting reads the kept result once; it does not judge.
+
+    Returns:
+        Two frames with Kafka's eight columns. Accepted records have keys and values as the
+        interceptors left them. The others have them as they were, and the headers of a dead
+        letter, as the `split` command writes them. What an interceptor dropped is in neither.
+
+    Raises:
+        ConfigurationError: It is a streaming frame, or a column that the policies need is
+            missing.
+    """
+    if df.isStreaming:
+        raise ConfigurationError(
+            "a stream cannot be split into two frames: each would be a query that judges by "
+            "itself; call split in foreachBatch"
+        )
+    needed_columns(df, plan, topic, replacing=True)
+    if topic is not None:
+        df = df.withColumn("topic", F.lit(topic))
+    judged = _judged(df, plan, topic).localCheckpoint()
+    if observation is not None:
+        count_verdicts(judged, observation)
+    with_sink = _with_sink(judged)
+
+    def written_to(sink: str) -> DataFrame:
+        return with_sink.where(F.col("sink") == sink).drop("sink")
+
+    return written_to(ACCEPTED), written_to(REJECTED)
+
+
+def split_into(
     df: DataFrame, plan: RecordPlan, sinks: Sinks, *, topic: str | None = None
 ) -> Mapping[str, int]:
     """Judge records and write each to its sink, in one pass.
@@ -54,11 +112,11 @@ def split_stream(
     sinks: Sinks,
     checkpoint: str,
     *,
-    topic: str,
+    topic: str | None,
     available_now: bool,
     on_batch: Callable[[int, Mapping[str, int]], None],
 ) -> StreamingQuery:
-    """Start a streaming query that splits each micro-batch as `split` does.
+    """Start a streaming query that splits each micro-batch as `split_into` does.
 
     A folder gets a folder `batch=N` for each micro-batch, which replaces what an interrupted
     attempt at the same one left: every reader sees every record once. A topic may get records
@@ -69,7 +127,7 @@ def split_stream(
         plan: The policies.
         sinks: With the sinks `ACCEPTED` and `REJECTED`.
         checkpoint: The checkpoint location of the stream.
-        topic: The topic that is read.
+        topic: The one topic of all records, where it is known; see `judge`.
         available_now: Stop after the records that are available now.
         on_batch: Called with the number and counts of each finished micro-batch.
     """
@@ -97,17 +155,9 @@ def _with_sink(judged: DataFrame) -> DataFrame:
     """Add the sink of each record, and what is written to it."""
     verdict = F.col("verdict")
     accepted = verdict["outcome"] == Outcome.ACCEPTED.value
-    headers = dead_letter(
-        verdict,
-        topic=F.col("topic"),
-        partition=F.col("partition"),
-        offset=F.col("offset"),
-        timestamp=in_ms(F.col("timestamp")),
-        replays=header(REPLAYS).try_cast("int"),
-    )
     columns = {
         "sink": F.when(accepted, F.lit(ACCEPTED)).otherwise(F.lit(REJECTED)),
-        "headers": F.when(accepted, F.col("headers")).otherwise(headers),
+        "headers": F.when(accepted, F.col("headers")).otherwise(still_dead_letter(verdict)),
     }
     for original, name in zip(_ORIGINALS, ("key", "value"), strict=True):
         if original in judged.columns:

@@ -85,7 +85,22 @@ def close_policies(spark: SparkSession, *, workers: int) -> None:
     tasks.mapInArrow(evaluation.close_in_worker, "id long").count()
 
 
-def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:
+def needed_columns(
+    df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Return the columns that are always brought to Python, and those that the policies need.
+
+    The latter with the maximum number of bytes; the arguments are those of `judge`.
+
+    Args:
+        df: Kafka's columns.
+        plan: The policies.
+        topic: The one topic of all records, or None.
+        replacing: Whether keys and values are needed in any case.
+
+    Raises:
+        ConfigurationError: One is missing.
+    """
     always = ("topic", "partition") if topic is None else ("partition",)
     columns = dict(plan.columns)
     if replacing:
@@ -97,6 +112,11 @@ def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing:
             f"look at; there are {', '.join(df.columns)}"
             + (" (read Kafka with includeHeaders=true)" if "headers" in missing else "")
         )
+    return always, columns
+
+
+def _evaluated(df: DataFrame, plan: RecordPlan, topic: str | None, *, replacing: bool) -> Column:
+    always, columns = needed_columns(df, plan, topic, replacing=replacing)
     arguments = [F.col(name) for name in always]
     for name, max_bytes in columns.items():
         column = F.col(name)

@@ -6,7 +6,7 @@ import re
 import ssl
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration import ConfigurationError
+from penstock.configuration.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,171 @@
+"""CPU of a task on raw batches, per record: `python benchmarks/batch_jobs.py [HOST:PORT]`.
+
+Records of 160 bytes, of which `penstock.policies.JsonSchema` refuses 5 %, in batches of 16 KB and
+of 1 MB as brokers store them. Without an argument in one process, from memory to memory: what is
+read is selected and checked, what is written is stamped. With a broker: the CPU of the process that
+reads from it and writes to it in transactions, its network thread included; not that of the broker.
+Medians of rounds in which all take turns. About a minute.
+"""
+
+import itertools
+import random
+import statistics
+import sys
+import time
+import uuid
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from confluent_kafka.admin import AdminClient  # noqa: E402
+from tests.batch_jobs.memory import MemoryCluster  # noqa: E402
+from tests.client.settings import FILE  # noqa: E402
+from tests.conftest import create_topic  # noqa: E402
+from tests.engine.chains import TOPIC_ID, chain  # noqa: E402
+from tests.integration.reading import topic_id  # noqa: E402
+from tests.records.encoding import encode_stored  # noqa: E402
+
+from penstock.batch_jobs.at_cluster import range_task  # noqa: E402
+from penstock.batch_jobs.judge import Judge  # noqa: E402
+from penstock.batch_jobs.redact import Redact  # noqa: E402
+from penstock.batch_jobs.split import Split  # noqa: E402
+from penstock.batch_jobs.targets import Target  # noqa: E402
+from penstock.batch_jobs.task import RangeTask, run  # noqa: E402
+from penstock.client.connection import Connection  # noqa: E402
+from penstock.client.positions import Position, Task  # noqa: E402
+from penstock.client.reader import OffsetRange  # noqa: E402
+from penstock.client.stamping import Source  # noqa: E402
+from penstock.client.writing import open_writer  # noqa: E402
+from penstock.policy import (  # noqa: E402
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+)
+from records import json_records, schema_chain  # noqa: E402
+
+RECORDS = 130_000
+ROUNDS = 5
+SIZES = {"16 KB": 100, "1 MB": 6_500}
+CODECS = {"": 0, " lz4": 3}
+REFUSED = 0.05
+LARGEST = 1_048_588
+KEPT = {"retention.ms": "-1"}
+"""The records are of 2023."""
+
+
+class Mask(ProduceRequestInterceptor):
+    """Replaces one field of each record."""
+
+    def interceptor_topic_pattern(self):
+        return "."
+
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value.replace(b'"EUR"', b'"***"'))
+
+
+def batches(size, codec, *, refused):
+    """Return stored batches of as many records as are measured."""
+    chance = random.Random(7)
+    for _ in range(RECORDS // size):
+        records = [
+            one._replace(value=one.value.replace(b"9.5", b"0.0"))
+            if chance.random() < refused
+            else one
+            for one in json_records(size)
+        ]
+        yield encode_stored(records, attributes=codec)
+
+
+def jobs(source):
+    """Return the jobs that are measured, by name."""
+    judge, masks = Judge(schema_chain(), TOPIC_ID), Judge(chain(interceptors=[Mask]), TOPIC_ID)
+    clean, dead = Target("clean", 1, LARGEST), Target("dead", 1, LARGEST)
+    return {
+        "copy": (Redact(Judge(chain(), TOPIC_ID), source, 0, target=clean), 0.0),
+        "split, nothing refused": (Split(judge, source, 0, accepted=clean, rejected=dead), 0.0),
+        "split, 5 % refused": (Split(judge, source, 0, accepted=clean, rejected=dead), REFUSED),
+        "redact, each record changed": (Redact(masks, source, 0, target=clean), 0.0),
+    }
+
+
+def in_memory(size, codec):
+    """Return what runs each job once on new targets."""
+    sources = {}
+    for refused in (0.0, REFUSED):
+        sources[refused] = MemoryCluster()
+        for one in batches(size, codec, refused=refused):
+            sources[refused].store("source", one)
+
+    def runs(job, refused):
+        cluster = sources[refused]
+        cluster.position = None
+        for name in ("clean", "dead"):
+            cluster.logs[name, 0].clear()
+        task = RangeTask(cluster.range("source"), cluster.read, cluster.open, "run")
+        assert sum(run(task, job).progress.counts.outcomes.values()) == RECORDS
+
+    return {
+        name: (lambda job=job, refused=refused: runs(job, refused))
+        for name, (job, refused) in jobs("source").items()
+    }
+
+
+def at_broker(size, codec, admin, connection):
+    """Return what runs each job once, from a topic to new ones."""
+    sources = {}
+    for refused in (0.0, REFUSED):
+        name = f"source-{uuid.uuid4().hex[:8]}"
+        create_topic(admin, name, 1, KEPT)
+        sources[refused] = name, topic_id(admin, name)
+        task = Task("filling", *sources[refused], 0)
+        with open_writer(connection, task, transactions=False) as writer:
+            for one in batches(size, codec, refused=refused):
+                writer.write(name, 0, one, Source(name, 0, 0))
+            writer.commit(Position(0))
+    for name in ("clean", "dead"):
+        if name not in admin.list_topics(timeout=10).topics:
+            create_topic(admin, name, 1, KEPT)
+    numbers = itertools.count()
+
+    def runs(job, refused):
+        offsets = OffsetRange(sources[refused][0], 0, 0, RECORDS, sources[refused][1])
+        position = Task(f"bench-{uuid.uuid4().hex[:6]}-{next(numbers)}", *sources[refused], 0)
+        result = run(range_task(connection, offsets, position, run="run"), job)
+        assert sum(result.progress.counts.outcomes.values()) == RECORDS
+
+    return {
+        name: (lambda job=job, refused=refused: runs(job, refused))
+        for name, (job, refused) in jobs("source").items()
+    }
+
+
+def main(servers=""):
+    kinds = {
+        f"{size}{codec}": (SIZES[size], CODECS[codec])
+        for size, codec in itertools.product(SIZES, CODECS)
+    }
+    if servers:
+        admin = AdminClient({"bootstrap.servers": servers})
+        connection = Connection({"bootstrap.servers": servers}, FILE)
+        works = {name: at_broker(*kind, admin, connection) for name, kind in kinds.items()}
+    else:
+        works = {name: in_memory(*kind) for name, kind in kinds.items()}
+    taken = {}
+    for _ in range(ROUNDS):
+        for kind, some in works.items():
+            for name, work in some.items():
+                began = time.process_time()
+                work()
+                taken.setdefault((name, kind), []).append(time.process_time() - began)
+    table = Table("us of CPU per record", *works)
+    for name in next(iter(works.values())):
+        row = [statistics.median(taken[name, kind]) / RECORDS * 1e6 for kind in works]
+        table.add_row(name, *(f"{one:.2f}" for one in row))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,93 @@
+"""Tasks that read from a cluster and write to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.batch_jobs.task import Limits, RangeTask, ignore, never
+from penstock.client.positions import Position
+from penstock.client.reader import RangeReader
+from penstock.client.writer import Limits as WriterLimits
+from penstock.client.writing import open_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.batch_jobs.task import Progress
+    from penstock.client.batches import FetchedBatch
+    from penstock.client.connection import Connection
+    from penstock.client.places import PlaceRecords
+    from penstock.client.positions import Claim, Task
+    from penstock.client.reader import LostOffsets, OffsetRange
+    from penstock.client.writer import Writer
+
+
+def range_task(
+    connection: Connection,
+    offsets: OffsetRange,
+    position: Task,
+    *,
+    run: str,
+    transactions: bool = True,
+    claim: Claim | None = None,
+    places: PlaceRecords | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - it cannot be changed
+    writer_limits: WriterLimits = WriterLimits(),  # noqa: B008 - it cannot be changed
+    on_chunk: Callable[[Progress], None] = ignore,
+    on_lost: Callable[[LostOffsets], None] = ignore,
+    is_over: Callable[[], bool] = never,
+) -> RangeTask:
+    """Return a task on a cluster; nothing is contacted.
+
+    Args:
+        connection: To the cluster.
+        offsets: The range; records of aborted transactions are left out.
+        position: The names of its position and of its transactions.
+        run: What its counts belong to; see `RangeTask`.
+        transactions: Whether the cluster has transactions. Without, what was written after the
+            last commit is written again when the task is tried again, and counted once.
+        claim: Of the run, where there may be another of the same job.
+        places: Where positions are written besides, to last longer (`redrive`).
+        limits: When a chunk ends.
+        writer_limits: Of the writer.
+        on_chunk: See `RangeTask`.
+        on_lost: See `RangeTask`.
+        is_over: See `RangeTask`.
+    """
+
+    def read(
+        offsets: OffsetRange, *, on_lost: Callable[[LostOffsets], None]
+    ) -> Iterable[FetchedBatch]:
+        return RangeReader(connection, offsets, on_lost=on_lost)
+
+    def opened() -> Writer:
+        return open_writer(
+            connection,
+            position,
+            transactions=transactions,
+            limits=writer_limits,
+            claim=claim,
+            places=places,
+        )
+
+    return RangeTask(offsets, read, opened, run, limits, on_chunk, on_lost, is_over)
+
+
+def keep_position(
+    connection: Connection, position: Task, offset: int, *, transactions: bool, claim: Claim
+) -> None:
+    """Commit the position of a task again, which brokers forget some days after it was committed.
+
+    Args:
+        connection: To the cluster.
+        position: The names of the position.
+        offset: Where the task begins if nothing has been committed.
+        transactions: Whether the cluster has transactions.
+        claim: Of the run.
+
+    Raises:
+        FencedError: Another run has claimed the task.
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    with open_writer(connection, position, transactions=transactions, claim=claim) as writer:
+        writer.commit(writer.position or Position(offset))

@@ -1,0 +1,180 @@
+"""The headers of dead letters: added by `split`, read and removed by `redrive`.
+
+Names of place and text are Kafka's own for share groups' dead letters (KIP-1191); the others
+begin with `__penstock.`. All values are texts in UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from penstock.engine.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.verdict import Verdict
+    from penstock.policy import Header
+
+TOPIC, PARTITION, OFFSET, MESSAGE = (
+    "__dlq.errors.topic",
+    "__dlq.errors.partition",
+    "__dlq.errors.offset",
+    "__dlq.errors.message",
+)
+POLICY, CODE, REASON, OUTCOME, TIMESTAMP, REPLAYS = (
+    "__penstock.policy",
+    "__penstock.code",
+    "__penstock.message",
+    "__penstock.outcome",
+    "__penstock.timestamp",
+    "__penstock.replays",
+)
+PREFIXES: Final = ("__dlq.errors.", "__penstock.")
+PARKED_SUFFIX: Final = ".parked"
+"""What the names of places end with where dead letters are parked that failed too often."""
+_NUMBER: Final = re.compile(rb"\s*([+-]?[0-9]{1,20})\s*")
+_INT32, _INT64 = 2**31, 2**63
+_KNOWN_MAX: Final = 1000
+"""How many verdicts' texts are kept encoded."""
+
+
+class Origin(NamedTuple):
+    """Where a record first was.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its partition there.
+        offset: Its offset there.
+        timestamp: Its timestamp there, in ms.
+        replays: How often it has been redriven.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    replays: int = 0
+
+
+def is_dead_letter(headers: Sequence[Header]) -> bool:
+    """Return whether headers say where a record was before it became a dead letter."""
+    return any(key == TOPIC and value is not None for key, value in headers)
+
+
+def read_origin(headers: Sequence[Header], here: Origin) -> Origin:
+    """Return where a dead letter comes from, as far as its headers say.
+
+    Of several headers with one name the last counts, as `Headers.lastHeader` of Java's clients.
+
+    Args:
+        headers: Of the dead letter.
+        here: What counts where a header is missing, or holds no such number.
+    """
+    found = dict(headers)
+    topic = found.get(TOPIC)
+    partition = _number(found.get(PARTITION), _INT32)
+    offset = _number(found.get(OFFSET), _INT64)
+    timestamp = _number(found.get(TIMESTAMP), _INT64)
+    replays = _number(found.get(REPLAYS), _INT32)
+    return Origin(
+        here.topic if topic is None else topic.decode(errors="replace"),
+        here.partition if partition is None or partition < 0 else partition,
+        here.offset if offset is None else offset,
+        here.timestamp if timestamp is None else timestamp,
+        here.replays if replays is None else replays,
+    )
+
+
+def read_replays(headers: Sequence[Header]) -> int:
+    """Return how often a record has been redriven; 0 where its headers do not say it."""
+    return _number(dict(headers).get(REPLAYS), _INT32) or 0
+
+
+class Attempts(NamedTuple):
+    """How often dead letters are judged again.
+
+    In a place where they are parked they have as many attempts again; and what is accepted there
+    returns, whatever its number.
+
+    Attributes:
+        maximum: A record that has failed so often is parked.
+        is_parked: Whether the dead letters have been parked.
+    """
+
+    maximum: int
+    is_parked: bool = False
+
+    @classmethod
+    def of(cls, place: str, replays_max: int) -> Self:
+        """Return the attempts in a place.
+
+        Args:
+            place: The topic or folder of dead letters.
+            replays_max: How many there are in a place where nothing is parked.
+        """
+        name, rounds = place.rstrip("/"), 1
+        while name.endswith(PARKED_SUFFIX):
+            name, rounds = name.removesuffix(PARKED_SUFFIX), rounds + 1
+        return cls(replays_max * rounds, rounds > 1)
+
+
+def own_headers(headers: Sequence[Header]) -> tuple[Header, ...]:
+    """Return the headers that are not of a dead letter."""
+    return tuple(one for one in headers if not one[0].startswith(PREFIXES))
+
+
+class ReasonHeaders:
+    """Writes the headers of dead letters; the texts of one verdict are encoded once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[tuple[str, bytes | None], ...]] = {}
+
+    def headers(
+        self, verdict: Verdict, origin: Origin, *, replays: int
+    ) -> list[tuple[str, bytes | None]]:
+        """Return the headers that a dead letter has besides its own.
+
+        Args:
+            verdict: On the record.
+            origin: Where it first was.
+            replays: How often it has been redriven.
+        """
+        message, outcome, policy, code, reason = self._of(verdict)
+        return [
+            (TOPIC, origin.topic.encode()),
+            (PARTITION, b"%d" % origin.partition),
+            (OFFSET, b"%d" % origin.offset),
+            message,
+            outcome,
+            policy,
+            code,
+            reason,
+            (TIMESTAMP, b"%d" % origin.timestamp),
+            (REPLAYS, b"%d" % replays),
+        ]
+
+    def _of(self, verdict: Verdict) -> tuple[tuple[str, bytes | None], ...]:
+        key = (verdict.outcome, verdict.policy, verdict.code, verdict.message)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _KNOWN_MAX:
+                self._known.clear()
+            text = (verdict.message or "").encode(errors="replace")
+            found = self._known[key] = (
+                (MESSAGE, text),
+                (OUTCOME, verdict.outcome.value.encode()),
+                (POLICY, None if verdict.outcome is Outcome.ACCEPTED else verdict.policy.encode()),
+                (CODE, b"%d" % verdict.code),
+                (REASON, text),
+            )
+        return found
+
+
+def _number(text: bytes | None, limit: int) -> int | None:
+    found = _NUMBER.fullmatch(text) if text is not None else None
+    if found is None:
+        return None
+    number = int(found[1])
+    return number if -limit <= number < limit else None

@@ -1,0 +1,60 @@
+"""Rewrites records by the interceptors (KIP-905) of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.batch_jobs.kept import SourcePartition, kept_records
+from penstock.engine.chain import remaining_positions
+from penstock.engine.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.batch_jobs.counts import TaskCounts
+    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.records.stored_batch import StoredBatch
+
+
+class Redact:
+    """Writes records with the keys and values that interceptors made, all else unchanged.
+
+    What an interceptor dropped or failed on is not written. A batch in which nothing changed keeps
+    its bytes.
+
+    Its counts are by outcome.
+    """
+
+    def __init__(self, judge: Judge, topic: str, partition: int, *, target: Target) -> None:
+        """Prepare for one source partition.
+
+        Args:
+            judge: The interceptors of the source topic, and nothing that refuses.
+            topic: The source topic.
+            partition: The source partition.
+            target: Where records are written.
+        """
+        self._judge = judge
+        self._source = SourcePartition(topic, partition)
+        self._target = target
+
+    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        count = len(batch.records)
+        found = self._judge.of_batch(self._source.partition, batch.records)
+        kept: Sequence[int] = range(count)
+        if found.verdicts:
+            kept = remaining_positions(count, found.verdicts)
+        counts.outcomes[Outcome.ACCEPTED.value] += len(kept)
+        for _, verdict in found.verdicts:
+            counts.outcomes[verdict.outcome.value] += 1
+            counts.add_reason(self._source.topic, verdict)
+        return kept_records(batch, kept, found.replaced, self._source, self._target)
+
+    def rest(self) -> Iterable[OutgoingBatch]:
+        """Return nothing: nothing waits."""
+        return ()
+
+    def forget(self) -> None:
+        """Do nothing: nothing waits."""

@@ -1,0 +1,226 @@
+"""Judges dead letters again: those that pass now return, the rest waits for the next repair."""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.batch_jobs import dead_letters
+from penstock.batch_jobs.dead_letters import (
+    Attempts,
+    Origin,
+    ReasonHeaders,
+    own_headers,
+    read_origin,
+)
+from penstock.batch_jobs.kept import SourcePartition
+from penstock.batch_jobs.retiming import retimed, runs
+from penstock.batch_jobs.targets import fitting
+from penstock.engine.columns import Columns
+from penstock.engine.verdict import ACCEPTED, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from penstock.batch_jobs.counts import TaskCounts
+    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.engine.verdict import Verdict
+    from penstock.policy import Header
+    from penstock.records.stored import KeysAndValues
+    from penstock.records.stored_batch import StoredBatch
+
+RETURNED, AGAIN, PARKED, DROPPED = "returned", "again", "parked", "dropped"
+
+
+class _Letters(NamedTuple):
+    """The dead letters of a batch, judged.
+
+    Attributes:
+        origins: Where each first was.
+        own: The headers of each, without those of a dead letter.
+        verdicts: On each.
+        replaced: All keys and values, as interceptors left them.
+        sinks: What becomes of each.
+    """
+
+    origins: Sequence[Origin]
+    own: Sequence[Sequence[Header]]
+    verdicts: Sequence[Verdict]
+    replaced: KeysAndValues
+    sinks: Sequence[str]
+
+    def of(self, sink: str) -> list[int]:
+        """Return the positions of the letters that go to a sink."""
+        return [position for position, one in enumerate(self.sinks) if one == sink]
+
+
+class Redrive:
+    """Writes dead letters that are accepted now to the target, and the others where they wait.
+
+    What returns has the partition that it first was in (modulo the target's number of
+    partitions), its first timestamp, and of the headers of a dead letter only the number of
+    attempts and that timestamp. What is refused again is appended to the dead letters, or parked
+    after `replays_max` attempts: with its bytes, the new reason, and the time of now.
+
+    Policies see records as they would return: in their first partition, with their first timestamp
+    and without the headers of a dead letter.
+
+    Its counts are `RETURNED`, `AGAIN`, `PARKED` and `DROPPED`; reasons are those of all but the
+    first.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        topic: str,
+        partition: int,
+        *,
+        target: Target,
+        again: Target,
+        parked: Target,
+        replays_max: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare for one partition of a dead letter topic.
+
+        Args:
+            judge: The policies of the target, with the repairing interceptor if there is one.
+            topic: The dead letter topic.
+            partition: Its partition.
+            target: Where records return to.
+            again: The dead letter topic itself: its end is appended to, after the range.
+            parked: Where records are written that failed `replays_max` times.
+            replays_max: See `parked`; where the topic has parked ones, see `Attempts`.
+            clock: Returns seconds since the epoch.
+        """
+        self._judge = judge
+        self._source = SourcePartition(topic, partition)
+        self._target = target
+        self._again = again
+        self._parked = parked
+        self._attempts = Attempts.of(topic, replays_max)
+        self._clock = clock
+        self._headers = ReasonHeaders()
+
+    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        letters = self._judged(batch)
+        for sink, verdict in zip(letters.sinks, letters.verdicts, strict=True):
+            counts.outcomes[sink] += 1
+            if verdict.outcome is not Outcome.ACCEPTED:
+                counts.add_reason(self._target.topic, verdict)
+        returned: dict[int, list[int]] = {}
+        for position in letters.of(RETURNED):
+            number = letters.origins[position].partition % self._target.partitions
+            returned.setdefault(number, []).append(position)
+        for number, positions in sorted(returned.items()):
+            for run in runs(positions, letters.origins, letters.own):
+                yield from self._return(batch, letters, run, number)
+        yield from self._keep(batch, letters, letters.of(AGAIN), self._again)
+        yield from self._keep(batch, letters, letters.of(PARKED), self._parked)
+
+    def rest(self) -> Iterable[OutgoingBatch]:
+        """Return nothing: nothing waits."""
+        return ()
+
+    def forget(self) -> None:
+        """Do nothing: nothing waits."""
+
+    def _judged(self, batch: StoredBatch) -> _Letters:
+        records = batch.records
+        all_headers, timestamps = records.headers, records.timestamps
+        origins = [
+            read_origin(
+                headers, Origin(self._source.topic, self._source.partition, offset, timestamp)
+            )
+            for headers, offset, timestamp in zip(
+                all_headers, batch.offsets, timestamps, strict=True
+            )
+        ]
+        own = [own_headers(headers) for headers in all_headers]
+        columns = Columns(
+            len(records),
+            [one.timestamp for one in origins],
+            records.keys,
+            records.values,
+            own,
+        )
+        verdicts = [ACCEPTED] * len(records)
+        keys, values = list(records.keys), list(records.values)
+        for partition, run in groupby(
+            range(len(records)), key=lambda position: origins[position].partition
+        ):
+            positions = list(run)
+            found = self._judge.verdicts(partition, columns.pick(positions))
+            for index, verdict in found.verdicts:
+                verdicts[positions[index]] = verdict
+            if found.replaced is not None:
+                first, end = positions[0], positions[-1] + 1
+                keys[first:end], values[first:end] = map(list, found.replaced)
+        sinks = [
+            self._sink(verdict, origin) for verdict, origin in zip(verdicts, origins, strict=True)
+        ]
+        return _Letters(origins, own, verdicts, (keys, values), sinks)
+
+    def _sink(self, verdict: Verdict, origin: Origin) -> str:
+        # What is dead-lettered again and again after it returned carries its count along.
+        maximum, is_parked = self._attempts
+        if verdict.outcome is Outcome.ACCEPTED and (is_parked or origin.replays < maximum):
+            return RETURNED
+        if verdict.outcome is Outcome.DROPPED:
+            return DROPPED
+        return PARKED if origin.replays + 1 >= maximum else AGAIN
+
+    def _return(
+        self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], partition: int
+    ) -> Iterator[OutgoingBatch]:
+        timestamps = [one.timestamp for one in letters.origins]
+        return fitting(
+            self._target,
+            partition,
+            len(positions),
+            lambda start, end: retimed(
+                batch,
+                positions[start:end],
+                timestamps,
+                letters.own,
+                letters.replaced,
+                [_returning(letters.origins[one]) for one in positions[start:end]],
+            ),
+            self._source.of(batch, positions),
+        )
+
+    def _keep(
+        self, batch: StoredBatch, letters: _Letters, positions: Sequence[int], target: Target
+    ) -> Iterator[OutgoingBatch]:
+        now = int(self._clock() * 1000)
+        appended = [
+            self._headers.headers(
+                letters.verdicts[one],
+                letters.origins[one],
+                replays=letters.origins[one].replays + 1,
+            )
+            for one in positions
+        ]
+        return fitting(
+            target,
+            self._source.partition,
+            len(positions),
+            lambda start, end: batch.cut(
+                positions[start:end],
+                appended=appended[start:end],
+                without=dead_letters.PREFIXES,
+                timestamp=now,
+            ),
+            self._source.of(batch, positions),
+        )
+
+
+def _returning(origin: Origin) -> list[tuple[str, bytes | None]]:
+    """Return the headers that a record has which returns, besides its own."""
+    return [
+        (dead_letters.REPLAYS, b"%d" % (origin.replays + 1)),
+        (dead_letters.TIMESTAMP, b"%d" % origin.timestamp),
+    ]

@@ -1,0 +1,87 @@
+"""Writes dead letters with the timestamps that their records had.
+
+`StoredBatch.cut` keeps all timestamps, or sets one for all. Where each record gets its own, the
+batch is written in Python. Header keys that are not UTF-8 cannot be written so: the records that
+have one are cut, with others of the same timestamp.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from penstock.batch_jobs.dead_letters import PREFIXES
+from penstock.records.builder import build
+from penstock.records.encoder import NewHeader, encode
+from penstock.records.header import CODEC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.batch_jobs.dead_letters import Origin
+    from penstock.policy import Header
+    from penstock.records.stored import KeysAndValues
+    from penstock.records.stored_batch import StoredBatch
+
+_REPLACED: Final = "\ufffd"
+"""What readers have in place of bytes that are not UTF-8."""
+
+
+def runs(
+    positions: Sequence[int], origins: Sequence[Origin], own: Sequence[Sequence[Header]]
+) -> Iterator[list[int]]:
+    """Return the records that `retimed` can write as one batch, in order.
+
+    Args:
+        positions: The positions of the records in their batch, ascending.
+        origins: Of all records of the batch, with their new timestamps.
+        own: The headers of all records of the batch, without those of dead letters.
+    """
+
+    def kind(position: int) -> int | None:
+        is_odd = any(_REPLACED in key for key, _ in own[position])
+        return origins[position].timestamp if is_odd else None
+
+    for _, run in groupby(positions, key=kind):
+        yield list(run)
+
+
+def retimed(
+    batch: StoredBatch,
+    positions: Sequence[int],
+    timestamps: Sequence[int],
+    own: Sequence[Sequence[Header]],
+    replaced: KeysAndValues,
+    appended: Sequence[Sequence[tuple[str, bytes | None]]],
+) -> bytes:
+    """Write records of a batch with other timestamps, and without the headers of dead letters.
+
+    Args:
+        batch: The batch that they were in.
+        positions: Their positions, of one of `runs`; at least one.
+        timestamps: The new timestamps of all records of the batch.
+        own: The headers of all records of the batch, without those of dead letters.
+        replaced: The new keys and values of all records of the batch.
+        appended: For each record that is written, headers that follow its own.
+
+    Returns:
+        A batch of magic 2 with the same codec.
+
+    Raises:
+        ValueError: A record does not fit a batch.
+    """
+    written = [timestamps[position] for position in positions]
+    base = written[0]
+    if all(one == base for one in written):
+        return batch.cut(
+            positions, replaced=replaced, appended=appended, without=PREFIXES, timestamp=base
+        )
+    keys, values = ([column[position] for position in positions] for column in replaced)
+    # aiokafka's builder takes tuples, and no class that is one.
+    headers = [
+        [*(one[:] for one in own[position]), *more]
+        for position, more in zip(positions, appended, strict=True)
+    ]
+    section = build(base, written, keys, values, headers)
+    header = NewHeader(batch.attributes & CODEC, base, max(written))
+    return encode(header, section, len(positions), fast=True)

@@ -1,0 +1,107 @@
+"""Splits records into accepted ones and dead letters."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock.batch_jobs import dead_letters
+from penstock.batch_jobs.dead_letters import Origin, ReasonHeaders
+from penstock.batch_jobs.gathered import GatheredLetters
+from penstock.batch_jobs.kept import SourcePartition, kept_records
+from penstock.engine.chain import remaining_positions
+from penstock.engine.verdict import REJECTED, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from penstock.batch_jobs.counts import TaskCounts
+    from penstock.batch_jobs.judge import Judge
+    from penstock.batch_jobs.targets import OutgoingBatch, Target
+    from penstock.engine.verdict import Verdict
+    from penstock.policy import Header
+    from penstock.records.stored_batch import StoredBatch
+
+
+class Split:
+    """Writes accepted records as interceptors left them, and the others as dead letters.
+
+    Dead letters have key, value and headers as they were, headers with their origin and the
+    reason, and the time of now: with old timestamps retention would remove them. A record that is
+    a dead letter already keeps the place that it first came from. What an interceptor dropped is
+    not written.
+
+    Its counts are by outcome.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        topic: str,
+        partition: int,
+        *,
+        accepted: Target,
+        rejected: Target,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare for one source partition.
+
+        Args:
+            judge: The policies of the source topic.
+            topic: The source topic.
+            partition: The source partition.
+            accepted: Where accepted records are written.
+            rejected: Where dead letters are written.
+            clock: Returns seconds since the epoch.
+        """
+        self._judge = judge
+        self._source = SourcePartition(topic, partition)
+        self._accepted = accepted
+        self._headers = ReasonHeaders()
+        self._letters = GatheredLetters(self._source, rejected, clock)
+
+    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterator[OutgoingBatch]:
+        """Return what is to be written of a batch; see `penstock.batch_jobs.task.Job`."""
+        count = len(batch.records)
+        found = self._judge.of_batch(self._source.partition, batch.records)
+        kept: Sequence[int] = range(count)
+        if found.verdicts:
+            kept = remaining_positions(count, found.verdicts)
+        counts.outcomes[Outcome.ACCEPTED.value] += len(kept)
+        yield from kept_records(batch, kept, found.replaced, self._source, self._accepted)
+        if not found.verdicts:
+            return
+        for _, verdict in found.verdicts:
+            counts.outcomes[verdict.outcome.value] += 1
+            counts.add_reason(self._source.topic, verdict)
+        rejected = sorted(
+            (one for one in found.verdicts if one[1].outcome in REJECTED), key=lambda one: one[0]
+        )
+        yield from self._letters.add(
+            batch,
+            [position for position, _ in rejected],
+            [self._headers_of(batch, position, verdict) for position, verdict in rejected],
+        )
+
+    def rest(self) -> Iterator[OutgoingBatch]:
+        """Return the dead letters that wait for more."""
+        return self._letters.rest()
+
+    def forget(self) -> None:
+        """Drop the dead letters that wait for more."""
+        self._letters.forget()
+
+    def _headers_of(
+        self, batch: StoredBatch, position: int, verdict: Verdict
+    ) -> list[tuple[str, bytes | None]]:
+        headers: Sequence[Header] = batch.records.headers[position]
+        origin = Origin(
+            self._source.topic,
+            self._source.partition,
+            batch.offsets[position],
+            batch.records.timestamps[position],
+        )
+        if headers and dead_letters.is_dead_letter(headers):
+            origin = dead_letters.read_origin(headers, origin)
+        replays = dead_letters.read_replays(headers)
+        return self._headers.headers(verdict, origin, replays=replays)

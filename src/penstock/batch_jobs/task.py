@@ -1,0 +1,290 @@
+"""Runs one task: a range of a source partition, in chunks that each are one transaction.
+
+Where a task begins, its committed position says. An attempt that failed, a process that was killed,
+one that was taken for dead and one that was started twice are therefore one case: the writer that
+was opened last goes on where the last commit was, and all others are fenced.
+
+What was counted, with or without interruptions: `penstock.batch_jobs.counts`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from penstock.batch_jobs.counts import KeptCounts, TaskCounts, read_counts
+from penstock.client.errors import UnreadableBatchError
+from penstock.client.positions import Position
+from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
+from penstock.records.batch import MAX_RECORDS
+from penstock.records.errors import UnreadableRecords
+from penstock.records.stored_batch import read_stored_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.batch_jobs.targets import OutgoingBatch
+    from penstock.client.batches import FetchedBatch
+    from penstock.client.reader import LostOffsets, OffsetRange
+    from penstock.client.writer import Writer
+    from penstock.records.stored_batch import StoredBatch
+
+_ATTEMPTS: Final = 5
+"""How often in a row a task begins again without a commit in between."""
+
+
+class Limits(NamedTuple):
+    """When a chunk ends, and what is read of a batch. A chunk has at least one batch.
+
+    Attributes:
+        chunk_bytes: Of stored batches, as they are stored.
+        chunk_records: Of the source.
+        chunk_s: Readers with `read_committed` see nothing of a chunk before its end, and brokers
+            abort what takes longer than the transaction timeout (`penstock.client.writer`).
+        max_decompressed_bytes: A batch that is larger, decompressed, ends the task.
+        max_batch_records: A batch of more records ends the task.
+    """
+
+    chunk_bytes: int = 32 * 2**20
+    chunk_records: int = 250_000
+    chunk_s: float = 10.0
+    max_decompressed_bytes: int = 128 * 2**20
+    max_batch_records: int = MAX_RECORDS
+
+
+class Job(Protocol):
+    """What is done with batches: `Split`, `Redact` or `Redrive`."""
+
+    def process(self, batch: StoredBatch, counts: TaskCounts) -> Iterable[OutgoingBatch]:
+        """Judge the records of a batch; return what is to be written, in order.
+
+        Args:
+            batch: With at least one record.
+            counts: Its records are added.
+
+        Raises:
+            RefusedBatchError: A record does not fit a target.
+        """
+
+    def rest(self) -> Iterable[OutgoingBatch]:
+        """Return what has waited for more records; called before each commit.
+
+        Raises:
+            RefusedBatchError: A record does not fit a target.
+        """
+
+    def forget(self) -> None:
+        """Drop what waits for more records: its transaction is lost."""
+
+
+class Read(Protocol):
+    """Reads a range of offsets, as `RangeReader` does."""
+
+    def __call__(
+        self, offsets: OffsetRange, *, on_lost: Callable[[LostOffsets], None]
+    ) -> Iterable[FetchedBatch]: ...
+
+
+class Progress(NamedTuple):
+    """How far a task has come.
+
+    Attributes:
+        offset: The next offset to read.
+        since: The offset from which `counts` count: the first of the range, unless somebody moved
+            the position in between.
+        counts: Of all that was committed since, by this attempt and those before.
+    """
+
+    offset: int
+    since: int
+    counts: TaskCounts
+
+
+class Ending(StrEnum):
+    """How a task ended without an error."""
+
+    DONE = "done"
+    """All of the range is committed, by this attempt and those before."""
+    STOPPED = "stopped"
+    """What was read of the range is committed, and the rest is left: `RangeTask.is_over`."""
+    FENCED = "fenced"
+    """Another attempt has taken over, and is or was at work. Whoever runs tasks has to wait for
+    it, or to look at the committed position; beginning again would fence it in turn."""
+
+
+class TaskResult(NamedTuple):
+    """The end of a task.
+
+    Attributes:
+        ending: How it ended.
+        progress: How far this attempt knows it to have come; for `DONE` and `STOPPED` with all
+            counts.
+    """
+
+    ending: Ending
+    progress: Progress
+
+
+def ignore(_: object) -> None:
+    """Do nothing with what is told."""
+
+
+def never() -> bool:
+    """Return False."""
+    return False
+
+
+@dataclass(frozen=True)
+class RangeTask:
+    """A task to run.
+
+    Attributes:
+        offsets: The range. A position that is committed in it is gone on from.
+        read: Reads a part of it.
+        open_writer: Opens a writer (`penstock.client.writing.open_writer`).
+        run: What the counts belong to: where the same run goes on, they are added to; a text of
+            at most 400 ASCII characters.
+        limits: When a chunk ends.
+        on_chunk: Called after each commit.
+        on_lost: Called with offsets that retention removed, before they are counted; may raise,
+            which ends the task.
+        is_over: Asked after each commit: whether the rest of the range is left to a later task.
+        clock: Returns seconds that never go back.
+    """
+
+    offsets: OffsetRange
+    read: Read
+    open_writer: Callable[[], Writer]
+    run: str
+    limits: Limits = Limits()  # noqa: RUF009 - it cannot be changed
+    on_chunk: Callable[[Progress], None] = ignore
+    on_lost: Callable[[LostOffsets], None] = ignore
+    is_over: Callable[[], bool] = never
+    clock: Callable[[], float] = time.monotonic
+
+
+def run(task: RangeTask, job: Job) -> TaskResult:
+    """Run a task to its end, or until it is over, from its committed position on.
+
+    After a transaction that was lost, or of which it is not known whether it was committed, it
+    begins again at the committed position.
+
+    Returns:
+        How it ended.
+
+    Raises:
+        AbortedError: Transactions are lost again and again.
+        UnknownOutcomeError: It is not known whether one was committed, again and again.
+        UnreadableBatchError: A batch is damaged, or larger than allowed.
+        RefusedBatchError: A target does not take a batch or a record.
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    running = _Running(task, job)
+    failures, reached = 0, -1
+    while True:
+        try:
+            with task.open_writer() as writer:
+                running.attempt(writer)
+        except FencedError:
+            return TaskResult(Ending.FENCED, running.progress)
+        except (AbortedError, UnknownOutcomeError):
+            failures = failures + 1 if running.progress.offset == reached else 1
+            reached = running.progress.offset
+            if failures >= _ATTEMPTS:
+                raise
+        else:
+            is_done = running.progress.offset >= task.offsets.end
+            return TaskResult(Ending.DONE if is_done else Ending.STOPPED, running.progress)
+
+
+class _Running:
+    """One task at work, with one writer after the other."""
+
+    def __init__(self, task: RangeTask, job: Job) -> None:
+        self._task = task
+        self._job = job
+        self._chunk = TaskCounts()
+        first = task.offsets.first
+        self.progress = Progress(first, first, TaskCounts())
+        self._is_known = False
+
+    def attempt(self, writer: Writer) -> None:
+        """Work to the end of the range, until it is over, or until a transaction is lost."""
+        try:
+            self._go_on(writer)
+        except (AbortedError, UnknownOutcomeError):
+            # Brokers may tell a writer that was fenced that its transaction is lost. Beginning
+            # again, it would fence the one that took over; a new epoch only the last one gets.
+            writer.abort()
+            raise
+
+    def _go_on(self, writer: Writer) -> None:
+        task, limits = self._task, self._task.limits
+        self._find_progress(writer.position)
+        self._job.forget()
+        self._chunk = TaskCounts()
+        offsets = task.offsets._replace(first=self.progress.offset)
+        if offsets.first >= offsets.end:
+            return
+        size, records, ends_at = 0, 0, task.clock() + limits.chunk_s
+        for fetched in task.read(offsets, on_lost=self._lose):
+            batch = self._read(fetched)
+            if len(batch.records) and not batch.is_control:
+                for outgoing in self._job.process(batch, self._chunk):
+                    writer.write(*outgoing)
+            size, records = size + len(fetched.data), records + len(batch.records)
+            if (
+                size >= limits.chunk_bytes
+                or records >= limits.chunk_records
+                or task.clock() >= ends_at
+            ):
+                self._commit(writer, fetched.end)
+                if task.is_over():
+                    return
+                size, records, ends_at = 0, 0, task.clock() + limits.chunk_s
+        if self.progress.offset < offsets.end:
+            # Also without a record: whoever asks sees that the range is done.
+            self._commit(writer, offsets.end)
+
+    def _find_progress(self, position: Position | None) -> None:
+        """Find out what was committed, by this attempt or another."""
+        first = self._task.offsets.first
+        if position is None or position.offset < first:
+            self.progress = Progress(first, first, TaskCounts())
+        elif not self._is_known or position.offset != self.progress.offset:
+            kept = read_counts(position.metadata, self._task.run)
+            since, counts = (
+                (position.offset, TaskCounts()) if kept is None else (kept.since, kept.counts)
+            )
+            self.progress = Progress(position.offset, since, counts)
+        self._is_known = True
+
+    def _read(self, fetched: FetchedBatch) -> StoredBatch:
+        limits, offsets = self._task.limits, self._task.offsets
+        try:
+            batch = read_stored_batch(
+                fetched.data,
+                max_decompressed_bytes=limits.max_decompressed_bytes,
+                max_records=limits.max_batch_records,
+            )
+        except UnreadableRecords as wrong:
+            place = f"topic {offsets.topic}, partition {offsets.partition}"
+            raise UnreadableBatchError(fetched.base_offset, wrong.message, place) from None
+        return batch if fetched.is_whole else batch.between(fetched.first, fetched.end)
+
+    def _lose(self, lost: LostOffsets) -> None:
+        self._task.on_lost(lost)
+        self._chunk.removed += lost.end - lost.first
+
+    def _commit(self, writer: Writer, offset: int) -> None:
+        """Commit a chunk with the counts that include it."""
+        for outgoing in self._job.rest():
+            writer.write(*outgoing)
+        since = self.progress.since
+        counts = self.progress.counts.plus(self._chunk)
+        writer.commit(Position(offset, KeptCounts(self._task.run, since, counts).text()))
+        self.progress = Progress(offset, since, counts)
+        self._chunk = TaskCounts()
+        self._task.on_chunk(self.progress)

@@ -1,0 +1,64 @@
+"""How long commands end: the first signal asks them to, the second one ends them at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Ending:
+    """Whether the process was asked to end, by SIGTERM or SIGINT, inside a `with` block."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self.listen()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def listen(self) -> None:
+        """Listen again, where something else may have set handlers."""
+        for number in _SIGNALS:
+            signal.signal(number, self._end)
+
+    def is_set(self) -> bool:
+        """Return whether it was asked to end."""
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for some seconds, or until it is asked to end; return whether it was."""
+        return self._event.wait(seconds)
+
+    def _end(self, *_: object) -> None:
+        """Take a signal.
+
+        Raises:
+            KeyboardInterrupt: It is the second one.
+        """
+        if self._event.is_set():
+            raise KeyboardInterrupt
+        self._event.set()
+        # The signal may have come while standard error was being written to.
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it, or it is closed
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"ending\n")

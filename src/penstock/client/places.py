@@ -1,0 +1,195 @@
+"""Positions that last: in a compacted topic, for jobs that go on after weeks.
+
+The committed offset of a group without members is removed 7 days after the last commit
+(`offsets.retention.minutes`), and is then as if it had never been. So a job that may go on at any
+time, such as `redrive`, also writes each position to a compacted topic, in the same transaction.
+
+`find_starts` decides where a job goes on. For each partition, the first that there is:
+
+1. The committed offset. It is exact, and each task reads it once more after it has fenced all
+   others (`Writer.position`). Operators change it with `kafka-consumer-groups --reset-offsets`.
+2. The place in the topic. It was written with the last committed offset; nothing was committed
+   since, or the offset would be there.
+3. The committed offset of the group that versions without places used.
+4. The beginning; but if no partition has any of these, and there is a sign of an earlier run, its
+   places are lost, and a person has to decide (`LostPlaceError`).
+
+So that each partition has a place of its own from then on, a job opens the writers of all of them
+with a claim (`penstock.client.positions.Claim`), also where there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Final
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from penstock.client.positions import Position, read_last_positions, short_id
+from penstock.client.stamping import Source
+from penstock.cluster.compacted_topic import CompactedTopic
+from penstock.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+    from uuid import UUID
+
+    from penstock.client.connection import Connection
+    from penstock.client.positions import Task
+    from penstock.cluster.compacted_topic import LogRecord
+
+_PARTITION: Final = 0
+_MAGIC: Final = 2
+_TIMEOUT_S: Final = 30.0
+
+
+class LostPlaceError(UnavailableError):
+    """How far a job has come is not known any more. The message says what to do."""
+
+
+class PlaceRecords:
+    """Records of places, as batches that a writer writes with everything else."""
+
+    def __init__(self, topic: str) -> None:
+        """Take the name of the topic."""
+        self.partition = (topic, _PARTITION)
+        self.source = Source(topic, _PARTITION, -1)
+
+    @staticmethod
+    def batch(task: Task, position: Position) -> bytes:
+        """Return a batch with the one record that says how far a task has come."""
+        value = {
+            "job": task.job,
+            "topic": task.topic,
+            "topic_id": short_id(task.topic_id),
+            "partition": task.partition,
+            "offset": position.offset,
+            "metadata": position.metadata,
+            "run": position.run,
+        }
+        key, data = task.transactional_id.encode(), json.dumps(value).encode()
+        builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, len(key) + len(data) + 1024)
+        builder.append(0, int(time.time() * 1000), key, data, [])
+        return bytes(builder.build())
+
+
+class Places:
+    """The places that were read from the topic."""
+
+    def __init__(self, topic: str, records: Iterable[LogRecord]) -> None:
+        """Take the records of the topic, in order."""
+        self.topic = topic
+        self._values: dict[str, bytes] = {}
+        for record in records:
+            if record.key is None:
+                continue
+            name = record.key.decode(errors="replace")
+            if record.value is None:
+                self._values.pop(name, None)
+            else:
+                self._values[name] = record.value
+
+    def find(self, task: Task) -> Position | None:
+        """Return the place of a task; None if it has none.
+
+        Raises:
+            LostPlaceError: There is one, and it cannot be read.
+        """
+        value = self._values.get(task.transactional_id)
+        if value is None:
+            return None
+        try:
+            found = json.loads(value)
+            return Position(int(found["offset"]), str(found["metadata"]), str(found["run"]))
+        except (ValueError, KeyError, TypeError):
+            raise LostPlaceError(
+                f"the place of {task.transactional_id} cannot be read: another version of Penstock "
+                "has written it, or something else"
+            ) from None
+
+    def has_any(self, topic_id: UUID) -> bool:
+        """Return whether any job has a place on a topic."""
+        mark = f":{short_id(topic_id)}:"
+        return any(mark in name for name in self._values)
+
+
+def read_places(
+    properties: Mapping[str, str], file: Path, topic: str, *, key: str, create: bool = True
+) -> Places:
+    """Create the topic of places if there is none, and read it.
+
+    Args:
+        properties: The keys after `upstream.`, as a Java client takes them.
+        file: The configuration file; relative locations start at its folder.
+        topic: The topic.
+        key: The key of the file that names the topic, for errors.
+        create: Without, there are no places where there is no topic.
+
+    Raises:
+        ConfigurationError: Not authorized, or the topic is not suitable.
+        CompactedTopicError: The cluster does not respond.
+    """
+    log = CompactedTopic(
+        properties, file.parent, topic, file, key=key, otherwise="name another topic there"
+    )
+    if not create:
+        return Places(topic, log.read(_TIMEOUT_S))
+    try:
+        return Places(topic, log.open(_TIMEOUT_S))
+    finally:
+        log.close()
+
+
+def find_starts(
+    connection: Connection,
+    tasks: Sequence[Task],
+    places: Places,
+    *,
+    former_group: str = "",
+    sign: str = "",
+    remedy: str = "",
+) -> dict[int, Position]:
+    """Return where the tasks of one job on one topic go on, by partition.
+
+    Args:
+        connection: To the cluster.
+        tasks: One for each partition of the topic.
+        places: From `read_places`.
+        former_group: The group of an earlier version, without places; empty for none.
+        sign: What shows that the job, or one like it, has run on this topic before, as a part
+            of a sentence; empty if nothing does.
+        remedy: What to do if it has, and its place is lost; for the error.
+
+    Returns:
+        The positions; without partitions that begin at their beginning.
+
+    Raises:
+        LostPlaceError: It has run before, and nothing says how far it came.
+        ClientError: The cluster does not respond in time, or denies it.
+    """
+    first = tasks[0]
+    found = _placed(tasks, places) | _committed(connection, tasks, first.group)
+    if former_group:
+        found = _committed(connection, tasks, former_group) | found
+    if found:
+        return found
+    if sign and not places.has_any(first.topic_id):
+        groups = " and ".join(filter(None, (first.group, former_group)))
+        raise LostPlaceError(
+            f"{first.topic} was worked through before ({sign}), and how far is not known any more: "
+            f"there are no committed offsets of {groups}, and no place in {places.topic}; {remedy}"
+        )
+    return {}
+
+
+def _placed(tasks: Sequence[Task], places: Places) -> dict[int, Position]:
+    placed = ((task.partition, places.find(task)) for task in tasks)
+    return {partition: position for partition, position in placed if position is not None}
+
+
+def _committed(connection: Connection, tasks: Sequence[Task], group: str) -> dict[int, Position]:
+    partitions = {tasks[0].topic: [task.partition for task in tasks]}
+    committed = read_last_positions(connection, group, partitions)
+    return {partition: position for (_, partition), position in committed.items()}

@@ -1,0 +1,96 @@
+"""Checks that a stored record batch can be written again, and counts sequence numbers.
+
+A broker accepts a batch of magic 2 with base offset 0, without gaps between its records, with the
+timestamp type CreateTime, and with the id, epoch and sequence of its producer (LogValidator.java).
+All of that stands in the header, which `penstock.records.header.as_produced` writes anew. A batch
+in which compaction left gaps has to be rebuilt (`penstock.records.stored_batch`); control batches
+have no records of users, and are never written.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from penstock.errors import MalformedError
+from penstock.records.header import CONTROL, HEADER, PREFIX_BYTES, is_intact
+
+SEQUENCES: Final = 2**31
+"""Sequence numbers begin again at 0 after the largest of 32 bits."""
+_MAGIC: Final = 2
+_MAGIC_AT: Final = 16
+_LENGTH_AT: Final = 8
+_ATTRIBUTES_AT: Final = 21
+_LAST_DELTA_AT: Final = 23
+_COUNT_AT: Final = 57
+_INT32: Final = Struct(">i")
+
+
+class UnwritableBatch(MalformedError):  # noqa: N818 - a fact about the batch
+    """A batch that no broker would accept. The message says where it was, and why."""
+
+
+class Source(NamedTuple):
+    """Where a batch was read, for errors.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        offset: The offset of the batch's first record.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}, partition {self.partition}, offset {self.offset}"
+
+
+class Producer(NamedTuple):
+    """A producer as a broker knows it (KIP-98).
+
+    Attributes:
+        producer_id: Its id.
+        epoch: The epoch of the id: the producer with the largest is the only one.
+    """
+
+    producer_id: int
+    epoch: int
+
+
+def record_count(batch: bytes | memoryview, source: Source) -> int:
+    """Return how many records a batch has, after checking that it can be written.
+
+    The checksum is checked here, because it is computed anew: damage would not be seen afterwards.
+
+    Args:
+        batch: A whole batch.
+        source: Where it was, for errors.
+
+    Raises:
+        UnwritableBatch: It is not exactly one batch of magic 2, it is damaged, it has gaps, or
+            it is a control batch.
+    """
+    size = len(batch)
+    if size < HEADER.size or batch[_MAGIC_AT] != _MAGIC:
+        raise UnwritableBatch(f"{source}: not a record batch of magic 2")
+    if _INT32.unpack_from(batch, _LENGTH_AT)[0] + PREFIX_BYTES != size:
+        raise UnwritableBatch(f"{source}: not exactly one record batch")
+    if not is_intact(memoryview(batch)):
+        raise UnwritableBatch(f"{source}: the batch does not match its checksum")
+    if batch[_ATTRIBUTES_AT + 1] & CONTROL:
+        raise UnwritableBatch(f"{source}: a control batch, which clients may not write")
+    (last_delta,) = _INT32.unpack_from(batch, _LAST_DELTA_AT)
+    (count,) = _INT32.unpack_from(batch, _COUNT_AT)
+    if count < 1 or last_delta + 1 != count:
+        raise UnwritableBatch(
+            f"{source}: {count} records at {last_delta + 1} offsets; compaction left gaps, and the "
+            "batch has to be rebuilt"
+        )
+    return int(count)
+
+
+def next_sequence(base_sequence: int, count: int) -> int:
+    """Return the sequence number after a batch."""
+    return (base_sequence + count) % SEQUENCES

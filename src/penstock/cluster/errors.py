@@ -1,0 +1,9 @@
+"""The error of what is asked of the cluster for the Spark commands."""
+
+from __future__ import annotations
+
+from penstock.errors import UnavailableError
+
+
+class ClusterError(UnavailableError):
+    """The cluster does not respond, or responds with an error. The message is for users."""

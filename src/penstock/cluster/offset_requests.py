@@ -1,0 +1,147 @@
+"""Offsets of many partitions in few requests, asked again where a leader is not known yet.
+
+librdkafka sends one ListOffsets request to each leader, whatever the number of partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.ranges import Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from confluent_kafka.admin import AdminClient
+
+CHUNK: Final = 5000
+"""The number of partitions that are asked about at once."""
+RETRY_FOR_S: Final = 15.0
+_REFRESHED_ALONE: Final = 10
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 1.0
+_LEADER_UNKNOWN: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors that end by themselves when a topic has just been created, or a leader has moved."""
+
+
+class Refusal(NamedTuple):
+    """Why there is no offset of a partition."""
+
+    code: int
+    text: str
+
+
+Answers: TypeAlias = "Mapping[Partition, int | Refusal]"
+
+
+def earliest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
+    """Return what asks for the first offsets."""
+    return _asking(admin, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+
+def latest_of(admin: AdminClient) -> Callable[[Sequence[Partition]], Answers]:
+    """Return what asks for the offsets after the last records: those of open transactions not."""
+    return _asking(admin, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def since(admin: AdminClient, timestamp_ms: int) -> Callable[[Sequence[Partition]], Answers]:
+    """Return what asks for the first records of a time or later; -1 where there are none."""
+    # Negative timestamps are the protocol's names for `latest` and others.
+    return _asking(admin, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
+
+
+def all_offsets(
+    partitions: Iterable[Partition],
+    ask: Callable[[Sequence[Partition]], Answers],
+    *,
+    chunk: int = CHUNK,
+    retry_for_s: float = RETRY_FOR_S,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> dict[Partition, int]:
+    """Return an offset of each partition.
+
+    Args:
+        partitions: The partitions.
+        ask: Answers about some of them: an offset, or why there is none.
+        chunk: How many are asked about at once.
+        retry_for_s: How long partitions without a leader are asked about again.
+        clock: The monotonic time in seconds.
+        pause: Waits for some seconds.
+
+    Raises:
+        ClusterError: One of them has no offset, by then or for another reason.
+    """
+    found: dict[Partition, int] = {}
+    pending = list(partitions)
+    deadline = clock() + retry_for_s
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        again = []
+        for start in range(0, len(pending), chunk):
+            for partition, answer in ask(pending[start : start + chunk]).items():
+                if isinstance(answer, int):
+                    found[partition] = answer
+                elif answer.code in _LEADER_UNKNOWN and clock() < deadline:
+                    again.append(partition)
+                else:
+                    raise ClusterError(
+                        f"the offsets of {partition} cannot be listed: {answer.text}"
+                    )
+        if not again:
+            return found
+        pending = again
+        pause(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
+    moved: set[str] = set()
+
+    def ask(partitions: Sequence[Partition]) -> dict[Partition, int | Refusal]:
+        _refresh(admin, {one.topic for one in partitions} & moved)
+        futures = admin.list_offsets(
+            {TopicPartition(one.topic, one.number): spec for one in partitions},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=RETRY_FOR_S,
+        )
+        answers: dict[Partition, int | Refusal] = {}
+        for asked, future in futures.items():
+            partition = Partition(asked.topic, asked.partition)
+            try:
+                answers[partition] = future.result(RETRY_FOR_S + 1).offset
+            except KafkaException as error:
+                answers[partition] = Refusal(error.args[0].code(), error.args[0].str())
+                moved.add(partition.topic)
+            except TimeoutError:
+                answers[partition] = Refusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
+        return answers
+
+    return ask
+
+
+def _refresh(admin: AdminClient, topics: set[str]) -> None:
+    """Request the metadata of topics, since librdkafka keeps a leader epoch that was refused."""
+    with suppress(KafkaException):
+        if len(topics) > _REFRESHED_ALONE:
+            admin.list_topics(timeout=RETRY_FOR_S)
+        else:
+            for topic in topics:
+                admin.list_topics(topic, timeout=RETRY_FOR_S)

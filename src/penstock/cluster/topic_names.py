@@ -1,0 +1,104 @@
+"""Which topics `--topic` means: names and globs, separated by commas."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_GLOB: Final = frozenset("*?[")
+_INTERNAL: Final = "__"
+_NEAR_MAX: Final = 3
+
+
+def parse(given: str) -> tuple[str, ...]:
+    """Return the names and globs of `--topic`, each once.
+
+    Raises:
+        ConfigurationError: There is nothing before, between or behind commas.
+    """
+    parts = [part.strip() for part in given.split(",")]
+    if not all(parts):
+        raise ConfigurationError(f"--topic {given}: names and globs, separated by commas")
+    return tuple(dict.fromkeys(parts))
+
+
+def is_glob(name: str) -> bool:
+    """Return whether it is a glob; no topic's name has these characters."""
+    return not _GLOB.isdisjoint(name)
+
+
+def select(
+    given: str, existing: Collection[str], *, servers: str, without: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return the topics that `--topic` means, each once, in its order; those of a glob by name.
+
+    Args:
+        given: The option's value.
+        existing: The names of all topics. Those that begin with two underscores, Kafka's and
+            Penstock's own, match no glob; they can be named.
+        servers: The cluster, for errors.
+        without: Topics that match no glob either: those that are written to.
+
+    Raises:
+        ConfigurationError: A topic does not exist, or a glob matches none.
+    """
+    found: dict[str, None] = {}
+    known = frozenset(existing)
+    for part in parse(given):
+        if not is_glob(part):
+            if part not in known:
+                raise ConfigurationError(unknown(part, known, servers))
+            found[part] = None
+            continue
+        matching = _matching(part, known.difference(without))
+        if not matching and (written := _matching(part, known)):
+            raise ConfigurationError(
+                f"--topic {part}: {', '.join(written)} cannot be written to while it is read, and "
+                "no other topic matches"
+            )
+        if not matching:
+            raise ConfigurationError(
+                f"--topic {part}: no topic on {servers} matches (internal topics, __*, match no "
+                "glob)"
+            )
+        found |= dict.fromkeys(matching)
+    return tuple(found)
+
+
+def existing(
+    given: str, names: Collection[str], *, without: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return those of the topics that `--topic` means that exist, as `select` does; perhaps none.
+
+    Args:
+        given: The option's value.
+        names: The names of all topics.
+        without: Topics that match no glob either.
+    """
+    found: dict[str, None] = {}
+    for part in parse(given):
+        if is_glob(part):
+            found |= dict.fromkeys(_matching(part, frozenset(names).difference(without)))
+        elif part in names:
+            found[part] = None
+    return tuple(found)
+
+
+def _matching(glob: str, names: Collection[str]) -> list[str]:
+    return sorted(
+        name for name in names if not name.startswith(_INTERNAL) and fnmatchcase(name, glob)
+    )
+
+
+def unknown(name: str, existing: Collection[str], servers: str) -> str:
+    """Return the error text for a topic that does not exist, with names near it."""
+    near = get_close_matches(name, sorted(existing), _NEAR_MAX)
+    if near:
+        return f"there is no topic {name} on {servers}; near it: {', '.join(near)}"
+    return f"there is no topic {name} on {servers}; create it, or name another"

@@ -1,0 +1,106 @@
+"""Key and trust stores: PEM files (KIP-651), and their contents as properties.
+
+Files stay on the machine they are on; contents travel with the properties to wherever a job runs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TRUSTED: Final = "ssl.truststore.certificates"
+CHAIN: Final = "ssl.keystore.certificate.chain"
+KEY: Final = "ssl.keystore.key"
+_STORES: Final = {"truststore": (TRUSTED,), "keystore": (CHAIN, KEY)}
+_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_DER: Final = b"\x30"
+_SUFFIXES: Final = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12"}
+
+
+def location_of(properties: Mapping[str, str], folder: Path, store: str, where: str) -> Path | None:
+    """Return where a store is; None where there is none, or where it stands in the properties.
+
+    Args:
+        properties: The keys after the prefix.
+        folder: Where relative locations start.
+        store: `truststore` or `keystore`.
+        where: The file, if it is known, and what the keys begin with, for errors.
+
+    Raises:
+        ConfigurationError: It is a store of Java.
+    """
+    location = properties.get(f"ssl.{store}.location")
+    if not location:
+        return None
+    path = folder / location
+    kind = properties.get(f"ssl.{store}.type", "PEM").strip().upper()
+    if kind == "PEM":
+        kind = _SUFFIXES.get(path.suffix.lower(), kind)
+    if kind == "PEM":
+        kind = _kind_of(path)
+    if kind != "PEM":
+        raise ConfigurationError(
+            f"{where}ssl.{store}.location must be a PEM file, and {path} is {kind}: "
+            "Penstock's clients are Python and C, which cannot read stores of Java; convert it "
+            "with keytool -importkeystore -deststoretype pkcs12, then openssl pkcs12"
+        )
+    return path
+
+
+def with_contents(properties: Mapping[str, str], file: Path) -> dict[str, str]:
+    """Return the properties with the contents of stores in place of their locations.
+
+    Args:
+        properties: The keys after `upstream.`, as a Java client takes them.
+        file: The configuration file; relative locations start at its folder.
+
+    Raises:
+        ConfigurationError: A store cannot be read, or is one of Java.
+    """
+    result = dict(properties)
+    for store, keys in _STORES.items():
+        path = location_of(properties, file.parent, store, f"{file}: upstream.")
+        if path is None:
+            continue
+        del result[f"ssl.{store}.location"]
+        result[f"ssl.{store}.type"] = "PEM"
+        result |= zip(keys, _contents(path, file, store), strict=True)
+    return result
+
+
+def _contents(path: Path, file: Path, store: str) -> tuple[str, ...]:
+    where = f"{file}: upstream.ssl.{store}.location: {path}"
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no text"
+        raise ConfigurationError(
+            f"{where} cannot be read here ({why}); it is read on the driver, and need not be on "
+            "the executors"
+        ) from None
+    blocks = [(found[1], found[0]) for found in _BLOCK.finditer(text)]
+    certificates = "\n".join(block for label, block in blocks if label.endswith("CERTIFICATE"))
+    keys = [block for label, block in blocks if label.endswith("PRIVATE KEY")]
+    if not certificates or (store == "keystore" and len(keys) != 1):
+        wanted = "a private key and its certificates" if store == "keystore" else "certificates"
+        raise ConfigurationError(f"{where} is not usable ({wanted} are wanted)")
+    return (certificates,) if store == "truststore" else (certificates, keys[0])
+
+
+def _kind_of(path: Path) -> str:
+    """Return the kind of a store by its first bytes; PEM also where it cannot be read."""
+    try:
+        with path.open("rb") as store:
+            first = store.read(4)
+    except OSError:
+        return "PEM"  # whoever reads it says so
+    if first in _JKS:
+        return "JKS"
+    return "PKCS12" if first.startswith(_DER) else "PEM"

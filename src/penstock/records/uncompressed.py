@@ -1,0 +1,85 @@
+"""The records of a batch, uncompressed and within limits, as what reads them needs them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from penstock.error_codes import INVALID_RECORD
+from penstock.records.compression import Scratch, decompress
+from penstock.records.errors import UnreadableRecords
+from penstock.records.header import CRC_FROM, HEADER
+from penstock.records.implementation import SLACK
+
+_MIN_RECORD_BYTES: Final = 7
+_NO_OFFSET: Final = bytes(8)
+_NO_ATTRIBUTES: Final = bytes(2)
+
+
+class Limits(NamedTuple):
+    """What a batch may grow to.
+
+    Attributes:
+        decompressed_bytes: The maximum size of its records, uncompressed.
+        records: Their maximum number.
+    """
+
+    decompressed_bytes: int
+    records: int
+
+
+def check_size(view: memoryview, codec: int, count: int, limits: Limits) -> None:
+    """Check the limits that can be checked before a batch is decompressed.
+
+    Args:
+        view: The batch.
+        codec: Of its records.
+        count: How many records its header announces.
+        limits: What is allowed.
+
+    Raises:
+        UnreadableRecords: There is too much (87).
+    """
+    if count > limits.records and (codec or count * _MIN_RECORD_BYTES <= len(view)):
+        raise UnreadableRecords(
+            INVALID_RECORD,
+            f"The batch has {count} records, more than {limits.records} "
+            "(decompressed.batch.max.records)",
+        )
+    limit = limits.decompressed_bytes
+    if not codec and len(view) - HEADER.size > limit:
+        raise UnreadableRecords(
+            INVALID_RECORD,
+            f"The records take more than {limit} bytes (decompressed.batch.max.bytes)",
+        )
+
+
+def uncompressed(view: memoryview, codec: int, limit: int) -> memoryview:
+    """Return a batch with its records uncompressed and memory behind it.
+
+    Args:
+        view: The batch.
+        codec: Of its records.
+        limit: The maximum size of the decompressed records.
+
+    Returns:
+        A copy, in memory that the next batch of this thread is copied to. Base offset and
+        attributes of its header are zero.
+
+    Raises:
+        UnreadableRecords: Too much comes out (87), or the data is damaged (2).
+    """
+    size = HEADER.size
+    if codec:
+        length = decompress(codec, view[size:], limit, _SCRATCH)
+    else:
+        length = len(view) - size
+        with _SCRATCH.room(length) as room:
+            room[:] = view[size:]
+    buffer = _SCRATCH.buffer
+    buffer[:size] = view[:size]
+    buffer[: len(_NO_OFFSET)] = _NO_OFFSET
+    buffer[CRC_FROM : CRC_FROM + len(_NO_ATTRIBUTES)] = _NO_ATTRIBUTES
+    return memoryview(buffer)[: size + length]
+
+
+_SCRATCH: Final = Scratch(ahead=HEADER.size, behind=SLACK)

@@ -1,0 +1,306 @@
+"""`report.json`: the result of an audit, as it is written and read again.
+
+`docs/report.schema.json` describes the same to programs in other languages.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+
+from penstock import __version__
+from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import REJECTED
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REASONS_MAX: Final = 1000
+"""The maximum number of reasons in a report; the others are counted together."""
+HINTS_MAX: Final = 50
+"""The maximum number of hints of each kind; the others are counted together."""
+OTHER_HINTS: Final = "(others)"
+
+
+class Entry(BaseModel):
+    """A part of a report. What later versions add to it is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class OutcomeCounts(Entry):
+    """Records by outcome."""
+
+    accepted: NonNegativeInt = 0
+    refused: NonNegativeInt = 0
+    dropped: NonNegativeInt = 0
+    failed: NonNegativeInt = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.accepted + self.refused + self.dropped + self.failed
+
+    @property
+    def turned_away(self) -> int:
+        """Those that were refused or failed."""
+        return self.refused + self.failed
+
+
+class SampleEntry(Entry):
+    """Where one of the records is; with its contents only where they were asked for."""
+
+    partition: int
+    offset: int
+    key: str | None = None
+    value: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: one for name, one in serialize(self).items() if one is not None}
+
+
+class ComparedReason(Entry):
+    """Why records were not accepted under one of two plans."""
+
+    topic: str | None = None
+    policy: str | None
+    code: int
+    message: str | None
+    count: NonNegativeInt
+
+
+class ReasonEntry(ComparedReason):
+    """Why records were not accepted, and some of them."""
+
+    outcome: str
+    samples: tuple[SampleEntry, ...] = ()
+
+    @property
+    def turns_away(self) -> bool:
+        """Whether the records were refused or failed, and not dropped."""
+        return self.outcome in REJECTED
+
+
+class PolicyEntry(Entry):
+    """A policy, and the records of a topic that it did not accept.
+
+    Attributes:
+        topic: The topic; None in reports of before there were several.
+        policy: Its class.
+        count: The records, those that were dropped among them.
+        turned_away: The records that were refused or failed; None in old reports.
+    """
+
+    topic: str | None = None
+    policy: str
+    count: NonNegativeInt
+    turned_away: NonNegativeInt | None = None
+
+
+class TopicEntry(OutcomeCounts):
+    """A topic; `share` is the share of records that were refused or failed."""
+
+    topic: str
+    judged: NonNegativeInt
+    share: float
+
+
+class PartitionEntry(OutcomeCounts):
+    """A partition; with where the first and the last refused record is."""
+
+    topic: str | None = None
+    partition: int
+    first_refused_offset: int | None
+    last_refused_offset: int | None
+
+
+class HourEntry(OutcomeCounts):
+    """A bin of time: its start in ISO 8601; None for records without a time."""
+
+    hour: str | None
+
+
+class HintEntry(Entry):
+    """A hint at whose producer records came from."""
+
+    hint: str
+    count: NonNegativeInt
+
+
+class ComparedOutcomes(Entry):
+    """Records by their outcome under two plans."""
+
+    this: str
+    other: str
+    count: NonNegativeInt
+
+
+class ComparedEntry(Entry):
+    """What a second plan decided."""
+
+    newly_refused: NonNegativeInt
+    newly_accepted: NonNegativeInt
+    outcomes: tuple[ComparedOutcomes, ...] = ()
+    newly_refused_reasons: tuple[ComparedReason, ...] = ()
+    newly_accepted_reasons: tuple[ComparedReason, ...] = ()
+
+
+class RangeEntry(Entry):
+    """The offsets of a partition that were read: from the first, up to before the last."""
+
+    topic: str | None = None
+    partition: int
+    start: int = Field(validation_alias=AliasChoices("from", "start"), serialization_alias="from")
+    end: int = Field(validation_alias=AliasChoices("to", "end"), serialization_alias="to")
+
+
+class Share(Entry):
+    """Some of the records that were judged."""
+
+    count: NonNegativeInt
+    judged: NonNegativeInt
+
+    @property
+    def share(self) -> float:
+        """The share; 0 without records."""
+        return self.count / self.judged if self.judged else 0.0
+
+
+class WorseEntry(Entry):
+    """What is turned away more often than at the baseline.
+
+    Attributes:
+        topic: In which topic.
+        policy: By which policy; None for any.
+        code: For which reason: the code; None for any.
+        message: For which reason: the message.
+        before: How often it was turned away at the baseline.
+        now: How often it is now.
+    """
+
+    topic: str
+    policy: str | None = None
+    code: int | None = None
+    message: str | None = None
+    before: Share
+    now: Share
+
+
+class BaselineEntry(Entry):
+    """The comparison with an earlier report.
+
+    Attributes:
+        file: The earlier report.
+        written: When it was written.
+        topics: The topics that are in both reports.
+        tolerance: By how much a share may rise.
+        worse: What got worse, most records first, topics before policies before reasons.
+        notes: What could not be compared, and what else makes the two different.
+    """
+
+    file: str
+    written: str
+    topics: tuple[str, ...] = ()
+    tolerance: float
+    worse: tuple[WorseEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class About(Entry):
+    """The subject of an audit, and its settings.
+
+    Attributes:
+        source: The topics or the files.
+        is_topic: Whether it is topics.
+        bootstrap_server: The cluster, where it was named on the command line.
+        ranges: The offsets that were read; none for files.
+        lost: Offsets of the ranges that were removed before they were read.
+        file: The configuration file.
+        fingerprint: A hash of what its verdicts depend on.
+        keys: The keys of the file that switch on what judged the topics, with their values.
+        other: The file it was compared with, or None.
+        fail_over: The largest share of records that may be turned away, or None.
+        seconds: How long it took.
+        penstock: The version that wrote it.
+        written: When, in ISO 8601.
+    """
+
+    source: str
+    is_topic: bool = True
+    bootstrap_server: str | None = None
+    ranges: tuple[RangeEntry, ...] = Field(
+        default=(), validation_alias=AliasChoices("range", "ranges"), serialization_alias="range"
+    )
+    lost: tuple[RangeEntry, ...] = ()
+    file: str
+    fingerprint: str
+    keys: tuple[str, ...] = ()
+    other: str | None = None
+    fail_over: float | None = None
+    seconds: float = 0.0
+    penstock: str = __version__
+    written: str = ""
+
+
+class Report(OutcomeCounts):
+    """The document."""
+
+    judged: NonNegativeInt
+    share: float
+    topics: tuple[TopicEntry, ...] = ()
+    reasons: tuple[ReasonEntry, ...] = ()
+    reasons_left_out: NonNegativeInt = 0
+    policies: tuple[PolicyEntry, ...] = ()
+    partitions: tuple[PartitionEntry, ...] = ()
+    hours: tuple[HourEntry, ...] = ()
+    hours_width: int = 1
+    out_of_range: OutcomeCounts = OutcomeCounts()
+    header_keys: tuple[HintEntry, ...] = ()
+    key_prefixes: tuple[HintEntry, ...] = ()
+    compared: ComparedEntry | None = None
+    baseline: BaselineEntry | None = None
+    about: About
+
+
+def as_json(report: Report) -> str:
+    """Return the text of `report.json`."""
+    document = report.model_dump(mode="json", by_alias=True)
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_report(path: Path, *, key: str) -> Report:
+    """Read a `report.json`, of this version or an earlier one.
+
+    Args:
+        path: The file.
+        key: The option it was given with, for errors.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is not a `report.json`.
+    """
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(
+            f"{key} {path}: {error.strerror}; name the report.json of an earlier audit"
+        ) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(
+            f"{key} {path}: not a report.json of penstock audit: "
+            + (f"{place}: " if place else "")
+            + first["msg"]
+        ) from None

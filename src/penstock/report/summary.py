@@ -1,0 +1,148 @@
+"""Counts become a report."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.verdict import REJECTED
+from penstock.report.counts import OUTCOMES, share
+from penstock.report.document import (
+    HINTS_MAX,
+    OTHER_HINTS,
+    REASONS_MAX,
+    ComparedEntry,
+    ComparedOutcomes,
+    ComparedReason,
+    HintEntry,
+    HourEntry,
+    OutcomeCounts,
+    PartitionEntry,
+    PolicyEntry,
+    ReasonEntry,
+    Report,
+    SampleEntry,
+    TopicEntry,
+)
+from penstock.report.times import moment
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from penstock.report.bounded_counter import BoundedCounter
+    from penstock.report.counts import AuditCounts, Reason, Sample
+    from penstock.report.document import About
+
+
+def summarize(counts: AuditCounts, about: About) -> Report:
+    """Return the report of an audit.
+
+    Args:
+        counts: All of its counts.
+        about: What it was about; `written` is now, where it is empty.
+    """
+    reasons, left_out = counts.reasons.most_common(REASONS_MAX)
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    return Report(
+        judged=counts.judged,
+        share=counts.share,
+        **_outcomes(counts.outcomes),
+        topics=tuple(
+            TopicEntry(topic=topic, judged=one.total(), share=share(one), **_outcomes(one))
+            for topic, one in sorted(counts.by_topic().items())
+        ),
+        reasons=tuple(
+            ReasonEntry(
+                **_reason(reason),
+                outcome=reason.outcome,
+                count=count,
+                samples=tuple(map(_sample, counts.samples.get(reason, ()))),
+            )
+            for reason, count in reasons
+        ),
+        reasons_left_out=left_out,
+        policies=_policies(counts),
+        partitions=tuple(
+            PartitionEntry(
+                topic=partition.topic,
+                partition=partition.number,
+                first_refused_offset=one.first_refused,
+                last_refused_offset=one.last_refused,
+                **_outcomes(one.outcomes),
+            )
+            for partition, one in sorted(counts.partitions.items())
+        ),
+        hours=_hours(counts),
+        hours_width=counts.times.width,
+        out_of_range=OutcomeCounts(**_outcomes(counts.times.out_of_range)),
+        header_keys=_hints(counts.header_keys),
+        key_prefixes=_hints(counts.key_prefixes),
+        compared=_compared(counts) if about.other else None,
+        about=about if about.written else about.model_copy(update={"written": now}),
+    )
+
+
+def _outcomes(counts: Counter[str]) -> dict[str, Any]:
+    return {outcome: counts[outcome] for outcome in OUTCOMES}
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {name: getattr(reason, name) for name in ("topic", "policy", "code", "message")}
+
+
+def _sample(sample: Sample) -> SampleEntry:
+    key, value = (
+        None if content is None else content.decode("utf-8", "backslashreplace")
+        for content in (sample.key, sample.value)
+    )
+    return SampleEntry(partition=sample.partition, offset=sample.offset, key=key, value=value)
+
+
+def _policies(counts: AuditCounts) -> tuple[PolicyEntry, ...]:
+    by_policy: dict[tuple[str, str], list[int]] = {}
+    for (topic, policy, outcome), count in counts.policies.items():
+        sums = by_policy.setdefault((topic, policy), [0, 0])
+        sums[0] += count
+        sums[1] += count if outcome in REJECTED else 0
+    entries = (
+        PolicyEntry(topic=topic, policy=policy, count=count, turned_away=away)
+        for (topic, policy), (count, away) in by_policy.items()
+    )
+    return tuple(sorted(entries, key=lambda one: (-one.count, one.topic or "", one.policy)))
+
+
+def _hours(counts: AuditCounts) -> tuple[HourEntry, ...]:
+    times = counts.times
+    without = times.without_time
+    entries = [HourEntry(hour=None, **_outcomes(without))] if without.total() else []
+    entries += [
+        HourEntry(hour=moment(hour).isoformat(timespec="minutes"), **_outcomes(one))
+        for hour, one in sorted(times.bins.items())
+    ]
+    return tuple(entries)
+
+
+def _hints(counter: BoundedCounter[str]) -> tuple[HintEntry, ...]:
+    hints, rest = counter.most_common(HINTS_MAX)
+    return tuple(
+        HintEntry(hint=hint, count=count)
+        for hint, count in (*hints, *([(OTHER_HINTS, rest)] if rest else []))
+    )
+
+
+def _compared(counts: AuditCounts) -> ComparedEntry:
+    return ComparedEntry(
+        newly_refused=counts.newly_refused.total(),
+        newly_accepted=counts.newly_accepted.total(),
+        outcomes=tuple(
+            ComparedOutcomes(this=this, other=other, count=count)
+            for (this, other), count in sorted(counts.compared.items())
+        ),
+        newly_refused_reasons=_compared_reasons(counts.newly_refused),
+        newly_accepted_reasons=_compared_reasons(counts.newly_accepted),
+    )
+
+
+def _compared_reasons(counter: BoundedCounter[Reason]) -> tuple[ComparedReason, ...]:
+    reasons, _ = counter.most_common(REASONS_MAX)
+    return tuple(ComparedReason(**_reason(reason), count=count) for reason, count in reasons)

@@ -1,0 +1,63 @@
+"""Work in a thread of its own, while Spark is shown that the task is at work."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+T = TypeVar("T")
+_LOOKED_EVERY_S: Final = 0.2
+
+
+class Background(Generic[T]):
+    """Runs something that calls `beat` now and then."""
+
+    def __init__(self) -> None:
+        self._beats = 0
+        self._cancelled = False
+
+    def beat(self) -> None:
+        """Show that the work goes on; called by the work.
+
+        Raises:
+            CancelledError: It is not wanted any more.
+        """
+        if self._cancelled:
+            raise CancelledError
+        self._beats += 1
+
+    def run(self, work: Callable[[], T]) -> Generator[None, None, T]:
+        """Run work in a thread; yields where it has shown that it goes on, and returns its result.
+
+        Raises:
+            Exception: What the work raised.
+        """
+        future: Future[T] = Future()
+
+        def do() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=do, name="penstock-task", daemon=True).start()
+        seen = 0
+        try:
+            while not future.done():
+                with_result = _done_within(future, _LOOKED_EVERY_S)
+                if not with_result and self._beats != seen:
+                    seen = self._beats
+                    yield
+        finally:
+            self._cancelled = True
+        return future.result()
+
+
+def _done_within(future: Future[T], seconds: float) -> bool:
+    done = threading.Event()
+    future.add_done_callback(lambda _: done.set())
+    return done.wait(seconds)

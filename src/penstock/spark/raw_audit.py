@@ -1,0 +1,114 @@
+"""Audits topics on raw batches: Spark distributes offset ranges, Python reads and judges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.client.errors import ClientError, UnreadableBatchError
+from penstock.client.reader import OffsetRange as WantedRange
+from penstock.client.reader import RangeReader
+from penstock.records.errors import UnreadableRecords
+from penstock.records.stored_batch import read_stored_batch
+from penstock.report.counts import AuditCounts, Sample
+from penstock.spark.audit_task import AuditResult, AuditTask, merged
+from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
+from penstock.spark.retention import Coverage
+from penstock.spark.task_runner import run_tasks
+from penstock.spark.tasks import plan_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.accumulators import Accumulator
+    from pyspark.sql import SparkSession
+
+    from penstock.client.reader import Cluster
+    from penstock.cluster.ranges import OffsetRange
+    from penstock.spark.access import ClusterAccess
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.tasks import Sizes
+
+__all__ = ["RawAudit", "add_payloads", "audit_raw"]
+
+
+class RawAudit(NamedTuple):
+    """The result.
+
+    Attributes:
+        counts: The verdicts.
+        coverage: What was read of what was planned.
+    """
+
+    counts: AuditCounts
+    coverage: Coverage
+
+
+def audit_raw(
+    spark: SparkSession,
+    access: ClusterAccess,
+    ranges: Sequence[OffsetRange],
+    plan: RecordPlan,
+    *,
+    cores: int,
+    other: RecordPlan | None = None,
+    sizes: Sizes | None = None,
+    done: Accumulator[int] | None = None,
+) -> RawAudit:
+    """Judge the records of topics and count the verdicts.
+
+    Args:
+        spark: The session.
+        access: The cluster, for the executors.
+        ranges: What is read.
+        plan: The plan whose verdicts are counted.
+        cores: How many tasks run at a time.
+        other: A plan to compare it with.
+        sizes: How large the records are, as far as that is known.
+        done: Counts the offsets of the tasks that have ended.
+
+    Returns:
+        The counts, bounded as `AuditCounts` says.
+    """
+    tasks = plan_tasks(ranges, cores=cores, sizes=sizes)
+    found = run_tasks(spark, tasks, AuditTask(access, plan, other), merged, done=done)
+    result = AuditResult(AuditCounts(), []) if found is None else AuditResult.decode(found)
+    coverage = Coverage(tuple(ranges))
+    coverage.add(result.ranges)
+    return RawAudit(result.counts, coverage)
+
+
+def add_payloads(cluster: Cluster, counts: AuditCounts, max_bytes: int = 256) -> None:
+    """Read the contents of the samples; at most `max_bytes` bytes of each key and value.
+
+    What cannot be read any more stays without.
+
+    Args:
+        cluster: A connection.
+        counts: Whose samples are completed.
+        max_bytes: Of each key and value.
+    """
+    for reason, samples in counts.samples.items():
+        samples[:] = [
+            next(_contents(cluster, reason.topic, sample, max_bytes), sample) for sample in samples
+        ]
+
+
+def _contents(cluster: Cluster, topic: str, sample: Sample, max_bytes: int) -> Iterator[Sample]:
+    wanted = WantedRange(topic, sample.partition, sample.offset, sample.offset + 1)
+    try:
+        for fetched in RangeReader(cluster, wanted, on_lost=_ignore):
+            batch = read_stored_batch(fetched.data, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+            records = batch.between(wanted.first, wanted.end).records
+            for key, value in zip(records.keys, records.values, strict=True):
+                yield Sample(
+                    sample.partition,
+                    sample.offset,
+                    None if key is None else key[:max_bytes],
+                    None if value is None else value[:max_bytes],
+                )
+    except (ClientError, UnreadableBatchError, UnreadableRecords):
+        return
+
+
+def _ignore(_: object) -> None:
+    """A record that is gone has no contents to show."""

@@ -1,0 +1,100 @@
+"""What of the planned offsets was not there any more when it was to be read.
+
+Retention and `kafka-delete-records` remove records while a job runs. A reader says which offsets
+the log did not have any more. What no task tells of is lost as well: nothing is taken for read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.cluster.ranges import OffsetRange, without
+from penstock.spark.failures import SparkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_NAMED_MAX: Final = 3
+
+
+class RangeResult(NamedTuple):
+    """What a task read of a range.
+
+    Attributes:
+        offsets: The range, as it was planned.
+        records: How many records were in it.
+        lost: What of the range the log did not have any more.
+    """
+
+    offsets: OffsetRange
+    records: int
+    lost: tuple[OffsetRange, ...] = ()
+
+
+class RecordsLostError(SparkError):
+    """Records of the range were removed before they were read, and `--strict` was given."""
+
+
+@dataclass
+class Coverage:
+    """What was planned, and what was read of it.
+
+    Attributes:
+        planned: The ranges of the run.
+        read: What its tasks read, by range: a range that is read again counts once.
+    """
+
+    planned: tuple[OffsetRange, ...]
+    read: dict[OffsetRange, RangeResult] = field(default_factory=dict)
+
+    def add(self, results: Iterable[RangeResult]) -> None:
+        """Count what a task read; a later result of a range replaces an earlier one."""
+        self.read |= {one.offsets: one for one in results}
+
+    @property
+    def records(self) -> Mapping[str, int]:
+        """The records that were read, by topic."""
+        found: Counter[str] = Counter()
+        for one in self.read.values():
+            found[one.offsets.topic] += one.records
+        return found
+
+    @property
+    def lost(self) -> tuple[OffsetRange, ...]:
+        """The planned offsets that were not read, by topic, partition and offset."""
+        read = (without((one.offsets,), one.lost) for one in self.read.values())
+        return without(self.planned, chain.from_iterable(read))
+
+    def text(self) -> str | None:
+        """Return what was lost, as a line for a user; None if nothing was."""
+        lost = self.lost
+        if not lost:
+            return None
+        offsets = sum(one.offsets for one in lost)
+        named = ", ".join(map(str, lost[:_NAMED_MAX]))
+        more = len(lost) - _NAMED_MAX
+        return (
+            f"{offsets:,} offsets of {len({one.of for one in lost}):,} partitions were removed "
+            f"before they were read (retention, or the topic was made anew): {named}"
+            + (f" and {more:,} more ranges" if more > 0 else "")
+        )
+
+    def check(self) -> None:
+        """Check that nothing was lost, for `--strict`.
+
+        Raises:
+            RecordsLostError: Something was.
+        """
+        text = self.text()
+        if text is not None:
+            raise RecordsLostError(f"{text}; run again with a later --from, or without --strict")
+
+    def report(self) -> list[dict[str, str | int]]:
+        """Return what was lost, for `report.json`."""
+        return [
+            {"topic": one.topic, "partition": one.partition, "from": one.start, "to": one.end}
+            for one in self.lost
+        ]

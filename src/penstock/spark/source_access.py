@@ -1,0 +1,110 @@
+"""What a read of `format("penstock")` needs of the cluster and the plan; made on the driver."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.cluster.offsets import Cluster
+from penstock.cluster.ranges import OffsetRange
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.configuration.properties import resolve_variables
+from penstock.engine.plan import allows_topic_settings
+from penstock.spark.access import ClusterAccess
+from penstock.spark.plan import load_plan
+from penstock.spark.stored_sizes import measured
+from penstock.topic_configs.index import index_of
+from penstock.topic_configs.storage import topic_configs_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.cluster.offsets import Topic
+    from penstock.configuration import Configuration
+    from penstock.spark.plan import RecordPlan
+    from penstock.spark.source_options import SourceOptions
+    from penstock.spark.tasks import Sizes
+
+_SETTINGS_TIMEOUT_S: Final = 30.0
+_NO_FILE: Final = "the options of penstock"
+_INTERNAL: Final = "__"
+
+
+class Source:
+    """The cluster that is read, and its topics."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Read the file that the option `plan` names; nothing is contacted.
+
+        Raises:
+            ConfigurationError: It is not usable, or a variable is not there.
+        """
+        self.options = options
+        self._configuration: Configuration | None = None
+        properties: dict[str, str] = {}
+        file = Path.cwd() / _NO_FILE
+        if options.plan is not None:
+            self._configuration = load_configuration(options.plan)
+            properties = self._configuration.upstream_properties
+            file = self._configuration.path
+        properties |= resolve_variables(file, options.client)
+        self._properties = properties
+        self.access = ClusterAccess.of(properties, file)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return Cluster(self._properties, self.access.file.parent)
+
+    def topics(self) -> tuple[Topic, ...]:
+        """Describe the topics that are read; with a pattern, those that match it now.
+
+        Raises:
+            ConfigurationError: One that is named does not exist.
+            ClusterError: The cluster does not answer.
+        """
+        pattern, names = self.options.pattern, self.options.topics
+        if pattern is not None:
+            names = tuple(
+                sorted(
+                    name
+                    for name in self.cluster.names()
+                    if pattern.fullmatch(name) and not name.startswith(_INTERNAL)
+                )
+            )
+        return self.cluster.topics(",".join(names)) if names else ()
+
+    def plan(self, topics: Sequence[Topic]) -> RecordPlan | None:
+        """Load the plan, with the ids and the own settings of topics; None without a file.
+
+        Raises:
+            ConfigurationError: A policy is not usable, or the settings may not be read.
+            CompactedTopicError: The cluster does not answer.
+        """
+        if self._configuration is None or self.options.plan is None:
+            return None
+        own: dict[str, Mapping[str, str]] = {}
+        if allows_topic_settings(self._configuration):
+            kept = topic_configs_topic(self._configuration, self._properties)
+            index = index_of(kept.read(_SETTINGS_TIMEOUT_S))
+            own = {one.name: index.of(one.name, one.topic_id) for one in topics}
+        return load_plan(
+            self.options.plan,
+            topic_ids={one.name: one.topic_id for one in topics},
+            records_policy_batch=self.options.records_policy_batch,
+            topic_settings=own,
+        )
+
+    def sizes(self, topics: Sequence[Topic]) -> Sizes:
+        """Return how large the records of topics are, as far as brokers tell."""
+        first, end = self.cluster.first_offsets(topics), self.cluster.end_offsets(topics)
+        whole = [OffsetRange(*one, first[one], max(end[one], first[one])) for one in first]
+        return measured(self.access.connect(), whole)
+
+    def no_topic(self) -> ConfigurationError:
+        """Return the error for a pattern that no topic matches."""
+        pattern = self.options.pattern.pattern if self.options.pattern else ""
+        return ConfigurationError(
+            f"subscribePattern {pattern}: no topic of {self.cluster.servers} matches it"
+        )

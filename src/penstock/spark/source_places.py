@@ -1,0 +1,113 @@
+"""Places in topics, in the words of Spark's Kafka source, and the offsets that they mean."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cluster.ranges import Partition
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.cluster.offsets import Cluster, Topic
+
+_LATEST, _EARLIEST = -1, -2
+_DIGITS_MAX: Final = 18
+"""All numbers of so many digits have 64 bits."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in each partition of some topics.
+
+    Attributes:
+        option: What it was given as, for errors.
+        word: -2 for the beginning and -1 for the end of all partitions, or None.
+        timestamp_ms: The time of the first record, or None.
+        offsets: An offset for each partition, with -2 and -1 as for `word`.
+    """
+
+    option: str
+    word: int | None = None
+    timestamp_ms: int | None = None
+    offsets: Mapping[Partition, int] = field(default_factory=dict)
+
+
+EARLIEST: Final = Place("earliest", _EARLIEST)
+LATEST: Final = Place("latest", _LATEST)
+
+
+def parse_timestamp(text: str, *, key: str) -> Place:
+    """Read a time in ms since the epoch.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_MAX:
+        raise ConfigurationError(f"{key} {text}: milliseconds since 1970")
+    return Place(key, timestamp_ms=int(text))
+
+
+def parse_offsets(text: str, *, key: str) -> Place:
+    """Read offsets such as `{"orders": {"0": 23, "1": -2}}`.
+
+    Raises:
+        ConfigurationError: They are none.
+    """
+    try:
+        offsets = dict(_pairs(json.loads(text)))
+    except (ValueError, AttributeError, TypeError):
+        offsets = {}
+    if not offsets or any(offset < _EARLIEST for offset in offsets.values()):
+        raise ConfigurationError(
+            f'{key} {text}: earliest, latest, or an offset for each partition such as {{"orders": '
+            '{"0": 23, "1": -2}}, where -2 is its beginning and -1 its end'
+        )
+    return Place(key, offsets=offsets)
+
+
+def _pairs(given: Any) -> Iterator[tuple[Partition, int]]:
+    for topic, partitions in given.items():
+        for number, offset in partitions.items():
+            if not isinstance(offset, int) or isinstance(offset, bool):
+                raise TypeError
+            yield Partition(topic, int(number)), offset
+
+
+def find_offsets(cluster: Cluster, topics: Sequence[Topic], place: Place) -> dict[Partition, int]:
+    """Return the offset that a place means in each partition of topics.
+
+    A time after the last record means the end.
+
+    Raises:
+        ConfigurationError: A partition has no offset in it, or one behind its end, or there is
+            no such partition.
+        ClusterError: The cluster does not answer.
+    """
+    if place.word is not None:
+        of_all = cluster.end_offsets if place.word == _LATEST else cluster.first_offsets
+        return of_all(topics)
+    ends = cluster.end_offsets(topics)
+    if place.timestamp_ms is not None:
+        found = cluster.offsets_since(topics, place.timestamp_ms)
+        return {one: ends[one] if found[one] < 0 else min(found[one], ends[one]) for one in ends}
+    _check_partitions(place, ends)
+    first = cluster.first_offsets(topics) if _EARLIEST in place.offsets.values() else {}
+    return {
+        one: {_LATEST: ends[one], _EARLIEST: first.get(one, 0)}.get(offset, offset)
+        for one, offset in place.offsets.items()
+    }
+
+
+def _check_partitions(place: Place, ends: Mapping[Partition, int]) -> None:
+    for one in place.offsets.keys() ^ ends.keys():
+        problem = "is left out" if one in ends else "is not there, or not subscribed"
+        raise ConfigurationError(f"{place.option}: {one} {problem}")
+    for one, offset in place.offsets.items():
+        if offset > ends[one]:
+            raise ConfigurationError(
+                f"{place.option}: {one} ends at offset {ends[one]}, before {offset}"
+            )

@@ -1,0 +1,94 @@
+"""How large records are, asked of the brokers: the bytes of logs (DescribeLogDirs), by leader.
+
+It is only for planning. Where brokers do not tell (it needs Describe on the cluster), records
+count as `Sizes.default_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from kio.schema.describe_log_dirs.v2.request import DescribableLogDirTopic, DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v2.response import DescribeLogDirsResponse
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from penstock.client.errors import ClientError
+from penstock.cluster.ranges import Partition
+from penstock.spark.tasks import Sizes
+from penstock.wire.errors import WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.client.connection import Connection
+    from penstock.cluster.ranges import OffsetRange
+
+_CHUNK: Final = 10_000
+"""The number of partitions that a broker is asked about at once."""
+
+
+def measured(connection: Connection, logs: Iterable[OffsetRange]) -> Sizes:
+    """Return how large records are, on average, by partition.
+
+    Args:
+        connection: The cluster.
+        logs: The whole range of each partition, from its first offset to its end.
+
+    Returns:
+        The sizes. Partitions are left out that no broker tells of, or that are empty.
+    """
+    whole = {one.of: one.offsets for one in logs if one.offsets}
+    sizes: dict[Partition, float] = {}
+    for leader, partitions in _by_leader(connection, whole).items():
+        for start in range(0, len(partitions), _CHUNK):
+            stored = _stored(connection, leader, partitions[start : start + _CHUNK])
+            sizes |= {one: size / whole[one] for one, size in stored.items() if one in whole}
+    if not sizes:
+        return Sizes()
+    # Partitions that are not known are taken for what the others are on average.
+    total = sum(size * whole[one] for one, size in sizes.items())
+    return Sizes(sizes, max(total / sum(whole[one] for one in sizes), 1.0))
+
+
+def _by_leader(
+    connection: Connection, partitions: Iterable[Partition]
+) -> Mapping[int, list[Partition]]:
+    wanted = sorted(partitions)
+    found: dict[int, list[Partition]] = defaultdict(list)
+    try:
+        topics = connection.describe(dict.fromkeys(one.topic for one in wanted))
+    except (ClientError, WireError):
+        return found
+    for one in wanted:
+        leader = topics[one.topic].leaders.get(one.number) if one.topic in topics else None
+        if leader is not None and leader.node >= 0:
+            found[leader.node].append(one)
+    return found
+
+
+def _stored(
+    connection: Connection, node: int, partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Return the bytes of a broker's logs; nothing of those that it does not tell of."""
+    topics: dict[str, list[i32]] = defaultdict(list)
+    for one in partitions:
+        topics[one.topic].append(i32(one.number))
+    request = DescribeLogDirsRequest(
+        topics=tuple(
+            DescribableLogDirTopic(topic=TopicName(topic), partitions=tuple(numbers))
+            for topic, numbers in topics.items()
+        )
+    )
+    try:
+        response = connection.send(node, request, DescribeLogDirsResponse)
+    except (ClientError, WireError):
+        return {}
+    return {
+        Partition(topic.name, int(partition.partition_index)): int(partition.partition_size)
+        for folder in response.results
+        for topic in folder.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }

@@ -1,0 +1,110 @@
+"""Dead letters of several batches: in order, with their bytes, in few batches that fit."""
+
+import pytest
+
+from penstock.batch_jobs.gathered import GATHERED_RECORDS, GatheredLetters
+from penstock.batch_jobs.kept import SourcePartition
+from penstock.batch_jobs.targets import Target
+from penstock.client.write_errors import RefusedBatchError
+from penstock.policy import Header, Record
+from penstock.records.header import HEADER
+from penstock.records.stored_batch import read_stored_batch
+from tests.batch_jobs.memory import LIMIT, rows_of
+from tests.records.encoding import encode_stored, zigzag
+
+pytestmark = pytest.mark.usefixtures("reading")
+NOW, LATER = 1_700_000_000_000, 1_800_000_000_000
+OWN = (Header("own", b"1"), Header("__penstock.code", b"old"), Header("none", None))
+
+
+def gathered(limit=LIMIT):
+    return GatheredLetters(
+        SourcePartition("orders", 3), Target("dead", 2, limit), lambda: LATER / 1e3
+    )
+
+
+def batch(first, count, *, size=1, **fields):
+    records = [Record(NOW, b"%d" % n, b"x" * size, OWN) for n in range(first, first + count)]
+    stored = encode_stored(records, base_offset=first, **fields)
+    return read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+
+
+def add(letters, one):
+    appended = [[("__dlq.errors.offset", b"%d" % offset)] for offset in one.offsets]
+    return list(letters.add(one, range(len(appended)), appended))
+
+
+def test_few_of_each_batch_wait_for_more():
+    letters = gathered()
+    for first in range(0, 30, 3):
+        assert add(letters, batch(first, 3, attributes=3)) == []
+    (one,) = letters.rest()
+    assert (one.topic, one.partition) == ("dead", 1)
+    assert (one.source.partition, one.source.offset) == (3, 0)
+    rows = rows_of(one.batch)
+    assert [row.key for row in rows] == [b"%d" % n for n in range(30)]
+    assert {(row.timestamp, row.codec) for row in rows} == {(LATER, "lz4")}
+    assert rows[7].headers == [("own", b"1"), ("none", None), ("__dlq.errors.offset", b"7")]
+    assert list(letters.rest()) == []
+
+
+def test_many_are_written_and_their_order_stays():
+    letters, written = gathered(), []
+    for first, count in ((0, 2), (2, GATHERED_RECORDS + 1), (600, 3), (603, 499), (1200, 1)):
+        written += add(letters, batch(first, count))
+    assert len(written) == 3
+    written += letters.rest()
+    rows = [row for one in written for row in rows_of(one.batch)]
+    numbers = [int(row.key) for row in rows]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == 2 + GATHERED_RECORDS + 1 + 3 + 499 + 1
+    assert {tuple(name for name, _ in row.headers) for row in rows} == {
+        ("own", "none", "__dlq.errors.offset")
+    }
+
+
+def test_large_ones_do_not_wait_for_many():
+    letters = gathered()
+    assert add(letters, batch(0, 2, size=100_000)) == []
+    assert len(add(letters, batch(2, 1, size=100_000))) == 1
+
+
+def test_large_headers_do_not_wait_for_many_either():
+    letters, stored = (
+        gathered(),
+        encode_stored([Record(NOW, None, None, (Header("h", b"x" * 200_000),))]),
+    )
+    one = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+    assert add(letters, one) == []
+    assert len(add(letters, one)) == 1
+
+
+def test_header_keys_that_are_not_utf_8_keep_their_bytes_and_their_place():
+    inside = b"\0" + zigzag(0) + zigzag(0) + b"\x02k\x02v" + zigzag(1) + b"\x02\xff\x021"
+    odd = encode_stored([Record(NOW, b"k", b"v")], body=zigzag(len(inside)) + inside, base_offset=5)
+    letters = gathered()
+    assert add(letters, batch(0, 2)) == []
+    before, after = add(letters, read_stored_batch(odd, max_decompressed_bytes=LIMIT))
+    assert [row.key for row in rows_of(before.batch)] == [b"0", b"1"]
+    assert b"\x02\xff\x021" in after.batch[HEADER.size :]
+    assert after.source.offset == 5
+
+
+def test_what_is_too_large_together_is_divided_and_alone_is_an_error():
+    letters = gathered(600)
+    for first in range(10):
+        add(letters, batch(first, 1, size=200))
+    written = list(letters.rest())
+    assert len(written) > 4
+    assert all(len(one.batch) <= 600 for one in written)
+    add(letters, batch(70, 1))
+    add(letters, batch(77, 1, size=900))
+    with pytest.raises(RefusedBatchError, match="from orders, partition 3, offset 77"):
+        list(letters.rest())
+
+
+def test_what_is_forgotten_is_not_written():
+    letters = gathered()
+    add(letters, batch(0, 5))
+    letters.forget()
+    assert list(letters.rest()) == []

@@ -1,0 +1,85 @@
+"""What is split of batches that Kafka's own classes store and compact, read by Kafka's consumer."""
+
+import pytest
+
+from penstock.batch_jobs.counts import TaskCounts
+from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.split import Split
+from penstock.batch_jobs.targets import Target
+from penstock.policy import BrokerRecordValidator, InvalidRecordException
+from penstock.records.stored_batch import read_stored_batch
+from tests.batch_jobs.memory import LIMIT
+from tests.engine.chains import TOPIC_ID, chain
+from tests.records.encoding import CODECS
+from tests.records.test_java_batches import corpus, line
+from tests.records.test_java_log import BASE, compactable, java
+
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading")]
+ADDED = 10
+"""Headers of a dead letter besides its own."""
+
+
+class NoEven(BrokerRecordValidator):
+    """Refuses values of an even length."""
+
+    def validate_record(self, topic_partition, key, value, headers):
+        even = value is not None and len(value) % 2 == 0
+        return InvalidRecordException("even") if even else None
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """Stored batches, and the records that a consumer reads of each."""
+    lines = [
+        " ".join(
+            [what, codec, kind, str(BASE), *line(codec, list(compactable(one))).split(" ")[1:]]
+        )
+        for codec in CODECS
+        for one in corpus()
+        for kind in ("CreateTime", "LogAppendTime")
+        for what in ("store", "compact")
+    ]
+    batches = list(map(bytes.fromhex, java(lines)))
+    return list(zip(batches, consumed(batches), strict=True))
+
+
+def consumed(batches):
+    """Each record as a consumer reads it: offset, timestamp, key, value, headers."""
+    return [
+        [tuple(record.split(",")) for record in read.split(" ") if record]
+        for read in java(f"read {bytes(batch).hex()}" for batch in batches)
+    ]
+
+
+def is_refused(record):
+    value = record[3]
+    return value != "-" and (len(value) - 1) // 2 % 2 == 0
+
+
+def test_each_record_is_where_it_belongs_and_as_it_was(stored):
+    judge = Judge(chain(validators=[NoEven]), TOPIC_ID)
+    job = Split(
+        judge, "t", 0, accepted=Target("clean", 1, LIMIT), rejected=Target("dead", 1, LIMIT)
+    )
+    kinds = set()
+    written = [
+        (one, before, batch)
+        for data, before in stored
+        for batch in [read_stored_batch(data, max_decompressed_bytes=LIMIT)]
+        for one in (*job.process(batch, TaskCounts()), *job.rest())
+    ]
+    read = consumed(one.batch for one, _, _ in written)
+    for (one, before, batch), after in zip(written, read, strict=True):
+        is_dead = one.topic == "dead"
+        expected = [record for record in before if is_refused(record) == is_dead]
+        added = 2 * ADDED if is_dead else 0
+        own = [record[: len(record) - added] for record in after]
+        assert [record[2:] for record in own] == [record[2:] for record in expected]
+        if is_dead:
+            offsets = [bytes.fromhex(record[-added + 5][1:]) for record in after]
+            assert offsets == [record[0].encode() for record in expected]
+        elif not batch.is_log_append_time:
+            assert [record[1] for record in own] == [record[1] for record in expected]
+        kinds.add((one.topic, one.batch is batch.data, batch.codec, batch.is_log_append_time))
+    assert {codec for _, whole, codec, _ in kinds if whole} == set(CODECS)
+    assert len(kinds) == 2 * 3 * len(CODECS)

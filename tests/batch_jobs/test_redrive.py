@@ -1,0 +1,228 @@
+"""Redrive: what returns, what waits, what is parked; and that it undoes split."""
+
+import random
+
+import pytest
+
+from penstock.batch_jobs.counts import TaskCounts
+from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.redrive import Redrive
+from penstock.batch_jobs.split import Split
+from penstock.batch_jobs.targets import Target
+from penstock.engine.chain import Chain
+from penstock.policy import BrokerRecordValidator, Header, Record
+from penstock.records.header import HEADER
+from penstock.records.stored_batch import read_stored_batch
+from tests.batch_jobs.memory import LIMIT, MemoryCluster, content, rows_of
+from tests.batch_jobs.policies import NoBad, Repair
+from tests.engine.chains import TOPIC_ID, chain
+from tests.records.encoding import CODECS, encode_stored, zigzag
+
+pytestmark = pytest.mark.usefixtures("reading")
+NOW = 1_700_000_000_000
+LATER = 1_800_000_000_000
+OWN = (Header("own", b"1"), Header("own", None))
+
+
+def letter(value, *, partition=1, offset=9, timestamp=NOW, replays=0, key=b"k", more=()):
+    headers = (
+        Header("own", b"1"),
+        Header("__dlq.errors.topic", b"orders"),
+        Header("__dlq.errors.partition", b"%d" % partition),
+        Header("__dlq.errors.offset", b"%d" % offset),
+        Header("__penstock.timestamp", b"%d" % timestamp),
+        Header("__penstock.replays", b"%d" % replays),
+        *more,
+    )
+    return Record(LATER, key, value, headers)
+
+
+def redrive(stored, *, counts=None, policies=None, most=5, size=LIMIT):
+    """Return the records that are written, by topic, and how many batches they are."""
+    if not isinstance(policies, Chain):
+        policies = chain(interceptors=[Repair], validators=policies or [NoBad])
+    job = Redrive(
+        Judge(policies, TOPIC_ID), "dead", 2,
+        target=Target("orders", 4, size), again=Target("dead", 3, size),
+        parked=Target("parked", 2, size), replays_max=most, clock=lambda: LATER / 1000 + 60,
+    )  # fmt: skip
+    batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+    written = {"orders": [], "dead": [], "parked": []}
+    for topic, partition, data, source in job.process(batch, counts or TaskCounts()):
+        assert (source.topic, source.partition) == ("dead", 2)
+        assert len(data) <= size
+        written[topic] += rows_of(data, topic, partition)
+    return written
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_passes_returns_as_it_first_was(codec):
+    counts = TaskCounts()
+    letters = [
+        letter(b"bad 1", partition=1, timestamp=NOW),
+        letter(b"bad 2", partition=6, timestamp=NOW + 50),
+        letter(b"bad 3", partition=1, timestamp=NOW - 7, replays=2),
+        letter(b"bad 4", partition=5, timestamp=-1),
+    ]
+    found = redrive(encode_stored(letters, attributes=CODECS[codec]), counts=counts)
+    assert found["dead"] == found["parked"] == []
+    assert [(row.partition, row.timestamp, row.value) for row in found["orders"]] == [
+        (1, NOW, b"good 1"),
+        (1, NOW - 7, b"good 3"),
+        (1, -1, b"good 4"),
+        (2, NOW + 50, b"good 2"),
+    ]
+    assert found["orders"][1].headers == [
+        ("own", b"1"),
+        ("__penstock.replays", b"3"),
+        ("__penstock.timestamp", b"%d" % (NOW - 7)),
+    ]
+    assert {row.codec for row in found["orders"]} == {codec}
+    assert counts.outcomes == {"returned": 4}
+
+
+def test_what_is_refused_again_waits_with_its_place_and_the_new_reason():
+    counts = TaskCounts()
+    found = redrive(encode_stored([letter(b"badly", replays=1)]), counts=counts)
+    (row,) = found["dead"]
+    assert (row.partition, row.timestamp) == (2, LATER + 60_000)
+    assert (row.key, row.value) == (b"k", b"badly")
+    assert row.headers == [
+        ("own", b"1"),
+        ("__dlq.errors.topic", b"orders"),
+        ("__dlq.errors.partition", b"1"),
+        ("__dlq.errors.offset", b"9"),
+        ("__dlq.errors.message", b"bad is not good"),
+        ("__penstock.outcome", b"refused"),
+        ("__penstock.policy", b"NoBad"),
+        ("__penstock.code", b"87"),
+        ("__penstock.message", b"bad is not good"),
+        ("__penstock.timestamp", b"%d" % NOW),
+        ("__penstock.replays", b"2"),
+    ]
+    assert counts.outcomes == {"again": 1}
+    assert [one.topic for one, _ in counts.reasons.items()] == ["orders"]
+
+
+def test_after_so_many_attempts_it_is_parked():
+    letters = [letter(b"badly", replays=3), letter(b"badly", replays=4), letter(b"bad 1", replays=5),
+               letter(b"bad 2", replays=4), letter(b"drop", replays=9)]  # fmt: skip
+    counts = TaskCounts()
+    found = redrive(encode_stored(letters), counts=counts)
+    assert [dict(row.headers)["__penstock.replays"] for row in found["dead"]] == [b"4"]
+    assert [row.value for row in found["orders"]] == [b"good 2"]
+    parked = found["parked"]
+    assert [row.partition for row in parked] == [0, 0]
+    # One that was accepted, but had returned too often: with its bytes, and without a policy.
+    assert [row.value for row in parked] == [b"badly", b"bad 1"]
+    assert dict(parked[1].headers)["__penstock.outcome"] == b"accepted"
+    assert dict(parked[1].headers)["__penstock.policy"] is None
+    assert counts.outcomes == {"again": 1, "parked": 2, "returned": 1, "dropped": 1}
+
+
+def test_policies_see_a_record_as_it_would_return():
+    seen = []
+
+    class See(BrokerRecordValidator):
+        def validate_record(self, topic_partition, key, value, headers):
+            seen.append((topic_partition.partition, value, tuple(headers)))
+
+    letters = [letter(b"bad 1", partition=3), letter(b"x", partition=3), letter(b"y", partition=0)]
+    redrive(encode_stored(letters), policies=[See])
+    own = (Header("own", b"1"),)
+    assert seen == [(3, b"good 1", own), (3, b"x", own), (0, b"y", own)]
+
+
+def test_headers_that_say_nothing_are_made_up_for_by_the_place_of_the_letter():
+    broken = (Header("__dlq.errors.partition", b"-3"), Header("__dlq.errors.offset", b"many"),
+              Header("__penstock.timestamp", None), Header("__penstock.replays", b"99999999999"))  # fmt: skip
+    records = [Record(LATER, b"k", b"x"), Record(LATER, b"k", b"badly", broken)]
+    found = redrive(encode_stored(records, base_offset=70))
+    (returned,), (again,) = found["orders"], found["dead"]
+    assert (returned.partition, returned.timestamp) == (2, LATER)
+    assert dict(again.headers)["__dlq.errors.topic"] == b"dead"
+    assert dict(again.headers)["__dlq.errors.partition"] == b"2"
+    assert dict(again.headers)["__dlq.errors.offset"] == b"71"
+    assert dict(again.headers)["__penstock.replays"] == b"1"
+
+
+def test_header_keys_that_are_not_utf_8_return_with_their_bytes():
+    """Each such record in a batch with those of the same timestamp; the others together."""
+
+    def body(delta, key, timestamp):
+        pairs = ((key, b"1"), (b"__penstock.timestamp", b"%d" % timestamp))
+        headers = b"".join(zigzag(len(k)) + k + zigzag(len(v)) + v for k, v in pairs)
+        inside = b"\0" + zigzag(0) + zigzag(delta) + b"\x02k\x02v" + zigzag(2) + headers
+        return zigzag(len(inside)) + inside
+
+    odd = [(b"\xff", NOW), (b"\xfe", NOW), (b"\xfd", NOW + 9), (b"fine", NOW + 1), (b"f", NOW)]
+    data = b"".join(body(n, *one) for n, one in enumerate(odd))
+    stored = encode_stored([Record(LATER, b"k", b"v")] * len(odd), body=data)
+    job = Redrive(
+        Judge(chain(validators=[NoBad]), TOPIC_ID), "dead", 0, target=Target("orders", 1, LIMIT),
+        again=Target("dead", 1, LIMIT), parked=Target("p", 1, LIMIT), replays_max=5,
+    )  # fmt: skip
+    batch = read_stored_batch(stored, max_decompressed_bytes=LIMIT)
+    written = [one.batch for one in job.process(batch, TaskCounts())]
+    assert [len(rows_of(one)) for one in written] == [2, 1, 2]
+    assert [row.timestamp for one in written for row in rows_of(one)] == [at for _, at in odd]
+    for (key, _), place in zip(odd, (0, 0, 1, 2, 2), strict=True):
+        assert b"%c%b\x021" % (len(key) << 1, key) in written[place][HEADER.size :]
+
+
+def test_what_is_too_large_is_divided():
+    letters = [letter(b"bad %d" % n, timestamp=NOW + n, partition=0) for n in range(60)]
+    letters += [letter(b"badly %d" % n) for n in range(60)]
+    found = redrive(encode_stored(letters), size=1500)
+    assert [row.value for row in found["orders"]] == [b"good %d" % n for n in range(60)]
+    assert [row.value for row in found["dead"]] == [b"badly %d" % n for n in range(60)]
+
+
+def test_split_and_redrive_bring_everything_back():
+    """Records of any kind: after a repair they are all there, each as it was."""
+    chance = random.Random(15)
+    cluster = MemoryCluster()
+    for _ in range(30):
+        records = [
+            Record(
+                NOW + chance.randrange(-(10**6), 10**6),
+                chance.choice([None, b"", b"key"]),
+                chance.choice([None, b"", b"bad 1", b"fine", b"bad " + b"x" * 300]),
+                chance.choice([(), OWN]),
+            )
+            for _ in range(chance.randrange(1, 30))
+        ]
+        cluster.store(
+            "source", encode_stored(records, attributes=chance.choice(list(CODECS.values())))
+        )
+    split = Split(
+        Judge(chain(validators=[NoBad]), TOPIC_ID), "source", 0,
+        accepted=Target("all", 1, LIMIT), rejected=Target("dead", 1, LIMIT),
+    )  # fmt: skip
+    back = Redrive(
+        Judge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID), "dead", 0,
+        target=Target("all", 1, LIMIT), again=Target("dead", 1, LIMIT),
+        parked=Target("parked", 1, LIMIT), replays_max=5,
+    )  # fmt: skip
+    for name, job in (("source", split), ("dead", back)):
+        for data in list(cluster.logs[name, 0]):
+            batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)
+            for one in (*job.process(batch, TaskCounts()), *job.rest()):
+                cluster.store(one.topic, one.batch, one.partition)
+
+    def as_repaired(row, headers):
+        value = row.value
+        if value is not None and value.startswith(b"bad "):
+            value = b"good " + value[4:]
+        return (row.timestamp, row.key, value, headers)
+
+    def own(row):
+        return [one for one in row.headers if not one[0].startswith("__penstock.")]
+
+    def order(one):
+        return repr(one)
+
+    before = [as_repaired(row, row.headers) for row in cluster.rows("source")]
+    after = [as_repaired(row, own(row)) for row in cluster.rows("all")]
+    assert sorted(before, key=order) == sorted(after, key=order)
+    assert len(content(cluster.rows("dead"))) > 50

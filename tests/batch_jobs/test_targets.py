@@ -1,0 +1,48 @@
+"""Batches that fit their target."""
+
+import random
+
+import pytest
+
+from penstock.batch_jobs.targets import Target, fitting
+from penstock.client.stamping import Source
+from penstock.client.write_errors import RefusedBatchError
+
+
+def source(position):
+    return Source("from", 0, 100 + position)
+
+
+def outgoing(sizes, limit, partition=0):
+    """What is made of records of these sizes, each batch with 61 bytes more."""
+
+    def cut(start, end):
+        return b"%d-%d" % (start, end) + bytes(61 + sum(sizes[start:end]))
+
+    return list(fitting(Target("to", 4, limit), partition, len(sizes), cut, source))
+
+
+def test_what_fits_is_one_batch():
+    (one,) = outgoing([10, 10], 100, partition=7)
+    assert (one.topic, one.partition, one.source) == ("to", 3, source(0))
+    assert outgoing([], 10) == []
+
+
+def test_batches_have_all_records_in_order_and_fit():
+    chance = random.Random(3)
+    for _ in range(200):
+        limit = chance.randrange(200, 2000)
+        sizes = [chance.randrange(limit - 100) for _ in range(chance.randrange(1, 60))]
+        at = 0
+        for one in outgoing(sizes, limit):
+            assert len(one.batch) <= limit
+            start, end = one.batch.rstrip(b"\0").decode().split("-")
+            # A zero at the end of the number was stripped off with the rest.
+            assert int(start) == at == one.source.offset - 100
+            at = next(n for n in range(at + 1, len(sizes) + 1) if str(n).encode() == end.encode())
+        assert at == len(sizes)
+
+
+def test_one_record_that_does_not_fit_is_an_error():
+    with pytest.raises(RefusedBatchError, match=r"from, partition 0, offset 102 takes \d+ bytes"):
+        outgoing([10, 10, 900, 10], 500)

@@ -1,0 +1,71 @@
+"""A task in a process of its own, to be killed: `python -m tests.batch_jobs.working JSON`.
+
+It prints "begins", and at its end how it ended and what it counted.
+"""
+
+import json
+import sys
+from uuid import UUID
+
+from penstock.batch_jobs.at_cluster import range_task
+from penstock.batch_jobs.judge import Judge
+from penstock.batch_jobs.redrive import Redrive
+from penstock.batch_jobs.split import Split
+from penstock.batch_jobs.targets import Target
+from penstock.batch_jobs.task import Limits, run
+from penstock.client.connection import Connection
+from penstock.client.places import PlaceRecords
+from penstock.client.positions import Task
+from penstock.client.reader import OffsetRange
+from tests.batch_jobs.policies import Mask, NoBad, Repair
+from tests.client.settings import FILE
+from tests.engine.chains import TOPIC_ID, chain
+
+SIZE = 1_048_588
+
+
+def job_of(kind, topic, partition, targets):
+    """Make a job.
+
+    Args:
+        kind: "split" or "redrive".
+        topic: The source.
+        partition: Its partition.
+        targets: Name and number of partitions of the targets.
+    """
+    to = {name: Target(one, partitions, SIZE) for name, (one, partitions) in targets.items()}
+    if kind == "split":
+        judge = Judge(chain(interceptors=[Mask], validators=[NoBad]), TOPIC_ID)
+        return Split(judge, topic, partition, accepted=to["accepted"], rejected=to["rejected"])
+    judge = Judge(chain(interceptors=[Repair], validators=[NoBad]), TOPIC_ID)
+    return Redrive(judge, topic, partition, target=to["target"], again=to["again"],
+                   parked=to["parked"], replays_max=2)  # fmt: skip
+
+
+def work(connection, given, on_chunk):
+    """Run the task that is described; return its result."""
+    topic, topic_id, partition = given["topic"], UUID(given["topic_id"]), given["partition"]
+    task = range_task(
+        connection,
+        OffsetRange(topic, partition, given["first"], given["end"], topic_id),
+        Task(given["job"], topic, topic_id, partition),
+        run=given["run"],
+        transactions=given.get("transactions", True),
+        places=PlaceRecords(given["places"]) if given.get("places") else None,
+        limits=Limits(chunk_records=given["chunk"]),
+        on_chunk=on_chunk,
+    )
+    return run(task, job_of(given["kind"], topic, partition, given["targets"]))
+
+
+def main(text):
+    given = json.loads(text)
+    with Connection({"bootstrap.servers": given["servers"]}, FILE) as connection:
+        print("begins", flush=True)
+        result = work(connection, given, lambda progress: None)
+    counts = result.progress.counts
+    print(json.dumps([result.ending, counts.outcomes, counts.reasons.total()]), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,161 @@
+"""`penstock audit` but for judging: its options, its exit codes, what it keeps and prints."""
+
+import argparse
+import json
+import shutil
+
+import pytest
+import structlog
+
+from penstock import cli
+from penstock.cli.audit import conclude
+from penstock.cli.jobs import ratio
+from penstock.configuration import ConfigurationError
+from penstock.report.document import as_json
+from tests.report.samples import records, report_of
+
+GOOD = report_of(records(count=90), records(count=10, message="bad"))
+WORSE = report_of(records(count=80), records(count=20, message="bad"))
+OTHER = report_of(records("u", count=80), source="u")
+
+
+def given(**options):
+    named = dict.fromkeys(("report", "fail_over", "baseline", "tolerance", "history", "input"))
+    return argparse.Namespace(**(named | {"topic": "t"} | options))
+
+
+def run(*arguments, capsys):
+    try:
+        code = cli.main(["audit", *map(str, arguments)])
+    finally:
+        structlog.reset_defaults()  # the command's log goes to what this test captures
+    return code, capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [("0.05", 0.05), ("5%", 0.05), ("5 %", 0.05), ("0", 0), ("100%", 1), ("0.1%", 0.001), ("1", 1)],
+)
+def test_a_share_is_a_number_or_a_percentage(text, share):
+    assert ratio(text) == share
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5", "-1%", "101%", "five", "", "%", "nan", "sNaN", "inf", "NaN%", "0,05", "1e9999999999%"],
+)
+def test_anything_else_is_no_share(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="such as 5%"):
+        ratio(text)
+
+
+def test_the_limit_is_the_last_share_that_is_right():
+    assert conclude(given(fail_over=0.1), GOOD, None) == 0
+    assert conclude(given(fail_over=0.0999), GOOD, None) == 1
+    assert conclude(given(), GOOD, None) == 0
+
+
+def test_worse_than_the_baseline(tmp_path, capsys):
+    options = given(baseline="last.json", report=str(tmp_path))
+    assert conclude(options, GOOD, GOOD) == 0
+    assert "no worse than last.json" in capsys.readouterr().out
+    assert conclude(options, WORSE, GOOD) == 1
+    out = capsys.readouterr().out
+    assert "worse than last.json" in out
+    assert "  t, p.P, 87 bad: 20 of 100 (20.0000%), before 10 of 100 (10.0000%)" in out
+    assert json.loads((tmp_path / "report.json").read_text())["baseline"]["worse"]
+    assert conclude(given(baseline="last.json", tolerance=0.1), WORSE, GOOD) == 0
+    assert conclude(given(baseline="last.json", fail_over=0.1), WORSE, WORSE) == 1
+
+
+def test_a_report_can_replace_its_own_baseline(tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text(as_json(GOOD))
+    assert conclude(given(baseline=str(path), report=str(tmp_path)), WORSE, GOOD) == 1
+    assert json.loads(path.read_text())["refused"] == 20
+
+
+def test_a_baseline_of_other_topics_is_wrong_use_and_the_report_is_written(tmp_path):
+    with pytest.raises(ConfigurationError, match="not about t"):
+        conclude(given(baseline="last.json", report=str(tmp_path)), GOOD, OTHER)
+    assert (tmp_path / "report.json").exists()
+    assert conclude(given(baseline="last.json"), report_of(), OTHER) == 0
+
+
+def test_long_lists_are_cut_on_the_terminal(capsys):
+    many = report_of(*(records(message=f"m{n}") for n in range(30)))
+    conclude(given(baseline="last.json"), many, report_of(records()))
+    lines = capsys.readouterr().out.splitlines()
+    assert "  and 20 more reasons" in lines
+    assert "  and 22 more that got worse" in lines
+    assert len(lines) < 30
+
+
+def test_times_out_of_range_are_told(capsys):
+    conclude(given(), report_of(records(count=3, hour=10**10)), None)
+    assert "3 records have a time out of range (1970 to 9999)" in capsys.readouterr().out
+
+
+def test_runs_are_kept_and_drawn(tmp_path, capsys):
+    options = given(history=str(tmp_path / "runs"), report=str(tmp_path / "report"))
+    for report in (GOOD, WORSE):
+        assert conclude(options, report, None) == 0
+    assert "turned away in 2 runs" in (tmp_path / "report" / "report.html").read_text()
+    [series] = (tmp_path / "runs").iterdir()
+    (series / "broken.json").write_text("{")
+    conclude(options, GOOD, None)
+    assert f"{series / 'broken.json'} is not a run of an audit; left alone" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--topic", "t", "--fail-over", "5"], "'5' is not a share"),
+        (["--topic", "t", "--tolerance", "1%"], "--tolerance belongs to --baseline"),
+        (["--topic", "t", "--baseline", "missing.json"], "--baseline missing.json: No such file"),
+        (["--topics", "--baseline", "last.json"], "--topics judges all topics"),
+        (["--topics", "--history", "runs"], "--topics judges all topics"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_started(tmp_path, monkeypatch, capsys, options, told):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code, output = run("penstock.properties", *options, capsys=capsys)
+    except SystemExit as error:
+        code, output = error.code, capsys.readouterr()
+    assert (code, told in output.err) == (2, True), output.err
+
+
+def test_baselines_and_folders_are_looked_at_before_spark_starts(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    path.write_text(as_json(OTHER))
+    code, output = run("f", "--topic", "t", "--baseline", path, capsys=capsys)
+    assert (code, "it is not about t" in output.err) == (2, True), output.err
+    path.write_text("{}")
+    code, output = run("f", "--topic", "t", "--baseline", path, capsys=capsys)
+    assert (code, "not a report.json" in output.err) == (2, True), output.err
+    code, output = run("f", "--topic", "t", "--history", path / "runs", capsys=capsys)
+    assert (code, f"--history {path / 'runs'}" in output.err) == (2, True), output.err
+
+
+@pytest.mark.parametrize("key", ["--report", "--history"])
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(key, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", "/proc/self/task"):
+        code, output = run("f", "--topic", "t", key, path, capsys=capsys)
+        assert (code, f"{key} {path}" in output.err) == (2, True), output.err
+
+
+def test_a_run_that_cannot_be_kept_costs_no_report(tmp_path, capsys):
+    history, report = tmp_path / "runs", tmp_path / "report"
+    conclude(given(history=str(history)), GOOD, None)
+    [series] = history.iterdir()
+    shutil.rmtree(series)
+    series.touch()
+    capsys.readouterr()
+    with pytest.raises(OSError, match="File exists"):
+        conclude(given(history=str(history), report=str(report)), GOOD, None)
+    assert "100 records judged" in capsys.readouterr().out
+    assert json.loads((report / "report.json").read_text())["judged"] == 100

@@ -1,0 +1,43 @@
+"""Signals ask a command to end, then end it."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from penstock.cli.ending import Ending
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_asks_and_the_second_one_ends(number, capfd):
+    before = signal.getsignal(number)
+    with Ending() as ending:
+        assert not ending.is_set()
+        assert not ending.wait(0.01)
+        os.kill(os.getpid(), number)
+        began = time.monotonic()
+        assert ending.wait(30)
+        assert ending.is_set()
+        assert time.monotonic() - began < 5
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+    assert capfd.readouterr().err == "ending\n"
+
+
+def test_a_handler_that_something_else_has_set_is_replaced():
+    with Ending() as ending:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        ending.listen()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert ending.wait(30)
+
+
+def test_nobody_has_to_read_what_it_says(monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as broken, Ending() as ending:
+        monkeypatch.setattr("sys.__stderr__", broken)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert ending.wait(30)

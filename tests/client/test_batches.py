@@ -1,0 +1,142 @@
+"""What of a response belongs to a range, and to a reader of committed records."""
+
+import pytest
+
+from penstock.client.batches import select
+from penstock.client.errors import UnreadableBatchError
+from penstock.client.fetch import Aborted
+from tests.client.stored import batch, damaged, empty, marker
+
+
+def selected(*batches, position=0, end=1000, aborted=()):
+    """Return the (first, end) of what is selected, and where to go on."""
+    found = select(memoryview(b"".join(batches)), position, end, aborted)
+    return [(one.first, one.end) for one in found.batches], found.position
+
+
+def test_the_bytes_of_batches_are_those_of_the_response():
+    stored = [batch(10, 3, epoch=4), batch(13, 2, epoch=5, codec="lz4")]
+    response = memoryview(b"".join(stored))
+    found = select(response, 10, 100, [])
+    assert [bytes(one.data) for one in found.batches] == stored
+    assert all(one.data.obj is response.obj for one in found.batches)
+    assert [one.readable_behind for one in found.batches] == [len(stored[1]), 0]
+    first, second = found.batches
+    assert (first.base_offset, first.last_offset, first.record_count) == (10, 12, 3)
+    assert (first.leader_epoch, second.leader_epoch, second.attributes & 7) == (4, 5, 3)
+    assert (first.producer_id, first.base_sequence) == (-1, -1)
+    assert first.is_whole and second.is_whole
+    assert (found.position, found.leader_epoch, found.largest) == (15, 5, max(map(len, stored)))
+
+
+@pytest.mark.parametrize(
+    ("position", "end", "wanted", "after"),
+    [
+        (10, 30, [(10, 20), (20, 30)], 30),
+        (13, 30, [(13, 20), (20, 30)], 30),
+        (10, 25, [(10, 20), (20, 25)], 25),
+        (10, 20, [(10, 20)], 20),
+        (19, 21, [(19, 20), (20, 21)], 21),
+        (12, 13, [(12, 13)], 13),
+        (20, 30, [(20, 30)], 30),
+    ],
+)
+def test_the_edges_of_a_range_are_inside_batches(position, end, wanted, after):
+    batches = (batch(10, 10), batch(20, 10), batch(30, 10))
+    assert selected(*batches, position=position, end=end) == (wanted, after)
+    found = select(memoryview(b"".join(batches)), position, end, [])
+    assert [one.is_whole for one in found.batches] == [b - a == 10 for a, b in wanted]
+
+
+def test_gaps_and_empty_batches_of_compaction():
+    batches = (batch(5, 2), empty(10, 10), batch(40, 1))
+    assert selected(*batches, position=2, end=100) == ([(5, 7), (40, 41)], 41)
+    assert selected(empty(10, 10), position=12, end=100) == ([], 20)
+    assert selected(batch(5, 2), batch(40, 1), position=2, end=20) == ([(5, 7)], 20)
+
+
+def test_a_last_batch_that_is_incomplete():
+    whole, cut = batch(0, 2), batch(2, 2)
+    for length in range(len(cut)):
+        assert selected(whole, cut[:length]) == ([(0, 2)], 2)
+
+
+def test_no_complete_batch_at_all():
+    with pytest.raises(UnreadableBatchError, match=r"offset 3.* no complete batch"):
+        selected(batch(3)[:-1], position=3)
+
+
+def test_nothing():
+    assert selected(position=4) == ([], 4)
+
+
+class TestTransactions:
+    """Producers 1 and 2 write in turn; aborted are 1's from 0 and 2's from 10 on."""
+
+    LOG = (
+        batch(0, 2, producer=1),
+        batch(2, 2, producer=2),
+        batch(4, 1),
+        marker(5, 1, commit=False),
+        batch(6, 2, producer=1),
+        marker(8, 2, commit=True),
+        marker(9, 1, commit=True),
+        batch(10, 1, producer=2),
+        batch(11, 1, producer=1),
+        marker(12, 2, commit=False),
+        marker(13, 1, commit=True),
+        batch(14, 1, producer=2),
+    )
+    ABORTED = (Aborted(2, 10), Aborted(1, 0))
+
+    def test_committed(self):
+        wanted = [(2, 4), (4, 5), (6, 8), (11, 12), (14, 15)]
+        assert selected(*self.LOG, aborted=self.ABORTED) == (wanted, 15)
+
+    def test_uncommitted(self):
+        wanted = [(0, 2), (2, 4), (4, 5), (6, 8), (10, 11), (11, 12), (14, 15)]
+        assert selected(*self.LOG, aborted=None) == (wanted, 15)
+
+    def test_from_the_middle_of_a_transaction(self):
+        """A broker lists the transaction with its first offset, though that is before."""
+        found = selected(*self.LOG[4:], position=6, aborted=[Aborted(2, 10)])
+        assert found == ([(6, 8), (11, 12), (14, 15)], 15)
+        found = selected(*self.LOG[1:], position=2, aborted=self.ABORTED)
+        assert found == ([(2, 4), (4, 5), (6, 8), (11, 12), (14, 15)], 15)
+
+    def test_the_same_producer_without_a_transaction(self):
+        plain = batch(1, 1, producer=1, attributes=0)
+        assert selected(plain, aborted=[Aborted(1, 0)]) == ([(1, 2)], 2)
+
+    def test_a_marker_that_was_compacted(self):
+        log = (batch(0, 1, producer=1), marker(1, 1, commit=False)[:0], batch(2, 1))
+        assert selected(*log, aborted=[Aborted(1, 0)]) == ([(2, 3)], 3)
+
+    @pytest.mark.parametrize("at", [0, 3])
+    def test_what_is_left_out_must_be_intact(self, at):
+        log = [*self.LOG]
+        log[at] = damaged(log[at])
+        with pytest.raises(UnreadableBatchError, match=r"offset \d: .* checksum"):
+            selected(*log, aborted=self.ABORTED)
+
+    def test_a_marker_without_a_key(self):
+        cut = batch(0, 1, producer=1, attributes=0x30, body=b"\x04\0\0")
+        with pytest.raises(UnreadableBatchError, match="its marker cannot be read"):
+            selected(cut)
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        ([batch(5, 2), batch(6, 2)], "go back"),
+        ([batch(5, 2), batch(3, 1)], "go back"),
+        ([batch(5, 2, last_offset_delta=-1)], "go back"),
+        ([batch(5, length=4)], "length is wrong"),
+        ([batch(5, length=-1)], "length is wrong"),
+        ([batch(5, length=20)], "header is incomplete"),
+        ([batch(5, magic=3)], "magic is 3"),
+    ],
+)
+def test_what_cannot_be_read(log, text):
+    with pytest.raises(UnreadableBatchError, match=text):
+        selected(*log, position=5)

@@ -1,0 +1,372 @@
+"""Writers on a real Kafka: batches as they were, positions, fencing, what a target refuses."""
+
+import contextlib
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from penstock.artifacts import java
+from penstock.client import stamping
+from penstock.client.connection import Connection
+from penstock.client.positions import Claim, Position, Task, read_positions
+from penstock.client.stamping import Source
+from penstock.client.write_errors import FencedError, RefusedBatchError
+from penstock.client.writer import Promise
+from penstock.client.writing import open_writer
+from penstock.local import class_path
+from penstock.policy import Header, Record
+from penstock.records.header import as_produced, read_producer
+from tests.integration.reading import read_topic, topic_id
+from tests.java import QUICK
+from tests.records.encoding import CODECS, encode_batch
+
+FILE = Path("/nowhere/penstock.properties")
+NOW = int(time.time() * 1000) - 3_600_000
+
+
+@pytest.fixture
+def connection(kafka):
+    with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as running:
+        yield running
+
+
+@pytest.fixture
+def task(admin, topic):
+    """Makes the task of a job of its own, on a new source topic."""
+
+    def make(**options):
+        source = topic("source", **options)
+        job = f"split-{uuid.uuid4().hex[:8]}"
+        return Task(job, source, topic_id(admin, source), 0)
+
+    return make
+
+
+def records(first, count, size=20):
+    return [
+        Record(
+            NOW + number,
+            b"k%d" % number,
+            b"%d" % number + b"x" * size,
+            (Header("n", b"%d" % number), Header("none", None), Header("n", b"again")),
+        )
+        for number in range(first, first + count)
+    ]
+
+
+def batches(count, each=10, codec="none", first=0):
+    return [
+        (number * each, encode_batch(records(number * each, each), codec=codec))
+        for number in range(first, first + count)
+    ]
+
+
+def committed(kafka, topic):
+    """What readers see, with everything that belongs to a record."""
+    found = read_topic(kafka.bootstrap_servers, topic, isolation="read_committed", full=True)
+    return [(m.timestamp(), m.key(), m.value(), m.headers() or []) for m in found]
+
+
+def expected(all_records):
+    return [
+        ((1, one.timestamp), one.key, one.value, [tuple(header) for header in one.headers])
+        for one in all_records
+    ]
+
+
+@pytest.mark.parametrize("transactions", [True, False])
+def test_batches_arrive_as_they_were(kafka, connection, topic, task, transactions):
+    work, target = task(), topic("target")
+    with open_writer(connection, work, transactions=transactions) as writer:
+        assert writer.position is None
+        at = 0
+        for codec in CODECS:
+            writer.write(
+                target, 0, encode_batch(records(at, 50), codec=codec), Source(work.topic, 0, at)
+            )
+            at += 50
+        writer.commit(Position(at, '{"accepted": 250}'))
+    assert committed(kafka, target) == expected(records(0, 250))
+    assert codecs_of(kafka, target) == list(CODECS.values())
+    positions = read_positions(connection, work.group, {work.topic: [0]})
+    assert positions == {(work.topic, 0): Position(250, '{"accepted": 250}')}
+    with open_writer(connection, work, transactions=transactions) as again:
+        assert again.position == Position(250, '{"accepted": 250}')
+        wanted = Promise.EXACTLY_ONCE if transactions else Promise.AT_LEAST_ONCE
+        assert again.promise is wanted
+
+
+def codecs_of(kafka, topic):
+    """The codec of each batch of records."""
+    return [batch[22] & 7 for batch in stored_batches(kafka, topic)]
+
+
+def test_what_brokers_set_is_not_carried_along(kafka, connection, topic, task):
+    """LogAppendTime and a delete horizon: each record has the time that its producer gave it."""
+    work, target = task(), topic("target")
+    with open_writer(connection, work, transactions=True) as writer:
+        for number, bits in enumerate((0x08, 0x40)):
+            batch = encode_batch(
+                records(10 * number, 10), attributes=bits | CODECS["lz4"], codec="lz4"
+            )
+            writer.write(target, 0, batch, Source(work.topic, 0, 10 * number))
+        writer.commit(Position(20))
+    assert committed(kafka, target) == expected(records(0, 20))
+
+
+def test_a_target_with_its_own_time_and_codec(kafka, connection, topic, task):
+    work = task()
+    target = topic("t", **{"message.timestamp.type": "LogAppendTime", "compression.type": "gzip"})
+    began = int(time.time() * 1000)
+    with open_writer(connection, work, transactions=True) as writer:
+        writer.write(target, 0, encode_batch(records(0, 9), codec="lz4"), Source(work.topic, 0, 0))
+        writer.commit(Position(9))
+    found = committed(kafka, target)
+    assert [one[1:] for one in found] == [one[1:] for one in expected(records(0, 9))]
+    assert all(kind == 2 and at >= began - 1000 for (kind, at), *_ in found)
+
+
+def test_the_writer_that_was_opened_last_wins(kafka, connection, topic, task):
+    work, target, dead = task(), topic("target"), topic("dead")
+    first = open_writer(connection, work, transactions=True)
+    for offset, batch in batches(3):
+        first.write(target, 0, batch, Source(work.topic, 0, offset))
+    first.commit(Position(30))
+    for offset, batch in batches(3, first=3):
+        first.write(target, 0, batch, Source(work.topic, 0, offset))
+    with open_writer(connection, work, transactions=True) as second:
+        assert second.position == Position(30)
+        for late in (
+            lambda: first.write(target, 0, batches(1)[0][1], Source(work.topic, 0, 60)),
+            lambda: first.write(dead, 0, batches(1)[0][1], Source(work.topic, 0, 60)),
+            lambda: first.commit(Position(60)),
+        ):
+            with pytest.raises(FencedError, match="another writer of the same task"):
+                late()
+                first.commit(Position(70))
+        with pytest.raises(FencedError):
+            first.abort()
+        first.close()
+        for offset, batch in batches(3, first=3):
+            second.write(target, 0, batch, Source(work.topic, 0, offset))
+        second.commit(Position(60))
+    assert committed(kafka, target) == expected(records(0, 60))
+    assert committed(kafka, dead) == []
+
+
+def test_of_two_runs_the_earlier_one_ends(kafka, connection, topic, task):
+    """However often Spark tries its task again."""
+    work, target = task(), topic("target")
+
+    def opened(run, seen):
+        claim = Claim(run, frozenset({seen}), 0)
+        return open_writer(connection, work, transactions=True, claim=claim)
+
+    earlier = opened("a", "")
+    offset, batch = batches(1)[0]
+    earlier.write(target, 0, batch, Source(work.topic, 0, offset))
+    earlier.commit(Position(10, "counts of a"))
+    with opened("b", "a") as later:
+        assert later.position == Position(10, "", "b")
+        offset, batch = batches(1, first=1)[0]
+        later.write(target, 0, batch, Source(work.topic, 0, offset))
+        with pytest.raises(FencedError):
+            earlier.write(target, 0, batch, Source(work.topic, 0, offset))
+            earlier.commit(Position(20))
+        for _ in range(3):
+            with pytest.raises(FencedError, match="another run of the job"):
+                opened("a", "")
+        later.commit(Position(20))
+    assert committed(kafka, target) == expected(records(0, 20))
+
+
+def test_an_aborted_chunk_is_not_seen_and_the_writer_goes_on(kafka, connection, topic, task):
+    work, target = task(), topic("target")
+    with open_writer(connection, work, transactions=True) as writer:
+        for round_ in range(3):
+            for offset, batch in batches(20, first=500):
+                writer.write(target, 0, batch, Source(work.topic, 0, offset))
+            writer.abort()
+            writer.abort()
+            offset, batch = batches(1, first=round_)[0]
+            writer.write(target, 0, batch, Source(work.topic, 0, offset))
+            writer.commit(Position(10 * round_ + 10))
+    assert committed(kafka, target) == expected(records(0, 30))
+
+
+def test_what_is_not_committed_at_the_end_is_given_up(kafka, connection, topic, task):
+    work, target = task(), topic("target")
+    with (
+        contextlib.suppress(ZeroDivisionError),
+        open_writer(connection, work, transactions=True) as writer,
+    ):
+        writer.write(target, 0, batches(1)[0][1], Source(work.topic, 0, 0))
+        raise ZeroDivisionError
+    assert committed(kafka, target) == []
+    assert read_positions(connection, work.group, {work.topic: [0]}) == {}
+
+
+def test_a_chunk_without_records_still_moves_on(connection, task):
+    work = task()
+    with open_writer(connection, work, transactions=True) as writer:
+        writer.commit(Position(100))
+        writer.commit(Position(200))
+        assert writer.position == Position(200)
+    positions = read_positions(connection, work.group, {work.topic: [0]})
+    assert positions == {(work.topic, 0): Position(200)}
+
+
+def test_ranges_of_a_partition_have_positions_of_their_own(kafka, connection, topic, task):
+    work, target = task(), topic("target", partitions=2)
+    one, other = work._replace(first=0), work._replace(first=50)
+    with (
+        open_writer(connection, one, transactions=True) as a,
+        open_writer(connection, other, transactions=True) as b,
+    ):
+        a.write(target, 0, encode_batch(records(0, 10)), Source(work.topic, 0, 0))
+        b.write(target, 1, encode_batch(records(50, 10)), Source(work.topic, 0, 50))
+        b.commit(Position(60))
+        a.commit(Position(10))
+    for task_, offset in ((one, 10), (other, 60)):
+        with open_writer(connection, task_, transactions=True) as again:
+            assert again.position == Position(offset)
+    assert len(committed(kafka, target)) == 20
+
+
+def test_a_batch_that_is_too_large_for_the_target(kafka, connection, topic, task):
+    work, target = task(), topic("small", **{"max.message.bytes": "2000"})
+    with (
+        open_writer(connection, work, transactions=True) as writer,
+        pytest.raises(RefusedBatchError) as caught,
+    ):
+        writer.write(target, 0, encode_batch(records(7, 1, 9000)), Source(work.topic, 0, 7))
+        writer.commit(Position(8))
+    text = str(caught.value)
+    assert f"topic {target}, partition 0" in text
+    assert f"from {work.topic}, partition 0, offset 7" in text
+    assert "larger than the target's max.message.bytes: raise it" in text
+    assert "xxx" not in text
+
+
+def test_a_compacted_target_refuses_records_without_a_key(kafka, connection, topic, task):
+    work, target = task(), topic("compacted", **{"cleanup.policy": "compact"})
+    batch = encode_batch([Record(NOW, None, b"secret-value")])
+    with (
+        open_writer(connection, work, transactions=True) as writer,
+        pytest.raises(RefusedBatchError, match="has a record that the target refuses") as caught,
+    ):
+        writer.write(target, 0, batch, Source(work.topic, 0, 7))
+        writer.commit(Position(8))
+    assert "secret-value" not in str(caught.value)
+
+
+def test_a_target_that_does_not_exist(connection, task):
+    work = task()
+    quick = connection.settings._replace(api_timeout_s=1.0)
+    connection.settings = quick
+    with (
+        open_writer(connection, work, transactions=True) as writer,
+        pytest.raises(Exception, match="UNKNOWN_TOPIC_OR_PARTITION"),
+    ):
+        writer.write("nowhere", 0, batches(1)[0][1], Source(work.topic, 0, 0))
+
+
+def test_a_group_that_consumers_have_joined(kafka, connection, task):
+    """Transactional commits are taken all the same; offsets committed without are not."""
+    work = task()
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": work.group})
+    try:
+        consumer.subscribe([work.topic])
+        deadline = time.monotonic() + 30
+        while not consumer.assignment() and time.monotonic() < deadline:
+            consumer.poll(0.2)
+        with open_writer(connection, work, transactions=True) as writer:
+            writer.commit(Position(5))
+        with (
+            open_writer(connection, work, transactions=False) as writer,
+            pytest.raises(Exception, match="consumers have joined the group; choose another job"),
+        ):
+            writer.commit(Position(6))
+    finally:
+        consumer.close()
+
+
+def test_operators_can_move_a_position(admin, connection, task):
+    work = task()
+    with open_writer(connection, work, transactions=True) as writer:
+        writer.commit(Position(500))
+    moved = ConsumerGroupTopicPartitions(work.group, [TopicPartition(work.topic, 0, 20)])
+    admin.alter_consumer_group_offsets([moved])[work.group].result(10)
+    with open_writer(connection, work, transactions=True) as writer:
+        assert writer.position == Position(20)
+
+
+def stored_batches(kafka, topic):
+    """The batches of records in the broker's own file."""
+    segments = sorted(Path(kafka.folder).glob(f"node-*/data/{topic}-0/*.log"))
+    data = b"".join(segment.read_bytes() for segment in segments)
+    while data:
+        size = 12 + int.from_bytes(data[8:12], "big")
+        if not data[22] & 0x20:
+            yield data[:size]
+        data = data[size:]
+
+
+def by_librdkafka(servers, topic, codec):
+    producer = Producer(
+        {"bootstrap.servers": servers, "transactional.id": topic, "compression.type": codec,
+         "linger.ms": 5}
+    )  # fmt: skip
+    producer.init_transactions(30)
+    for _ in range(2):
+        producer.begin_transaction()
+        for one in records(0, 300):
+            producer.produce(
+                topic, one.value, one.key, 0, timestamp=one.timestamp,
+                headers=[tuple(header) for header in one.headers],
+            )  # fmt: skip
+        producer.commit_transaction(30)
+
+
+def by_java(servers, topic, codec):
+    subprocess.run(
+        [java(), "-Xmx128m", *QUICK, "-cp", class_path(), "org.apache.kafka.tools.ProducerPerformance",
+         "--topic", topic, "--num-records", "900", "--record-size", "70", "--throughput", "-1",
+         "--transactional-id", topic, "--producer-props", f"bootstrap.servers={servers}",
+         f"compression.type={codec}"],
+        check=True, capture_output=True, timeout=100,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("by", [by_librdkafka, by_java])
+def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec):
+    """Stamped with the numbers that it has, a batch stays as it is, checksum included."""
+    name = topic("written")
+    by(kafka.bootstrap_servers, name, codec)
+    seen = 0
+    for batch in stored_batches(kafka, name):
+        found = read_producer(batch)
+        assert found.transactional
+        assert batch[22] & 7 == CODECS[codec]
+        producer = stamping.Producer(found.producer_id, found.epoch)
+        stamped = b"".join(
+            as_produced(
+                batch,
+                producer_id=producer.producer_id,
+                epoch=producer.epoch,
+                base_sequence=found.base_sequence,
+                transactional=True,
+            )
+        )
+        assert stamped[8:12] == batch[8:12]
+        assert stamped[16:] == batch[16:]
+        assert stamped[:8] == bytes(8)
+        assert stamped[12:16] == b"\xff" * 4
+        assert stamping.record_count(batch, Source(name, 0, 0)) == found.record_count
+        seen += found.record_count
+    assert seen in {600, 900}

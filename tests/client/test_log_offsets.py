@@ -1,0 +1,61 @@
+"""What a real leader says about the offsets of its log."""
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from kio.schema.errors import ErrorCode
+
+from penstock.client.connection import Connection
+from penstock.client.errors import ResponseError
+from penstock.client.log_offsets import (
+    EARLIEST,
+    LATEST,
+    Partition,
+    epoch_end,
+    list_offset,
+    local_log_start,
+)
+from penstock.client.metadata import Leader
+from tests.client.settings import FILE
+
+
+@pytest.fixture
+def connection(kafka):
+    with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as running:
+        yield running
+
+
+@pytest.fixture
+def partition(kafka, admin, topic):
+    """A partition with the offsets from 3 to 9."""
+    name = topic()
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for _ in range(10):
+        producer.produce(name, b"value", partition=0)
+    assert producer.flush(20) == 0
+    admin.delete_records([TopicPartition(name, 0, 3)])[TopicPartition(name, 0)].result(20)
+    return Partition(name, 0)
+
+
+def test_where_the_log_starts_and_ends(connection, partition, monkeypatch):
+    leader = connection.leader(*partition)
+    assert list_offset(connection, leader, partition, EARLIEST) == 3
+    assert list_offset(connection, leader, partition, LATEST) == 10
+    assert local_log_start(connection, leader, partition) == 3
+    monkeypatch.setattr(connection, "versions", lambda *_: range(8))
+    assert local_log_start(connection, leader, partition) == 3
+
+
+def test_where_an_epoch_ended(connection, partition):
+    leader = connection.leader(*partition)
+    assert epoch_end(connection, leader, partition, leader.epoch) == (leader.epoch, 10)
+    assert epoch_end(connection, leader, partition, leader.epoch + 5).end == -1
+
+
+@pytest.mark.parametrize("ask", [list_offset, epoch_end])
+def test_an_epoch_that_the_leader_does_not_know(connection, partition, ask):
+    leader = connection.leader(*partition)
+    ahead = Leader(leader.node, leader.epoch + 1)
+    with pytest.raises(ResponseError, match=f"topic {partition.topic}, partition 0: ") as caught:
+        ask(connection, ahead, partition, 0)
+    assert caught.value.code == ErrorCode.unknown_leader_epoch
+    assert caught.value.retriable

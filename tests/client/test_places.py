@@ -1,0 +1,170 @@
+"""Places that last: their records, and where a job goes on."""
+
+import json
+import time
+import uuid
+
+import pytest
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from penstock.client.connection import Connection
+from penstock.client.places import (
+    LostPlaceError,
+    PlaceRecords,
+    Places,
+    find_starts,
+    read_places,
+)
+from penstock.client.positions import Position, Task, read_positions, redrive_job
+from penstock.client.stamping import record_count
+from penstock.client.writing import open_writer
+from penstock.cluster.compacted_topic import LogRecord
+from penstock.records.batch import read_batch
+from tests.client.scripted import ScriptedConnection
+from tests.integration.reading import topic_id
+
+ID, OTHER_ID = uuid.UUID(int=7), uuid.UUID(int=8)
+TASKS = [Task("redrive-clean", "dead", ID, partition) for partition in range(3)]
+SIGN = "topic dead.parked exists"
+RECORDS = PlaceRecords("__penstock_places")
+
+
+def log_record(task, position):
+    """The record of a place, as it is read back."""
+    batch = RECORDS.batch(task, position)
+    assert record_count(batch, RECORDS.source) == 1
+    records = read_batch(batch, api_version=9, max_decompressed_bytes=1 << 20).records
+    return LogRecord(1, records.keys[0], records.values[0])
+
+
+def places(*records):
+    return Places("__penstock_places", records)
+
+
+def starts(broker, found, **options):
+    return find_starts(broker, TASKS, found, **options)
+
+
+def test_a_place_is_read_back():
+    at = Position(2**50, '{"returned": 5}', "run")
+    found = places(log_record(TASKS[1], Position(3)), log_record(TASKS[1], at))
+    assert found.find(TASKS[1]) == at
+    assert found.find(TASKS[0]) is None
+    assert found.has_any(ID)
+    assert not found.has_any(OTHER_ID)
+
+
+def test_people_can_read_it():
+    record = log_record(TASKS[1], Position(12, "m", "r"))
+    assert record.key == TASKS[1].transactional_id.encode()
+    assert json.loads(record.value) == {
+        "job": "redrive-clean", "topic": "dead", "topic_id": "AAAAAAAAAAAAAAAAAAAABw",
+        "partition": 1, "offset": 12, "metadata": "m", "run": "r",
+    }  # fmt: skip
+
+
+def test_a_place_can_be_removed():
+    removed = LogRecord(2, TASKS[1].transactional_id.encode(), None)
+    found = places(log_record(TASKS[1], Position(3)), removed, LogRecord(3, ends=True))
+    assert found.find(TASKS[1]) is None
+    assert not found.has_any(ID)
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}", b'{"offset": "x", "metadata": ""}'])
+def test_a_place_that_cannot_be_read(value):
+    found = places(LogRecord(1, TASKS[0].transactional_id.encode(), value))
+    with pytest.raises(LostPlaceError, match="cannot be read"):
+        found.find(TASKS[0])
+
+
+def test_a_first_run_begins_at_the_beginning():
+    assert starts(ScriptedConnection(), places()) == {}
+
+
+def test_the_committed_offset_counts_before_the_place():
+    """Operators move it."""
+    broker = ScriptedConnection()
+    broker.committed["penstock-redrive-clean", "dead", 1] = (10, "")
+    found = places(log_record(TASKS[1], Position(3000)), log_record(TASKS[2], Position(20)))
+    assert starts(broker, found, sign=SIGN) == {1: Position(10), 2: Position(20)}
+
+
+def test_committed_offsets_that_were_removed():
+    found = places(*(log_record(task, Position(100 + task.partition)) for task in TASKS))
+    expected = {partition: Position(100 + partition) for partition in range(3)}
+    assert starts(ScriptedConnection(), found, sign=SIGN) == expected
+
+
+def test_the_group_of_an_earlier_version():
+    broker = ScriptedConnection()
+    broker.committed["penstock-redrive-old", "dead", 0] = (44, "")
+    former = {"former_group": "penstock-redrive-old", "sign": SIGN}
+    assert starts(broker, places(), **former) == {0: Position(44)}
+    broker.committed["penstock-redrive-old", "dead", 1] = (45, "")
+    found = places(log_record(TASKS[0], Position(50)))
+    assert starts(broker, found, **former) == {0: Position(50), 1: Position(45)}
+    broker.committed["penstock-redrive-clean", "dead", 1] = (60, "")
+    assert starts(broker, found, **former) == {0: Position(50), 1: Position(60)}
+
+
+def test_a_lost_place():
+    with pytest.raises(LostPlaceError) as caught:
+        starts(
+            ScriptedConnection(), places(), former_group="penstock-redrive-old", sign=SIGN,
+            remedy="say where to begin",
+        )  # fmt: skip
+    text = str(caught.value)
+    assert "dead was worked through before (topic dead.parked exists)" in text
+    assert "penstock-redrive-clean" in text
+    assert "penstock-redrive-old" in text
+    assert "__penstock_places" in text
+    assert text.endswith("say where to begin")
+
+
+def test_a_place_of_another_job_explains_the_sign():
+    """The dead letters were redriven to another target, and nothing is lost."""
+    other = TASKS[0]._replace(job="redrive-elsewhere")
+    found = places(log_record(other, Position(5)))
+    assert starts(ScriptedConnection(), found, sign=SIGN) == {}
+
+
+def test_a_topic_that_was_created_again_has_no_places():
+    found = places(log_record(TASKS[0]._replace(topic_id=OTHER_ID), Position(5)))
+    assert starts(ScriptedConnection(), found) == {}
+    with pytest.raises(LostPlaceError):
+        starts(ScriptedConnection(), found, sign=SIGN)
+
+
+def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
+    """The group is removed, as brokers do 7 days after its last commit."""
+    file = tmp_path / "penstock.properties"
+    properties = {"bootstrap.servers": kafka.bootstrap_servers}
+    places_topic, dead = f"places-{uuid.uuid4().hex[:8]}", topic("dead", partitions=2)
+    job = redrive_job(f"clean-{uuid.uuid4().hex[:8]}", OTHER_ID)
+    tasks = [Task(job, dead, topic_id(admin, dead), partition) for partition in range(2)]
+
+    def read():
+        return read_places(properties, file, places_topic, key="redrive.places.topic")
+
+    with Connection(properties, file) as connection:
+        assert find_starts(connection, tasks, read(), sign="") == {}
+        for offset in (5, 9):
+            with open_writer(
+                connection, tasks[1], transactions=True, places=PlaceRecords(places_topic)
+            ) as writer:
+                writer.commit(Position(offset, "counts"))
+                writer.write(dead, 0, RECORDS.batch(tasks[0], Position(1)), RECORDS.source)
+        expected = {1: Position(9, "counts")}
+        deadline = time.monotonic() + 20
+        while read().find(tasks[1]) != expected[1]:  # until the broker has written its markers
+            assert time.monotonic() < deadline
+        assert find_starts(connection, tasks, read(), sign=SIGN) == expected
+        admin.delete_consumer_groups([tasks[1].group])[tasks[1].group].result(10)
+        assert read_positions(connection, tasks[1].group, {dead: [0, 1]}) == {}
+        assert find_starts(connection, tasks, read(), sign=SIGN) == expected
+        assert read().find(tasks[0]) is None, "what was aborted is none"
+        with pytest.raises(LostPlaceError):
+            find_starts(connection, tasks, places(), sign=SIGN)
+    resource = ConfigResource(ResourceType.TOPIC, places_topic)
+    configs = admin.describe_configs([resource])[resource].result(10)
+    assert configs["cleanup.policy"].value == "compact"

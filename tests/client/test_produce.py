@@ -1,0 +1,79 @@
+"""Produce requests and responses, against the protocol library."""
+
+import datetime as dt
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.produce.v9 import request as requests
+from kio.schema.produce.v9 import response as responses
+from kio.schema.types import TopicName, TransactionalId
+from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
+
+from penstock.client.produce import Answer, read_response, write_head, write_request
+from penstock.client.requests import RawResponse, raw_request
+from penstock.wire.errors import WireError
+from tests.client.frames import response_frame
+
+
+@pytest.mark.parametrize("transactional_id", [None, "", "penstock-job:AAAA:3", "ü" * 100])
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 16_384, 1 << 21])
+def test_a_request_is_what_the_library_writes(transactional_id, size):
+    batch = bytes(size)
+    partition = requests.PartitionProduceData(index=i32(70_000), records=Records(batch))
+    name = TopicName("bestellungen-ä")
+    topic = requests.TopicProduceData(name=name, partition_data=(partition,))
+    entity = requests.ProduceRequest(
+        transactional_id=None if transactional_id is None else TransactionalId(transactional_id),
+        acks=i16(-1),
+        timeout=i32Timedelta.parse(dt.timedelta(seconds=30)),
+        topic_data=(topic,),
+    )
+    head = write_head(transactional_id, 30.0, name, 70_000)
+    assert write_request(head, (batch[:61], memoryview(batch)[61:])) == raw_request(entity)
+
+
+def response(code=0, message=None, errors=(), offset=12):
+    partition = responses.PartitionProduceResponse(
+        index=i32(3),
+        error_code=ErrorCode(code),
+        base_offset=i64(offset),
+        log_append_time=None,
+        record_errors=tuple(
+            responses.BatchIndexAndErrorMessage(batch_index=i32(i), batch_index_error_message=text)
+            for i, text in enumerate(errors)
+        ),
+        error_message=message,
+    )
+    topic = responses.TopicProduceResponse(
+        name=TopicName("orders"), partition_responses=(partition,)
+    )
+    return response_frame(responses.ProduceResponse(responses=(topic,)))
+
+
+@pytest.mark.parametrize(
+    ("frame", "answer"),
+    [
+        (response(), Answer(0, 12, "")),
+        (response(offset=2**60), Answer(0, 2**60, "")),
+        (response(10, offset=-1), Answer(10, -1, "")),
+        (response(87, "no key", offset=-1), Answer(87, -1, "no key")),
+        (response(87, None, [None, "no key"], -1), Answer(87, -1, "no key")),
+        (response(87, "kürzer", ["no key", "x" * 300], -1), Answer(87, -1, "kürzer")),
+    ],
+)
+def test_a_response_is_read(frame, answer):
+    assert read_response(RawResponse(frame)) == answer
+
+
+def test_a_response_that_ends_early():
+    frame = response(87, "no key", ["no value"], -1)
+    end = frame.index(b"no key") + len(b"no key")
+    for size in range(end):
+        with pytest.raises(WireError):
+            read_response(RawResponse(frame[:size]))
+
+
+def test_a_response_about_something_else():
+    empty = response_frame(responses.ProduceResponse(responses=()))
+    with pytest.raises(WireError):
+        read_response(RawResponse(empty))

@@ -1,0 +1,99 @@
+"""Topics and offset ranges of a real cluster."""
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.cluster.offsets import Cluster
+from penstock.cluster.ranges import OffsetRange
+from penstock.configuration import ConfigurationError
+from tests.gateways import wait_until
+
+JANUARY, FEBRUARY = 1_767_225_600_000, 1_769_904_000_000
+
+
+@pytest.fixture
+def cluster(kafka):
+    return Cluster({"bootstrap.servers": kafka.bootstrap_servers}, Path())
+
+
+@pytest.fixture
+def produce(kafka):
+    def send(topic, *timestamps, partition=0, **settings):
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
+        if "transactional.id" in settings:
+            producer.init_transactions(20)
+            producer.begin_transaction()
+        for timestamp in timestamps:
+            producer.produce(topic, b"x", partition=partition, timestamp=timestamp)
+        assert producer.flush(20) == 0
+        return producer
+
+    return send
+
+
+def test_topics_by_name_and_glob(cluster, topic):
+    one, two, other = topic("glob", 2), topic("glob"), topic("other")
+    found = cluster.topics(f"{other},glob-*")
+    assert [t.name for t in found] == [other, *sorted([one, two])]
+    assert [t.partitions for t in found if t.name == one] == [(0, 1)]
+    assert all(t.topic_id.int for t in found)
+
+
+def test_a_topic_that_does_not_exist_is_named_with_those_near_it(cluster, topic):
+    name = topic("payments")
+    with pytest.raises(ConfigurationError, match=f"there is no topic {name}x .*near it: {name}"):
+        cluster.topics(f"{name},{name}x")
+    with pytest.raises(ConfigurationError, match=r"--topic nothing-\*: no topic"):
+        cluster.topics("nothing-*")
+
+
+def test_ranges_of_several_topics(cluster, topic, produce):
+    one, two = topic("a", 2), topic("b")
+    produce(one, JANUARY, FEBRUARY, partition=1)
+    produce(two, FEBRUARY, FEBRUARY, FEBRUARY)
+    topics = cluster.topics(f"{one},{two}")
+    assert cluster.ranges(topics, "earliest") == (
+        OffsetRange(one, 0, 0, 0), OffsetRange(one, 1, 0, 2), OffsetRange(two, 0, 0, 3)
+    )  # fmt: skip
+    assert cluster.ranges(topics, "2026-01-02", "2026-02-02") == (
+        OffsetRange(one, 0, 0, 0), OffsetRange(one, 1, 1, 2), OffsetRange(two, 0, 0, 3)
+    )  # fmt: skip
+    assert cluster.ranges(topics[1:], "0:1", "0:2") == (OffsetRange(two, 0, 1, 2),)
+    for start, end, told in (
+        ("0:1", "latest", "PARTITION:OFFSET needs one topic"),
+        ("latest", "earliest", "--from latest is behind --to earliest in partition 1"),
+        ("yesterday", "latest", "--from yesterday: must be earliest"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            cluster.ranges(topics, start, end)
+
+
+def test_a_time_before_1970_is_the_beginning(cluster, topic, produce):
+    """Negative timestamps mean something else in the protocol: -1 is the end."""
+    name = topic()
+    produce(name, JANUARY)
+    found = cluster.ranges(cluster.topics(name), "1969-12-31T23:59:59.999")
+    assert found == (OffsetRange(name, 0, 0, 1),)
+
+
+def test_the_end_is_before_an_open_transaction(cluster, topic, produce):
+    name = topic()
+    produce(name, JANUARY)
+    open_one = produce(name, JANUARY, **{"transactional.id": name})
+    topics = cluster.topics(name)
+    assert cluster.ranges(topics, "earliest") == (OffsetRange(name, 0, 0, 1),)
+    open_one.commit_transaction(20)
+    ended = (OffsetRange(name, 0, 0, 3),)  # with the marker, which is written after the answer
+    wait_until(lambda: cluster.ranges(topics, "earliest") == ended, 20, what="the marker")
+
+
+def test_right_after_creation_leaders_are_waited_for(cluster, admin):
+    name = f"new-{time.time_ns()}"
+    admin.create_topics([NewTopic(name, 200, 1)])[name].result(30)
+    while name not in admin.list_topics(timeout=10).topics:
+        time.sleep(0.01)
+    assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200

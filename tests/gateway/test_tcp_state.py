@@ -1,0 +1,29 @@
+"""The state of a client's connection can be asked for at any time."""
+
+import asyncio
+import socket
+
+import pytest
+import uvloop
+
+from penstock.gateway.connection import tcp_state
+
+TCP_ESTABLISHED = 1
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_the_state_of_a_connection_that_is_open_and_of_one_that_is_closed(new_loop):
+    async def states() -> list[int]:
+        listening = socket.create_server(("127.0.0.1", 0))
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            asyncio.Protocol, *listening.getsockname()
+        )
+        found = [tcp_state(transport)]
+        transport.abort()
+        await asyncio.sleep(0.05)
+        listening.close()
+        return [*found, tcp_state(transport)]
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(states()) == [TCP_ESTABLISHED, 0]

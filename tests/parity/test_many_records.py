@@ -1,0 +1,232 @@
+"""Records by the thousand: the gateway, Spark's connector and raw batches judge each alike.
+
+`make parity` generates 100,000 records for each kind of policy; `--parity-records` and
+`--parity-seed` say how many, and which. A record is a batch of its own at the gateway, so that
+each has a verdict there.
+"""
+
+import json
+import random
+import time
+
+import pytest
+
+from penstock.client.connection import Connection
+from penstock.client.reader import OffsetRange, RangeReader
+from penstock.cluster.offsets import Cluster
+from penstock.engine.stored_columns import StoredColumns
+from penstock.engine.verdict import ACCEPTED
+from penstock.policy import Header, Record
+from penstock.records import stored_batch
+from penstock.spark import apply, load_plan
+from penstock.spark.evaluation import Evaluator
+from penstock.spark.sources import client_options, read_range
+from tests.integration.reading import read_topic
+from tests.parity.test_json_schema import LINE, SCHEMA, TEXTS
+from tests.parity.test_parity import HEADERS, KEYS, POLICIES, READINGS, VALUES
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import CODECS, encode_batch
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(3600)]
+PARTITIONS = 50
+JSON_KEYS = [None, b'"k"', b'"key"', b'""', b"7"]
+INTERCEPTOR = """
+class Odd(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return ".*"
+    def process_record(self, key, value, topic, partition, headers):
+        if value is None or value[:1] == b"n":
+            raise ProduceRequestInterceptorSkipRecordException()
+        if key == b"fail":
+            raise KeyError(key)
+        if value[:1] == b"{":
+            return ProduceRequestInterceptorResult(digest(key, value, partition).encode(), value)
+        return ProduceRequestInterceptorResult(key, None if value == b"true" else value)
+"""
+BATCH = {
+    "topics.parity-*.records.policy.class.name": "policies.Batch",
+    "topics.parity-*.records.policy.enabled": "true",
+}
+JSON = {"topics.parity-*.record.validation.policy": "json"}
+KINDS = {
+    "KIP-686": BATCH,
+    "KIP-729": {"record.validator.classes": "policies.Keyed"},
+    "KIP-729, columns": {"record.validator.classes": "policies.KeyedColumns"},
+    "KIP-940": {**JSON, "record.validation.policy.class.name": "policies.Json"},
+    "KIP-940, columns": {**JSON, "record.validation.policy.class.name": "policies.JsonColumns"},
+    "KIP-905": {"produce.request.interceptors": "policies.Odd"},
+    "JSON Schema": {
+        "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+        "topics.parity-*.record.validation.policy": "key=key.json,value=order.json",
+    },
+    "all": {
+        **BATCH, **JSON,
+        "record.validator.classes": "policies.Keyed",
+        "record.validation.policy.class.name": "policies.Json",
+        "produce.request.interceptors": "policies.Odd",
+    },
+}  # fmt: skip
+
+
+class Generator:
+    """Records that are awkward: texts that are cut, joined, and changed in a byte."""
+
+    def __init__(self, seed):
+        self._chance = random.Random(seed)
+        # A hundred thousand of the longest would take gigabytes.
+        self._texts = [one for one in (*VALUES, *TEXTS) if one is not None and len(one) < 1200]
+
+    def record(self, number, now_ms):
+        chance = self._chance
+        headers = (Header("n", b"%d" % number), *chance.choice(HEADERS[:3]))
+        keys = KEYS if chance.random() < 0.5 else JSON_KEYS
+        key = chance.choice(keys) if chance.random() < 0.9 else chance.randbytes(3)
+        return Record(now_ms + number % 1000, key, self._value(), headers)
+
+    def codec(self):
+        return self._chance.choice(list(CODECS))
+
+    def _value(self):
+        chance = self._chance
+        text = chance.choice(self._texts)
+        match chance.randrange(8):
+            case 0:
+                return None
+            case 1:
+                return text[: chance.randrange(len(text) + 1)]
+            case 2:
+                return text + chance.choice(self._texts)
+            case 3 | 4 if text:
+                changed = bytearray(text)
+                changed[chance.randrange(len(text))] = chance.randrange(256)
+                return bytes(changed)
+            case 5:
+                return json.dumps(self._document(3)).encode()
+            case _:
+                return text
+
+    def _document(self, depth):
+        chance = self._chance
+        kind = chance.randrange(8 if depth else 6)
+        if kind == 6:
+            return [self._document(depth - 1) for _ in range(chance.randrange(4))]
+        if kind == 7:
+            names = ["id", "refuse", "amount", "lines", "\u00e4", "a longer name"]
+            return {chance.choice(names): self._document(depth - 1) for _ in range(3)}
+        return [None, True, chance.randrange(-9, 2**70), chance.random(), "ord-12", "x" * 9][kind]
+
+
+@pytest.fixture(params=KINDS, ids=str)
+def running(request, gateway, tmp_path):
+    schemas = tmp_path / "schemas"
+    schemas.mkdir()
+    (schemas / "order.json").write_text(json.dumps(SCHEMA))
+    (schemas / "line.json").write_text(json.dumps(LINE))
+    (schemas / "key.json").write_text('{"minLength": 1}')
+    more = {"json.schema.folder": str(schemas), "policy.workers": "1"}
+    return gateway({**KINDS[request.param], **more}, POLICIES + INTERCEPTOR)
+
+
+def send(address, topic, batches):
+    """Produce batches, each of one record; return the answer for each."""
+    answers = []
+    with RawClient(address) as client:
+        for first in range(0, len(batches), PARTITIONS):
+            some = batches[first : first + PARTITIONS]
+            request = produce_request([(topic, list(enumerate(some)))], version=9)
+            found = produced(client.call(request))
+            answers += [found[topic, partition] for partition in range(len(some))]
+    return answers
+
+
+def of_gateway(answers, stored, records):
+    """Return outcome, code and message of each record, and its key and value where it is stored."""
+    contents = {
+        dict(message.headers())["n"]: (message.key(), message.value()) for message in stored
+    }
+    found = []
+    for number, answer in enumerate(answers):
+        code = int(answer.error_code)
+        if code:
+            message = answer.error_message
+            if answer.record_errors:
+                message = answer.record_errors[0].batch_index_error_message
+            found.append(("failed" if code == -1 else "refused", code, message, None))
+        elif (content := contents.pop(b"%d" % number, None)) is None:
+            found.append(("dropped", 0, None, None))
+        else:
+            found.append(("accepted", 0, None, content))
+    assert not contents, "what was refused is stored"
+    assert len(found) == len(records)
+    return found
+
+
+def number_of(offset, partition):
+    return offset * PARTITIONS + partition
+
+
+def by_connector(spark, plan, ranges):
+    options = client_options(plan.configuration.upstream_properties, plan.path)
+    rows = apply(read_range(spark, options, ranges), plan).select(
+        "partition", "offset", "verdict", "key", "value"
+    )
+    found = {}
+    for row in rows.toLocalIterator():
+        verdict, content = row.verdict, None
+        if verdict.outcome == "accepted":
+            content = tuple(None if one is None else bytes(one) for one in (row.key, row.value))
+        message = None if verdict.outcome == "dropped" else verdict.message
+        found[number_of(row.offset, row.partition)] = (
+            verdict.outcome, verdict.code, message, content,
+        )  # fmt: skip
+    return found
+
+
+def by_raw_batches(plan, ranges, reading, monkeypatch):
+    monkeypatch.setattr(stored_batch, "_reading", lambda: reading)
+    found = {}
+    policies = Evaluator(plan)
+    with Connection(plan.configuration.upstream_properties, plan.path) as connection:
+        for one in ranges:
+            for fetched in RangeReader(connection, OffsetRange(*one), on_lost=pytest.fail):
+                data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
+                columns = StoredColumns(data.records)
+                judged = policies.judge_records(one.topic, one.partition, columns)
+                verdicts = dict(judged.verdicts)
+                keys, values = judged.replaced or (columns.keys, columns.values)
+                for position, offset in enumerate(data.offsets):
+                    verdict = verdicts.get(position, ACCEPTED)
+                    outcome = verdict.outcome.value
+                    content = (keys[position], values[position]) if outcome == "accepted" else None
+                    message = None if outcome == "dropped" else verdict.message
+                    found[number_of(offset, one.partition)] = (
+                        outcome, verdict.code, message, content,
+                    )  # fmt: skip
+    return found
+
+
+def test_zero_differences(running, spark, kafka, topic, monkeypatch, pytestconfig):
+    count = pytestconfig.getoption("parity_records")
+    seed = pytestconfig.getoption("parity_seed") or random.randrange(2**32)
+    generator, now = Generator(seed), int(time.time() * 1000)
+    records = [generator.record(number, now) for number in range(count)]
+    batches = [encode_batch([one], codec=generator.codec()) for one in records]
+    plan = load_plan(running.file)
+
+    through, name = topic("parity-through", PARTITIONS), topic("parity-stored", PARTITIONS)
+    answers = send(running.broker_address(), through, batches)
+    stored = read_topic(kafka.bootstrap_servers, through, full=True)
+    expected = of_gateway(answers, stored, records)
+    assert all(not int(one.error_code) for one in send(kafka.bootstrap_servers, name, batches))
+    cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
+    ranges = cluster.ranges(cluster.topics(name), "earliest")
+
+    doors = {"connector": by_connector(spark, plan, ranges)}
+    for reading in READINGS:
+        doors[f"raw, {reading}"] = by_raw_batches(plan, ranges, reading, monkeypatch)
+    for door, found in doors.items():
+        assert len(found) == count, door
+        different = [number for number in range(count) if found[number] != expected[number]]
+        for number in different[:3]:
+            print(records[number], "gateway", expected[number], door, found[number])
+        assert not different, f"{len(different)} of {count} differ, {door}, seed {seed}"
+    assert len({outcome for outcome, *_ in expected}) > 1

@@ -1,0 +1,128 @@
+"""Batches that Kafka's own classes store and compact: read as its consumer reads them."""
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from penstock.policy import Record
+from penstock.records.header import HEADER
+from penstock.records.stored_batch import read_stored_batch
+from tests.java import program
+from tests.records.encoding import CODECS, encode_stored
+from tests.records.test_java_batches import corpus, line
+from tests.records.test_stored_batch import odd_headers
+
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("reading")]
+NOW = 1_700_000_000_000
+LIMIT = 1 << 24
+BASE = 2**33
+HORIZON = 1_800_000_060_000
+"""Of tombstones that `JavaLog` keeps."""
+ODD = (b"\xffa", b"fine", b"a\xc3", b"\xe4\xbd", b"\xf0\x9f\x98")
+
+
+def java(lines):
+    """What `JavaLog` prints for each line."""
+    done = subprocess.run(
+        program(Path(__file__).with_name("JavaLog.java")),
+        input="".join(f"{one}\n" for one in lines),
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def compactable(records):
+    """The records, some of which compaction removes; tombstones among the others."""
+    for at, record in enumerate(records):
+        key = b"d" if at % 3 == 1 else b"k%d" % at
+        yield record._replace(key=key, value=None if at == 0 else record.value)
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """Stored batches, and what a consumer reads of each."""
+    lines = []
+    for codec in CODECS:
+        for records in corpus():
+            for kind in ("CreateTime", "LogAppendTime"):
+                words = line(codec, list(compactable(records))).split(" ")[1:]
+                lines += (
+                    " ".join([what, codec, kind, str(BASE), *words])
+                    for what in ("store", "compact")
+                )
+        gone = line(codec, [Record(NOW, b"d", b"v")] * 3).split(" ")[1:]
+        lines.append(" ".join(["compact", codec, "CreateTime", "7", *gone]))
+    batches = list(map(bytes.fromhex, java(lines)))
+    body = odd_headers(*ODD)
+    batches.append(encode_stored([Record(NOW, b"k", b"v")], body=body, base_offset=3))
+    read = java(f"read {batch.hex()}" for batch in batches)
+    return list(zip(batches, read, strict=True))
+
+
+def text(data):
+    return "-" if data is None else "x" + data.hex()
+
+
+def rows(batch):
+    """The records as `JavaLog` prints them."""
+    records = batch.records
+    columns = (
+        batch.offsets, records.timestamps, records.keys, records.values, records.headers,
+    )  # fmt: skip
+    return " ".join(
+        ",".join(
+            [str(offset), str(timestamp), text(key), text(value)]
+            + [text(one) for name, field in headers for one in (name.encode(), field)]
+        )
+        for offset, timestamp, key, value, headers in zip(*columns, strict=True)
+    )
+
+
+def test_they_are_read_as_a_consumer_reads_them(stored):
+    kinds = set()
+    for data, read in stored:
+        batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)
+        assert rows(batch) == read
+        assert not read or read.startswith(f"{batch.base_offset},")
+        horizon = batch.attributes & 0x40 and batch.base_timestamp == HORIZON
+        gaps = not isinstance(batch.offsets, range)
+        kinds.add((bool(horizon), batch.is_log_append_time, gaps, len(batch.records) == 0))
+    assert kinds == {
+        (False, False, False, False),
+        (False, True, False, False),
+        (True, False, False, False),
+        (True, True, False, False),
+        (True, False, True, False),
+        (True, True, True, False),
+        (False, False, False, True),
+    }
+
+
+def test_what_is_made_of_them_is_read_by_a_consumer(stored):
+    written, expected = [], []
+    for data, _ in stored:
+        batch = read_stored_batch(data, max_decompressed_bytes=LIMIT)
+        size = len(batch.records)
+        if batch.is_whole:
+            written.append(b"".join(batch.whole()))
+            expected.append(rows(as_sent(batch)))
+        if size:
+            kept = range(0, size, 2)
+            written.append(batch.cut(kept))
+            expected.append(rows(read_stored_batch(written[-1], max_decompressed_bytes=LIMIT)))
+            values = [batch.records.values[at] for at in kept]
+            assert len(expected[-1].split(" ")) == len(values)
+    assert java(f"read {one.hex()}" for one in written) == expected
+
+
+def as_sent(batch):
+    """A stored batch at offset 0 and with the timestamps of its producer."""
+    data = bytearray(batch.data)
+    struct.pack_into(">q", data, 0, 0)
+    data[22] &= 0x07
+    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    assert len(data) > HEADER.size
+    return read_stored_batch(bytes(data), max_decompressed_bytes=LIMIT)

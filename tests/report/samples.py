@@ -1,0 +1,42 @@
+"""Counts and reports to test with."""
+
+from penstock.report.counts import AuditCounts, Reason, Records
+from penstock.report.document import About
+from penstock.report.summary import summarize
+
+HOUR = 490_000
+"""An hour of 2025."""
+
+
+def records(topic="t", *, count=1, partition=0, hour=HOUR, first=0, last=None, other=None, **why):
+    """Return records; accepted, unless `policy`, `message`, `code` or `outcome` say otherwise."""
+    if why:
+        reason = Reason(
+            topic,
+            why.get("outcome", "refused"),
+            why.get("policy", "p.P"),
+            why.get("code", 87),
+            why.get("message", "bad"),
+        )
+        hints = ("source", "shop")
+    else:
+        reason, hints = Reason(topic, "accepted"), (None, None)
+    return Records(
+        reason, partition, hour, count, first, first if last is None else last, *hints, other
+    )
+
+
+def counted(*some):
+    """Return the counts of records."""
+    counts = AuditCounts()
+    for one in some:
+        counts.add(one)
+    return counts
+
+
+def report_of(*some, source="t", **about):
+    """Return the report of records."""
+    return summarize(
+        counted(*some),
+        About(source=source, file="/etc/penstock.properties", fingerprint="f" * 64, **about),
+    )

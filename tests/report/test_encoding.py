@@ -1,0 +1,38 @@
+"""Counts on their way from a task to the driver."""
+
+import pickle
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.report.counts import AuditCounts, Reason, Sample
+from penstock.report.encoding import decode, encode
+from tests.report.samples import counted, records
+from tests.report.test_counts import ACCEPTED, SOME
+
+
+@given(st.lists(st.one_of(SOME, ACCEPTED), max_size=30))
+def test_what_is_decoded_is_what_was_encoded(some):
+    counts = counted(*some)
+    assert decode(encode(counts)) == counts
+
+
+def test_what_was_left_out_and_the_contents_of_samples_are_kept():
+    other = Reason("t", "accepted")
+    counts = counted(records(message="\ud800 ä", other=other), records(other=other))
+    counts.reasons.left_out = 7
+    counts.times.widen(24)
+    [samples] = counts.samples.values()
+    samples[0] = Sample(3, 4, b"\xff\x00", None)
+    decoded = decode(encode(counts))
+    assert decoded == counts
+    assert decoded.samples[Reason("t", "refused", "p.P", 87, "\ud800 ä")] == samples
+
+
+def test_nothing_is_executed_when_counts_are_read():
+    assert encode(AuditCounts())[:1] == b"{"
+    try:
+        decode(pickle.dumps(AuditCounts()))
+    except ValueError:
+        return
+    raise AssertionError("a pickle was read")

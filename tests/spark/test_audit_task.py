@@ -1,0 +1,142 @@
+"""A task of an audit on batches as a broker returns them; no Kafka, no Spark."""
+
+import pytest
+
+from penstock.client.batches import select
+from penstock.client.reader import LostOffsets
+from penstock.client.reader import OffsetRange as WantedRange
+from penstock.cluster.ranges import OffsetRange
+from penstock.spark import load_plan
+from penstock.spark.audit_task import AuditResult, RangeCounting, merged
+from penstock.spark.evaluation import Evaluator
+from penstock.spark.retention import RangeResult
+from tests.client import stored
+from tests.records.encoding import encode_batch, values
+
+pytestmark = pytest.mark.unit
+POLICY = """
+from penstock.policy import *
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        assert topic.topic_id_partition.topic == "t"
+        if record.value == b"bad": raise InvalidRecordException("bad is not good")
+class NoGood(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value == b"good": raise InvalidRecordException("good is not bad")
+"""
+
+
+@pytest.fixture
+def evaluator(tmp_path):
+    """Policies by the name of their class."""
+    (tmp_path / "raw_policies.py").write_text(POLICY)
+
+    def load(name="NoBad"):
+        file = tmp_path / f"{name}.properties"
+        file.write_text(
+            "upstream.bootstrap.servers=localhost:9092\n"
+            f"record.validation.policy.class.name=raw_policies.{name}\n"
+            "topics.t.record.validation.policy=any\n"
+        )
+        return Evaluator(load_plan(file))
+
+    return load
+
+
+def log(*batches):
+    """Read from a log that is one response."""
+
+    def read(wanted, on_lost):
+        data = memoryview(b"".join(batches))
+        return select(data, wanted.first, wanted.end, ()).batches
+
+    return read
+
+
+def counted(read, *evaluators, ranges=((0, 100),)):
+    counting = RangeCounting(read, list(evaluators))
+    for first, end in ranges:
+        for _ in counting.add(WantedRange("t", 1, first, end)):
+            pass
+    return AuditResult.decode(counting.result().encode())
+
+
+def good_and_bad(base=0):
+    return encode_batch(values(b"good", b"bad", b"good", b"bad"), base_offset=base)
+
+
+def test_verdicts_are_counted(evaluator):
+    found = counted(log(good_and_bad(), good_and_bad(4)), evaluator())
+    assert dict(found.counts.outcomes) == {"accepted": 4, "refused": 4}
+    [(reason, count)] = found.counts.reasons.items()
+    assert (reason.code, reason.message, count) == (87, "bad is not good", 4)
+    assert [one.offset for one in found.counts.samples[reason]] == [1, 3, 5, 7]
+    assert found.ranges == [RangeResult(OffsetRange("t", 1, 0, 100), 8)]
+
+
+def test_only_records_of_the_range_are_judged(evaluator):
+    read = log(good_and_bad(), good_and_bad(4))
+    found = counted(read, evaluator(), ranges=[(1, 2), (3, 5), (5, 5)])
+    assert dict(found.counts.outcomes) == {"accepted": 1, "refused": 2}
+    assert [one.records for one in found.ranges] == [1, 2, 0]
+
+
+def test_two_plans_in_one_pass(evaluator):
+    found = counted(log(good_and_bad()), evaluator(), evaluator("NoGood")).counts
+    assert dict(found.compared) == {("accepted", "refused"): 2, ("refused", "accepted"): 2}
+    assert (found.newly_refused.total(), found.newly_accepted.total()) == (2, 2)
+
+
+def test_a_damaged_batch_fails_and_the_next_is_read(evaluator):
+    damaged = bytearray(good_and_bad(4))
+    damaged[-1] ^= 1
+    found = counted(log(good_and_bad(), bytes(damaged), good_and_bad(8)), evaluator())
+    assert dict(found.counts.outcomes) == {"accepted": 4, "refused": 4, "failed": 4}
+    [reason] = [one for one, _ in found.counts.reasons.items() if one.outcome == "failed"]
+    assert (reason.code, "corrupt" in reason.message) == (2, True)
+    assert found.counts.samples[reason][0].offset == 4
+    assert found.ranges[0].records == 12
+
+
+def test_of_a_damaged_batch_only_the_records_of_the_range_fail(evaluator):
+    damaged = bytearray(good_and_bad(0))
+    damaged[-1] ^= 1
+    found = counted(log(bytes(damaged)), evaluator(), ranges=[(0, 1), (1, 4)])
+    assert dict(found.counts.outcomes) == {"failed": 4}
+
+
+def test_a_batch_that_is_too_large_fails(evaluator):
+    counting = RangeCounting(log(encode_batch(values(bytes(200)), codec="lz4")), [evaluator()], 99)
+    list(counting.add(WantedRange("t", 1, 0, 100)))
+    assert dict(counting.result().counts.outcomes) == {"failed": 1}
+
+
+def test_the_file_may_allow_larger_batches_than_there_are_by_default(tmp_path):
+    file = tmp_path / "penstock.properties"
+    for given, expected in ((1 << 20, 128 << 20), (1 << 30, 1 << 30)):
+        file.write_text(
+            f"upstream.bootstrap.servers=localhost:9092\ndecompressed.batch.max.bytes={given}\n"
+        )
+        assert load_plan(file).max_decompressed_bytes == expected
+
+
+def test_a_batch_that_compaction_emptied_has_no_records(evaluator):
+    found = counted(log(stored.empty(0, 5), good_and_bad(5)), evaluator())
+    assert found.counts.judged == 4
+
+
+def test_what_was_lost_is_told(evaluator):
+    def read(wanted, on_lost):
+        on_lost(LostOffsets("t", 1, 0, 7))
+        return log(good_and_bad(7))(wanted, on_lost)
+
+    assert counted(read, evaluator()).ranges == [
+        RangeResult(OffsetRange("t", 1, 0, 100), 4, (OffsetRange("t", 1, 0, 7),))
+    ]
+
+
+def test_results_are_merged(evaluator):
+    parts = [counted(log(good_and_bad(base)), evaluator()) for base in (0, 8)]
+    found = AuditResult.decode(merged(one.encode() for one in parts))
+    assert dict(found.counts.outcomes) == {"accepted": 4, "refused": 4}
+    assert [one.records for one in found.ranges] == [4, 4]

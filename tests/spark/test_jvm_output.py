@@ -1,0 +1,41 @@
+"""What a JVM says on standard error: all of it, but for what Spark makes every JVM say."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from penstock.spark.jvm_output import forward, is_noise
+from tests.spark.test_session import SCRIPT
+
+
+@pytest.mark.parametrize(
+    ("line", "noise"),
+    [
+        ("WARNING: Using incubator modules: jdk.incubator.vector", True),
+        ("WARNING: A terminally deprecated method in sun.misc.Unsafe has been called", True),
+        ("WARNING: Use --enable-native-access=ALL-UNNAMED to avoid a warning", True),
+        ("WARNING: the disk is full", False),
+        ("java.lang.OutOfMemoryError: Java heap space", False),
+        ("a policy says WARNING: Using incubator modules: x", False),
+        ("", False),
+    ],
+)
+def test_only_what_java_says_of_itself_is_noise(line, noise):
+    assert is_noise(line) == noise
+
+
+def test_the_rest_is_passed_on(capsys):
+    text = b"WARNING: Using incubator modules: jdk.incubator.vector\none\n\xff two"
+    thread = forward(io.BytesIO(text))
+    thread.join(5)
+    assert not thread.is_alive()
+    assert capsys.readouterr().err == "one\n\ufffd two"
+
+
+def test_a_session_starts_without_noise():
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=150, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,295 @@
+"""Topics split on raw batches: each record once, whatever is tried again, by a real Kafka."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from penstock.client.connection import Connection
+from penstock.client.positions import Position, Task, commit_positions, read_positions
+from penstock.cluster.offsets import Cluster
+from penstock.spark.raw_writing import OffsetsDone, job_id
+from tests.client.settings import FILE
+from tests.conftest import create_topic
+from tests.integration.reading import read_topic
+from tests.spark.conftest import NO_BAD
+
+COUNT, PARTITIONS = 4000, 8
+SLOW = """
+import time
+from penstock.policy import *
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        time.sleep(0.004)
+        if record.value.startswith(b"bad"): raise InvalidRecordException("bad is not good")
+"""
+
+
+def records(count=COUNT, partitions=PARTITIONS, first=0):
+    return [
+        {"value": b"%s-%d" % (b"bad" if n % 10 == 0 else b"good", n), "partition": n % partitions}
+        for n in range(first, first + count)
+    ]
+
+
+def values(kafka, *topics):
+    """Return how often each value is in topics, for readers of what is committed."""
+    return Counter(
+        value
+        for name in topics
+        for _, _, value, _ in read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    )
+
+
+@pytest.fixture
+def split(command, configured, topic):
+    """Makes targets; returns them, and a function that runs the same command again and again."""
+    file, good, dead = configured(), topic("good", 3), topic("dead", 3)
+
+    def run(source, *options):
+        done = command("split", file, "--topic", source, "--accepted", good, "--rejected", dead,
+                       *options)  # fmt: skip
+        assert done.code == 0, done
+        numbers = re.search(r"([\d,]+) accepted, ([\d,]+) refused", done.out).groups()
+        return tuple(int(one.replace(",", "")) for one in numbers), done
+
+    return good, dead, run
+
+
+def test_the_same_command_writes_nothing_twice(split, produce, topic, kafka):
+    good, dead, run = split
+    source = topic("in", PARTITIONS)
+    produce(source, records(400))
+    assert run(source)[0] == (360, 40)
+    counts, done = run(source)
+    assert counts == (0, 0)
+    assert "an earlier run has done 400 offsets" in done.out
+    produce(source, records(100, first=400))
+    assert run(source)[0] == (90, 10)
+    written = values(kafka, good, dead)
+    assert written == Counter(one["value"] for one in records(500))
+
+
+def test_what_retention_removed_between_two_runs_is_told(split, produce, topic, admin):
+    _, _, run = split
+    source = topic("in", 1)
+    produce(source, records(100, 1))
+    assert run(source)[0] == (90, 10)
+    produce(source, records(100, 1, first=100))
+    for done in admin.delete_records([TopicPartition(source, 0, 150)]).values():
+        done.result(30)
+    counts, done = run(source)
+    assert counts == (45, 5)
+    assert "warning: 50 offsets were removed before they were read" in done.err
+
+
+def test_strict_fails_for_what_was_removed_between_two_runs(
+    command, configured, produce, topic, admin
+):
+    source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
+    arguments = ("split", configured(), "--topic", source, "--accepted", good, "--rejected", dead,
+                 "--strict")  # fmt: skip
+    produce(source, records(100, 1))
+    assert command(*arguments).code == 0
+    produce(source, records(100, 1, first=100))
+    for done in admin.delete_records([TopicPartition(source, 0, 150)]).values():
+        done.result(30)
+    done = command(*arguments)
+    assert (done.code, "50 offsets were removed" in done.err) == (3, True), done
+
+
+def test_a_log_that_ends_before_the_place_of_its_job_is_no_success(
+    command, configured, produce, topic, kafka
+):
+    """As after an unclean election: what is written there since has not been judged."""
+    source, good, dead = topic("in", 1), topic("good", 1), topic("dead", 1)
+    arguments = ("split", configured(), "--topic", source, "--accepted", good, "--rejected", dead,
+                 "--job", source)  # fmt: skip
+    produce(source, records(10, 1))
+    with Connection({"bootstrap.servers": kafka.bootstrap_servers}, FILE) as connection:
+        group = f"penstock-{source}"
+        commit_positions(connection, group, {(source, 0): Position(20)})
+    done = command(*arguments)
+    assert (done.code, "ends at offset 10, before 20" in done.err) == (3, True), done
+
+
+@pytest.mark.parametrize("options", [(), ("--streaming", "--available-now")])
+def test_a_topic_that_was_made_anew_is_read_from_its_start(split, produce, admin, kafka, options):
+    _, _, run = split
+    source = f"again-{uuid.uuid4().hex[:8]}"
+    create_topic(admin, source)
+    produce(source, records(100, 1))
+    assert run(source, "--job", source, *options)[0] == (90, 10)
+    admin.delete_topics([source])[source].result(30)
+    time.sleep(2)
+    create_topic(admin, source)
+    produce(source, records(200, 1, first=1000))
+    assert run(source, "--job", source, *options)[0] == (180, 20)
+
+
+def test_another_command_or_target_is_not_taken_for_the_same_job(
+    command, configured, produce, topic
+):
+    source, good, dead, other = topic("in", 1), topic("good"), topic("dead"), topic("other")
+    file = configured({**NO_BAD, "produce.request.interceptors": "policies.Repair"})
+    produce(source, records(100, 1))
+    common = (file, "--topic", source, "--job", source)
+    assert command("split", *common, "--accepted", good, "--rejected", dead).code == 0
+    for arguments in (
+        ("split", *common, "--accepted", other, "--rejected", dead),
+        ("split", *common, "--accepted", other, "--rejected", dead, "--streaming",
+         "--available-now"),
+        ("redact", *common, "--to", good),
+    ):  # fmt: skip
+        done = command(*arguments)
+        assert (done.code, f"--job {source}" in done.err) == (2, True), done
+    assert command("split", *common, "--accepted", good, "--rejected", dead).code == 0
+
+
+def test_another_job_begins_again(split, produce, topic, kafka):
+    good, dead, run = split
+    source = topic("in", 2)
+    produce(source, records(100, partitions=2))
+    assert run(source)[0] == run(source, "--job", "again")[0] == (90, 10)
+    assert set(values(kafka, good, dead).values()) == {2}
+
+
+def test_without_transactions(split, produce, topic, kafka):
+    good, dead, run = split
+    source = topic("in", 2)
+    produce(source, records(100, partitions=2))
+    assert run(source, "--transactions", "no")[0] == (90, 10)
+    assert run(source, "--transactions", "no")[0] == (0, 0)
+    assert len(values(kafka, good, dead)) == 100
+
+
+def test_several_topics(split, produce, topic, kafka):
+    good, dead, run = split
+    sources = topic("in", 2), topic("in", 3)
+    produce(sources[0], records(100, partitions=2))
+    produce(sources[1], records(100, partitions=3, first=100))
+    assert run(",".join(sources))[0] == (180, 20)
+    assert len(values(kafka, good, dead)) == 200
+
+
+def test_batches_and_timestamps_stay(split, produce, topic, kafka, admin):
+    """A batch that is accepted as a whole is written as it was, compressed as it was."""
+    from confluent_kafka import Consumer
+
+    good, _, run = split
+    source = topic("in")
+    then = int(time.time() * 1000) - 3_600_000
+    sent = [{"value": b"good", "timestamp": then + n, "partition": 0} for n in range(50)]
+    produce(source, sent, **{"compression.type": "lz4"})
+    run(source)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": f"g-{good}",
+                         "auto.offset.reset": "earliest"})  # fmt: skip
+    consumer.subscribe([good])
+    seen = []
+    until = time.monotonic() + 30
+    while len(seen) < 50 and time.monotonic() < until:
+        seen += [one.timestamp()[1] for one in consumer.consume(50, 1)]
+    consumer.close()
+    assert seen == [then + n for n in range(50)]
+
+
+def positions(kafka, source, job):
+    with Connection({"bootstrap.servers": kafka.bootstrap_servers}, "f") as connection:
+        group = Task(job, source, None, 0).group
+        return read_positions(connection, group, {source: range(PARTITIONS)})
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(300)
+def test_a_run_that_is_killed_goes_on(configured, produce, topic, kafka):
+    source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
+    produce(source, records())
+    arguments = [
+        sys.executable, "-m", "penstock", "split", str(configured(NO_BAD, SLOW)), "--topic", source,
+        "--accepted", good, "--rejected", dead, "--job", f"j-{source}", "--master", "local[2]",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        arguments, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 90
+    while len(positions(kafka, source, f"j-{source}")) < 2 and time.monotonic() < until:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = sum(values(kafka, good, dead).values())
+    assert 0 < before < COUNT
+
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)
+
+    assert done.returncode == 0, done
+    accepted, refused = map(int, re.search(r"(\d+) accepted, (\d+) refused",
+                                           done.stdout.replace(",", "", 1)).groups())  # fmt: skip
+    assert accepted + refused <= COUNT - before
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records())
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(300)
+def test_of_two_runs_at_once_the_older_one_ends(configured, produce, topic, kafka):
+    source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
+    produce(source, records())
+    arguments = [
+        sys.executable, "-m", "penstock", "split", str(configured(NO_BAD, SLOW)), "--topic", source,
+        "--accepted", good, "--rejected", dead, "--job", f"j-{source}", "--master", "local[2]",
+    ]  # fmt: skip
+
+    def start():
+        return subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    older = start()
+    until = time.monotonic() + 90
+    while not positions(kafka, source, f"j-{source}") and time.monotonic() < until:
+        assert older.poll() is None, older.communicate()
+        time.sleep(0.2)
+    younger = start()
+    (_, told), (out, err) = older.communicate(timeout=250), younger.communicate(timeout=250)
+    assert (older.returncode, younger.returncode) == (3, 0), (told, out, err)
+    assert "another run of the job" in told
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records())
+
+
+def test_offsets_that_are_done_are_counted(split, produce, topic, kafka):
+    _, _, run = split
+    source = topic("in", 2)
+    produce(source, records(100, partitions=2))
+    properties = {"bootstrap.servers": kafka.bootstrap_servers}
+    cluster = Cluster(properties, None)
+    ranges = cluster.ranges(cluster.topics(source), "earliest")
+    with Connection(properties, "f") as connection:
+        assert OffsetsDone(connection, f"j-{source}", ranges)() == 0
+        run(source, "--job", f"j-{source}")
+        assert OffsetsDone(connection, f"j-{source}", ranges)() == 100
+
+
+def test_a_job_is_of_its_topics_and_its_start(kafka, topic):
+    cluster = Cluster({"bootstrap.servers": kafka.bootstrap_servers}, None)
+    one, other = cluster.topics(f"{topic()},{topic()}")
+    assert job_id("split", [one], [other], "earliest") == job_id(
+        "split", [one], [other], "earliest"
+    )
+    ids = {
+        job_id(*given)
+        for given in [
+            ("split", [one], [other], "earliest"),
+            ("split", [one], [other], "latest"),
+            ("split", [other], [one], "earliest"),
+            ("split", [one, other], [one], "earliest"),
+            ("redact", [one], [other], "earliest"),
+        ]
+    }
+    assert len(ids) == 5

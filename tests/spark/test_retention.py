@@ -1,0 +1,66 @@
+"""What was planned against what was read."""
+
+import pytest
+
+from penstock.cluster.ranges import OffsetRange
+from penstock.spark.failures import SparkError
+from penstock.spark.retention import Coverage, RangeResult, RecordsLostError
+
+pytestmark = pytest.mark.unit
+PLANNED = (
+    OffsetRange("orders", 0, 0, 100),
+    OffsetRange("orders", 1, 50, 60),
+    OffsetRange("returns", 0, 5, 6),
+)
+
+
+def result(topic, partition, start, end, records, *lost):
+    return RangeResult(
+        OffsetRange(topic, partition, start, end),
+        records,
+        tuple(OffsetRange(topic, partition, *one) for one in lost),
+    )
+
+
+def test_nothing_is_lost_where_all_was_read():
+    coverage = Coverage(PLANNED)
+    coverage.add([result("orders", 0, 0, 70, 70), result("orders", 0, 70, 100, 3)])
+    coverage.add([result("orders", 1, 50, 60, 10), result("returns", 0, 5, 6, 1)])
+    assert (coverage.lost, coverage.text(), coverage.report()) == ((), None, [])
+    assert coverage.records == {"orders": 83, "returns": 1}
+    coverage.check()
+
+
+def test_what_retention_took_and_what_no_task_tells_of_is_named():
+    coverage = Coverage(PLANNED)
+    coverage.add([result("orders", 0, 0, 100, 55, (0, 40), (50, 55))])
+    coverage.add([result("orders", 1, 50, 60, 10)])
+    assert coverage.report() == [
+        {"topic": "orders", "partition": 0, "from": 0, "to": 40},
+        {"topic": "orders", "partition": 0, "from": 50, "to": 55},
+        {"topic": "returns", "partition": 0, "from": 5, "to": 6},
+    ]
+    assert coverage.text() == (
+        "46 offsets of 2 partitions were removed before they were read (retention, or the topic "
+        "was made anew): orders 0:0-40, orders 0:50-55, returns 0:5-6"
+    )
+
+
+def test_with_strict_it_is_an_error_of_spark_with_its_exit_code():
+    with pytest.raises(RecordsLostError, match=r"111 offsets .*; run again with a later --from"):
+        Coverage(PLANNED).check()
+    assert issubclass(RecordsLostError, SparkError)
+
+
+def test_many_ranges_are_counted():
+    planned = tuple(OffsetRange("t", number, 0, 1000) for number in range(20))
+    text = Coverage(planned).text()
+    assert text.startswith("20,000 offsets of 20 partitions were removed")
+    assert text.endswith("t 0:0-1000, t 1:0-1000, t 2:0-1000 and 17 more ranges")
+
+
+def test_a_task_that_was_run_again_counts_once():
+    coverage = Coverage(PLANNED)
+    for _ in range(2):
+        coverage.add([result("orders", 1, 50, 60, 8)])
+    assert coverage.records == {"orders": 8}

@@ -1,0 +1,137 @@
+"""Secrets of the cluster are in nothing that Spark shows: its UI, its event log, its plans."""
+
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.conftest import create_topic
+from tests.integration.test_security import Files, as_client, produce, secure_kafka
+from tests.spark.conftest import NO_BAD
+from tests.spark.test_secured import PLAIN
+
+# Runs the commands on a session with a UI and an event log, and a job that connects from its
+# tasks; then stores everything that the UI shows.
+SCRIPT = """
+import json, re, sys, urllib.request
+from pathlib import Path
+import pyarrow as pa
+import penstock.spark.session as sessions
+from penstock import cli
+from penstock.configuration import load_configuration
+from penstock.spark import register
+from penstock.spark.access import ClusterAccess
+from penstock.spark.sink_secrets import environment
+from penstock.spark.sources import client_options
+
+master, (file, shown, events) = sys.argv[1], map(Path, sys.argv[2:])
+configuration = load_configuration(file)
+properties = configuration.upstream_properties
+spark = sessions.start_session("secrets", master, {
+    "spark.ui.enabled": "true", "spark.ui.port": "0", "spark.eventLog.enabled": "true",
+    "spark.driver.host": "127.0.0.1", "spark.executor.memory": "1g",
+    "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false",
+}, environment(client_options(properties, configuration.path)))
+sessions.start_session, sessions.stop_session = lambda *_: spark, lambda _: None
+for reader in ("raw", "connector"):
+    assert cli.main(["audit", str(file), "--topic", "in", "--report", str(shown / "report"),
+                     "--reader", reader]) == 0
+    assert cli.main(["split", str(file), "--topic", "in", "--accepted", "good",
+                     "--rejected", "dead", "--reader", reader]) == 0
+register(spark)
+source = {"plan": str(file), "subscribe": "in"}
+assert spark.read.format("penstock").options(**source).load().count() == 2
+streamed = spark.readStream.format("penstock").options(**source).load().writeStream
+streamed = streamed.foreachBatch(lambda frame, _: frame.count()).trigger(availableNow=True)
+assert streamed.option("checkpointLocation", str(shown / "place")).start().awaitTermination(60)
+
+access = ClusterAccess.of(properties, configuration.path)
+for store in configuration.path.parent.parent.glob("*.pem"):
+    store.rename(store.with_suffix(".gone"))  # an executor does not have them
+
+def leaders(batches):
+    for batch in batches:
+        found = len(access.connect().describe(["in", "good"]))
+        yield pa.RecordBatch.from_pydict({"found": [found] * len(batch)})
+
+rows = spark.range(2, numPartitions=2).mapInArrow(leaders, "found long")
+assert [row.found for row in rows.collect()] == [2, 2]
+(shown / "plan").write_text(rows._jdf.queryExecution().toString())
+
+def get(path):
+    with urllib.request.urlopen(spark.sparkContext.uiWebUrl + path, timeout=30) as response:
+        text = response.read().decode()
+    number = len(list(shown.iterdir()))
+    (shown / f"{number}.page").write_text(path + "\\n" + text)
+    return text
+
+api = "/api/v1/applications/" + json.loads(get("/api/v1/applications"))[0]["id"]
+jobs = json.loads(get(f"{api}/jobs"))
+stages = json.loads(get(f"{api}/stages?details=true"))
+queries = json.loads(get(f"{api}/sql?details=true&planDescription=true&length=1000"))
+assert jobs and stages and len(queries) >= 5, (len(jobs), len(stages), len(queries))
+for path in ("environment", "allexecutors", "storage/rdd"):
+    get(f"{api}/{path}")
+for page in ("jobs", "stages", "storage", "environment", "executors", "SQL"):
+    get(f"/{page}/")
+for job in jobs:
+    get(f"/jobs/job/?id={job['jobId']}")
+for stage in stages:
+    get(f"/stages/stage/?id={stage['stageId']}&attempt=0")
+for query in queries:
+    get(f"/SQL/execution/?id={query['id']}")
+spark.stop()
+print("done")
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("where", ["one machine", "a cluster"])
+def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
+    master = "local[2]"
+    if where == "a cluster":
+        master, _ = request.getfixturevalue("cluster")
+        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    files = Files(tmp_path)
+    key = files.key("client.pem")
+    secrets = ["a-secret", "registry-secret", *key.read_text().split("-----")[2].split()]
+    shown, events = tmp_path / "shown", tmp_path / "events"
+    shown.mkdir(), events.mkdir()
+    with secure_kafka(files) as kafka:
+        settings = as_client(kafka.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+        for name in ("in", "good", "dead"):
+            create_topic(AdminClient(settings), name)
+        for value in (b"good", b"bad"):
+            assert produce(settings, "in", value) == ""
+        file = configured(
+            {
+                **NO_BAD,
+                "upstream.bootstrap.servers": kafka.bootstrap_servers,
+                "upstream.security.protocol": "SASL_SSL",
+                "upstream.ssl.truststore.location": files.trust,
+                "upstream.ssl.keystore.location": key,
+                "upstream.sasl.mechanism": "PLAIN",
+                "upstream.sasl.jaas.config": (
+                    f'{PLAIN} required username="admin" password="a-secret";'
+                ),
+                "schema.registry.basic.auth.user.info": "me:registry-secret",
+            }
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, master, str(file), str(shown), str(events)],
+            capture_output=True, text=True, check=False, timeout=250,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    written = [path for path in [*shown.rglob("*"), *events.rglob("*")] if path.is_file()]
+    texts = {path: path.read_text(errors="replace") for path in written}
+    texts[tmp_path / "output"] = done.stdout + done.stderr
+    assert any(kafka.bootstrap_servers in text for text in texts.values())  # options are there
+    assert any("SparkListenerSQLExecutionStart" in text for text in texts.values())
+    found = {
+        (path.name, text.splitlines()[0][:80])
+        for path, text in texts.items()
+        for secret in secrets
+        if secret in text
+    }
+    assert found == set()

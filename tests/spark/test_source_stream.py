@@ -1,0 +1,228 @@
+"""`readStream.format("penstock")`: bounded micro-batches, each record once, through a restart."""
+
+from uuid import UUID
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from penstock.cluster.offsets import Topic
+from penstock.cluster.ranges import Partition
+from penstock.spark import register, split
+from penstock.spark.source_reading import SourceError, SourceReading
+from penstock.spark.source_stream import StreamReader, from_json, to_json
+
+
+def test_an_offset_keeps_ids_and_every_partition():
+    topics = (Topic("a", UUID(int=1), (0, 11)), Topic("b", UUID(int=2), (0,)))
+    offsets = {Partition("a", 0): 5, Partition("a", 11): 2**60, Partition("b", 0): 0}
+    kept = to_json(offsets, topics)
+    assert kept["a"] == {"id": str(UUID(int=1)), "offsets": {"0": 5, "11": 2**60}}
+    assert from_json(kept) == offsets
+
+
+ONE, TWO = Topic("a", UUID(int=1), (0, 1)), Topic("b", UUID(int=2), (0,))
+A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
+
+
+class Log:
+    """A cluster with some topics, and what of its client's options a stream looks at."""
+
+    def __init__(self, *topics, first=0, ends):
+        self.described, self.first, self.ends, self.asked = topics, first, ends, 0
+        self.cluster = self
+
+    def topics(self):
+        return self.described
+
+    def first_offsets(self, topics):
+        return dict.fromkeys(self.end_offsets(topics), self.first)
+
+    def end_offsets(self, _):
+        self.asked += 1
+        return self.ends(self.asked) if callable(self.ends) else self.ends
+
+
+def reader(log, *, fails_on_loss=True):
+    return StreamReader(log, SourceReading(None, None, ("value",), fails_on_loss))
+
+
+@pytest.mark.unit
+def test_a_micro_batch_has_a_share_of_each_partition():
+    log = Log(ONE, ends={A0: 100, A1: 1100})
+    start = to_json({A0: 0, A1: 100}, [ONE])
+    end = from_json(reader(log).latestOffset(start, ReadMaxRows(110)))
+    assert end == {A0: 10, A1: 200}
+    assert from_json(reader(log).latestOffset(start, ReadAllAvailable())) == log.ends
+
+
+@pytest.mark.unit
+def test_what_is_new_begins_at_its_first_offset():
+    log = Log(ONE, TWO, first=7, ends={A0: 9, A1: 9, B0: 7})
+    end = reader(log).latestOffset(to_json({A0: 9}, [ONE]), ReadMaxRows(1))
+    assert from_json(end) == {A0: 9, A1: 8, B0: 7}
+    assert end["b"]["id"] == str(TWO.topic_id)
+
+
+@pytest.mark.unit
+def test_nothing_after_the_start_of_the_query_is_read_with_available_now():
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    one = reader(log)
+    one.prepareForTriggerAvailableNow()
+    log.ends, log.described = {A0: 50, A1: 50, B0: 50}, (ONE, TWO)
+    start = to_json({A0: 0, A1: 0}, [ONE])
+    found = from_json(one.latestOffset(start, ReadAllAvailable()))
+    assert (found[A0], found[A1], found.get(B0)) == (5, 5, 0)
+
+
+@pytest.mark.unit
+def test_a_shorter_log_is_asked_for_again_and_then_an_error(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    start = to_json({A0: 5, A1: 0}, [ONE])
+    late = Log(ONE, ends=lambda asked: {A0: 2 if asked < 3 else 6, A1: 0})
+    assert from_json(reader(late).latestOffset(start, ReadAllAvailable())) == {A0: 6, A1: 0}
+    cut = Log(ONE, ends={A0: 2, A1: 0})
+    with pytest.raises(SourceError, match="a-0: the log ends at offset 2, before 5"):
+        reader(cut).latestOffset(start, ReadAllAvailable())
+
+
+@pytest.mark.unit
+def test_a_topic_that_is_gone():
+    log = Log(ONE, ends={A0: 5, A1: 5})
+    start = to_json({A0: 0, A1: 0, B0: 3}, [ONE, TWO])
+    with pytest.raises(SourceError, match="topic b is gone"):
+        reader(log).latestOffset(start, ReadAllAvailable())
+    found = reader(log, fails_on_loss=False).latestOffset(start, ReadAllAvailable())
+    assert from_json(found) == {A0: 5, A1: 5, B0: 3}
+
+
+@pytest.mark.unit
+def test_another_topic_of_the_same_name():
+    log = Log(Topic("a", UUID(int=9), (0, 1)), ends={A0: 5, A1: 5})
+    with pytest.raises(SourceError, match="deleted and created again"):
+        reader(log).latestOffset(to_json({A0: 0}, [ONE]), ReadAllAvailable())
+
+
+@pytest.fixture
+def stream(spark, kafka, tmp_path):
+    """Runs a stream up to what is there now; returns its micro-batches as lists of rows."""
+    register(spark)
+
+    def run(topic, plan=None, *, each=None, **options):
+        batches = []
+
+        def take(frame, _):
+            batches.append(each(frame) if each else frame.collect())
+
+        reader = spark.readStream.format("penstock").options(**options)
+        reader = reader.option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        if "subscribePattern" not in options:
+            reader = reader.option("subscribe", topic)
+        if plan is not None:
+            reader = reader.option("plan", str(plan))
+        writer = reader.load().writeStream.foreachBatch(take).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "place")).start()
+        try:
+            assert query.awaitTermination(300)
+        finally:
+            query.stop()
+        return batches
+
+    return run
+
+
+def values(batches):
+    return sorted(int(row.value) for batch in batches for row in batch)
+
+
+def numbered(start, end, partitions=2):
+    return [{"value": b"%d" % n, "partition": n % partitions} for n in range(start, end)]
+
+
+def test_micro_batches_are_bounded_and_go_on_where_they_ended(stream, produce, topic, configured):
+    source, file = topic("in", 2), configured()
+    produce(source, numbered(0, 100))
+    start = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+    first = stream(source, file, **start)
+    assert values(first) == list(range(100))
+    assert max(map(len, first)) <= 32
+    assert len(first) >= 4
+    assert {row.verdict.outcome for batch in first for row in batch} == {"accepted"}
+    assert values(stream(source, file, **start)) == []
+    produce(source, numbered(100, 110))
+    assert values(stream(source, file, **start)) == list(range(100, 110))
+
+
+def test_a_new_stream_starts_at_the_end(stream, produce, topic):
+    source = topic("in", 2)
+    produce(source, numbered(0, 10))
+    assert values(stream(source)) == []
+    produce(source, numbered(10, 13))
+    assert values(stream(source)) == [10, 11, 12]
+
+
+def test_new_partitions_and_topics_are_read_from_their_beginning(
+    stream, produce, topic, admin, wait
+):
+    source = topic("grows", 1)
+    pattern = {"subscribePattern": f"{source}.*", "startingOffsets": "earliest"}
+    produce(source, numbered(0, 5, 1))
+    assert values(stream(None, **pattern)) == list(range(5))
+    for future in admin.create_partitions([NewPartitions(source, 2)]).values():
+        future.result(30)
+    other = topic(f"{source}-other", 1)
+    wait(lambda: len(admin.list_topics(source).topics[source].partitions) == 2)
+    produce(source, [{"value": b"5", "partition": 1}])
+    produce(other, [{"value": b"6"}])
+    assert values(stream(None, **pattern)) == [5, 6]
+
+
+def test_a_topic_that_was_made_anew_ends_the_stream(stream, produce, topic, admin, wait):
+    from tests.conftest import create_topic
+
+    source = topic("in")
+    produce(source, numbered(0, 5, 1))
+    stream(source, startingOffsets="earliest")
+    admin.delete_topics([source])[source].result(30)
+    wait(lambda: source not in admin.list_topics().topics)
+    create_topic(admin, source)
+    produce(source, numbered(0, 20, 1))
+    with pytest.raises(Exception, match="was deleted and created again"):
+        stream(source, startingOffsets="earliest")
+
+
+def test_records_removed_between_two_runs(stream, produce, topic, admin):
+    source = topic("in")
+    produce(source, numbered(0, 5, 1))
+    stream(source, startingOffsets="earliest")
+    produce(source, numbered(5, 20, 1))
+    for future in admin.delete_records([TopicPartition(source, 0, 12)]).values():
+        future.result(30)
+    with pytest.raises(Exception, match="the offsets from 5 up to 12 were removed"):
+        stream(source)
+    assert values(stream(source, failOnDataLoss="false")) == list(range(12, 20))
+
+
+def test_split_in_foreach_batch(stream, produce, topic, plan):
+    source, loaded = topic("in"), plan()
+    produce(source, [{"value": b"bad"}, {"value": b"good"}, {"value": b"bad"}])
+
+    def each(frame):
+        accepted, rejected = split(frame, loaded)
+        return accepted.count(), rejected.count()
+
+    assert stream(source, each=each, startingOffsets="earliest") == [(1, 2)]
+
+
+def test_a_stream_has_no_end(stream, topic):
+    with pytest.raises(Exception, match="a stream has no endingOffsets"):
+        stream(topic("in"), endingOffsets="latest")
+
+
+@pytest.fixture
+def wait():
+    """Waits until something is true."""
+    from tests.gateways import wait_until
+
+    return lambda condition: wait_until(condition, 30, what="the cluster")

@@ -1,0 +1,146 @@
+"""`penstock.spark.split`: two frames of one evaluation."""
+
+import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from penstock.configuration import ConfigurationError
+from penstock.spark import split
+from tests.integration.reading import read_topic
+from tests.spark.conftest import NO_BAD
+
+# Decides by chance, and keeps a note of each call.
+CHANCE = """
+import os, random, uuid
+from pathlib import Path
+from penstock.policy import *
+
+class Chance(RecordValidationPolicy):
+    def validate(self, topic, record):
+        with open(Path(__file__).with_name(f"calls-{os.getpid()}"), "ab") as calls:
+            calls.write(record.value + b"\\n")
+        if random.random() < 0.5: raise InvalidRecordException("bad luck")
+"""
+KAFKA = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+
+
+def values(frame):
+    return [row.value for row in frame.orderBy("offset").select("value").collect()]
+
+
+def test_each_record_is_in_one_frame_and_judged_once(rows, configured, spark):
+    properties = {**NO_BAD, "record.validation.policy.class.name": "policies.Chance"}
+    file = configured(properties, CHANCE)
+    from penstock.spark import load_plan
+
+    sent = [b"%03d" % number for number in range(200)]
+    accepted, rejected = split(rows(*sent, partitions=2), load_plan(file))
+    for _ in range(2):
+        assert sorted(values(accepted) + values(rejected)) == sent
+    assert accepted.columns == rejected.columns == KAFKA
+    assert 50 < accepted.count() < 150
+    calls = b"".join(one.read_bytes() for one in file.parent.glob("calls-*")).splitlines()
+    assert sorted(calls) == sent
+
+
+def test_interceptors_dropped_and_failed_records(rows, plan):
+    loaded = plan({**NO_BAD, "produce.request.interceptors": "policies.Repair"})
+    seen = Observation()
+    df = rows(b"good", b"bad1", b"bad7", b"drop", b"fail", None)
+    accepted, rejected = split(df.withColumn("more", F.lit(1)), loaded, observation=seen)
+    assert values(accepted) == [b"good", b"good1", None]
+    assert values(rejected) == [b"bad7", b"fail"]
+    counts = seen.get
+    assert {name: counts[name] for name in ("accepted", "refused", "dropped", "failed")} == {
+        "accepted": 3, "refused": 1, "dropped": 1, "failed": 1,
+    }  # fmt: skip
+    found = {(one.topic, one.outcome, one.code, one["count"]) for one in counts["reasons"]}
+    assert found == {("t", "refused", 87, 1), ("t", "dropped", 0, 1), ("t", "failed", -1, 1)}
+
+
+def test_counts_of_reasons_are_exact_and_bounded(rows, plan):
+    sent = [b"odd %d" % (number % 1500) for number in range(3000)] + [b"bad"] * 40 + [b"good"] * 9
+    seen = Observation()
+    split(rows(*sent, partitions=2), plan(), observation=seen)
+    found = seen.get
+    assert (found["accepted"], found["refused"]) == (9, 3040)
+    counts = {one.message: one["count"] for one in found["reasons"]}
+    assert len(found["reasons"]) == len(counts) == 1000
+    assert counts.pop("bad is not good") == 40
+    assert set(counts.values()) == {2}
+
+
+def test_a_long_message_is_cut(rows, plan):
+    seen = Observation()
+    split(rows(b"odd" + b"\xc3\xa4" * 4000), plan(), observation=seen)
+    (reason,) = seen.get["reasons"]
+    assert reason.message == "odd" + "\xe4" * 497
+
+
+def test_the_headers_are_those_of_the_command(command, configured, produce, topic, kafka, spark):
+    """Also those of records that are dead letters already."""
+    from penstock.spark import load_plan
+
+    before = [("a", b"1"), ("a", None), ("__dlq.errors.topic", b"first"),
+              ("__dlq.errors.partition", b" 7 "), ("__dlq.errors.offset", b"x"),
+              ("__penstock.timestamp", b"123"), ("__penstock.replays", b"2")]  # fmt: skip
+    negative = [("__dlq.errors.topic", b"first"), ("__dlq.errors.partition", b"-7")]
+    no_topic = [("__dlq.errors.topic", None), ("__dlq.errors.partition", b"7")]
+    sent = [{"value": b"bad", "key": b"%d" % n, "headers": one, "timestamp": 1_700_000_000_000 + n}
+            for n, one in enumerate((None, before, negative, no_topic, [("x", b"\xff")]))]  # fmt: skip
+    source, file = topic("in"), configured()
+    produce(source, sent)
+    expected = {}
+    for reader in ("raw", "connector"):
+        good, dead = topic("good"), topic("dead")
+        assert command("split", file, "--topic", source, "--accepted", good, "--rejected", dead,
+                       "--reader", reader).code == 0  # fmt: skip
+        letters = read_topic(kafka.bootstrap_servers, dead)
+        expected[reader] = {key: headers for _, key, _, headers in letters}
+    assert expected["raw"] == expected["connector"]
+    df = (
+        spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        .option("subscribe", source).option("includeHeaders", "true").load()
+    )  # fmt: skip
+    _, rejected = split(df, load_plan(file))
+    found = {row.key: [tuple(one) for one in row.headers] for row in rejected.collect()}
+    assert found == expected["raw"]
+    assert dict(found[b"1"])["__dlq.errors.partition"] == b"7"
+
+
+def test_in_foreach_batch(spark, rows, plan, tmp_path):
+    loaded, found = plan(), []
+
+    def write(frame, number):
+        seen = Observation()
+        accepted, rejected = split(frame, loaded, observation=seen)
+        found.append((accepted.count(), rejected.count(), seen.get["refused"]))
+
+    rows(b"good", b"bad", b"bad").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(rows().schema).parquet(str(tmp_path / "in"))
+    query = stream.writeStream.foreachBatch(write).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    assert found == [(1, 2, 2)]
+
+
+def test_a_stream_itself_is_refused(spark, plan):
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ConfigurationError, match="call split in foreachBatch"):
+        split(stream, plan())
+
+
+@pytest.mark.parametrize("missing", ["headers", "key", "partition"])
+def test_a_missing_column_is_told(rows, plan, missing):
+    with pytest.raises(ConfigurationError, match=f"no column {missing}"):
+        split(rows(b"x").drop(missing), plan())
+
+
+def test_the_one_topic(rows, plan):
+    only_t = {**NO_BAD, "topics.t.record.validation.policy": "x"}
+    del only_t["topics.*.record.validation.policy"]
+    seen = Observation()
+    _, rejected = split(rows(b"bad").drop("topic"), plan(only_t), topic="t", observation=seen)
+    (row,) = rejected.collect()
+    assert (row.topic, dict(row.headers)["__dlq.errors.topic"]) == ("t", b"t")
+    assert [one.topic for one in seen.get["reasons"]] == ["t"]
+    assert seen.get["refused"] == 1

@@ -1,0 +1,395 @@
+"""`split --streaming` from topics to topics, on a real Kafka and Spark: each record once."""
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.local import LocalKafka, free_ports
+from tests.chaos.leaders import move_leaders
+from tests.conftest import create_topic
+from tests.integration.reading import read_topic
+from tests.spark.conftest import NO_BAD
+from tests.spark.test_raw_writing import SLOW, records, values
+
+RECORDS = "penstock_records_total"
+
+
+def numbers(text):
+    found = re.search(r"([\d,]+) accepted, ([\d,]+) refused", text).groups()
+    return tuple(int(one.replace(",", "")) for one in found)
+
+
+def metric(text, name, **labels):
+    for line in text.splitlines():
+        shown = dict(re.findall(r'(\w+)="([^"]*)"', line))
+        if re.split(r"[{ ]", line)[0] == name and labels.items() <= shown.items():
+            return float(line.rsplit(" ", 1)[1])
+    raise AssertionError(f"no {name}{labels} in\n{text}")
+
+
+@pytest.fixture
+def stream(command, configured, topic):
+    """Makes targets; returns them, and a function that runs a stream of what is there."""
+    file, good, dead = configured(), topic("good", 3), topic("dead", 3)
+
+    def run(source, *options, code=0):
+        done = command("split", file, "--topic", source, "--accepted", good, "--rejected", dead,
+                       "--streaming", "--available-now", *options)  # fmt: skip
+        assert done.code == code, done
+        return done
+
+    return good, dead, run
+
+
+def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
+    stream, produce, topic, kafka, tmp_path
+):
+    good, dead, run = stream
+    source, metrics = topic("in", 4), tmp_path / "penstock.prom"
+    produce(source, records(400, 4))
+    done = run(source, "--batch-records", "100", "--metrics-file", metrics)
+    assert numbers(done.out) == (360, 40)
+    assert "40  policies_" in done.out
+    assert "bad is not good" in done.out
+    assert re.search(r"batches? \d.*: [\d,]+ accepted", done.err)
+    assert "; 0 behind" in done.err
+    text = metrics.read_text()
+    assert metric(text, RECORDS, topic=source, outcome="accepted", policy="") == 360
+    assert metric(text, RECORDS, topic=source, outcome="refused") == 40
+    assert metric(text, "penstock_stream_batches_total") >= 4
+    assert metric(text, "penstock_stream_lag_records", topic=source, partition="3") == 0
+
+    assert numbers(run(source).out) == (0, 0)
+    produce(source, records(100, 4, first=400))
+    assert numbers(run(source).out) == (90, 10)
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records(500, 4))
+
+
+def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
+    stream, command, configured, produce, topic, kafka
+):
+    good, dead, run = stream
+    source = topic("in", 2)
+    arguments = ("split", configured(), "--topic", source, "--accepted", good, "--rejected", dead)
+    produce(source, records(100, 2))
+    assert numbers(command(*arguments).out) == (90, 10)
+    produce(source, records(50, 2, first=100))
+    assert numbers(run(source).out) == (45, 5)
+    produce(source, records(50, 2, first=150))
+    assert numbers(command(*arguments).out) == (45, 5)
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records(200, 2))
+
+
+def test_from_latest_is_what_the_first_run_found(stream, produce, topic, kafka):
+    """What comes between two runs is not skipped by the second one."""
+    good, dead, run = stream
+    source = topic("in", 2)
+    produce(source, records(100, 2))
+    assert numbers(run(source, "--from", "latest").out) == (0, 0)
+    produce(source, records(50, 2, first=100))
+    assert numbers(run(source, "--from", "latest").out) == (45, 5)
+    assert len(values(kafka, good, dead)) == 50
+
+
+def delete_before(admin, source, partition, offset):
+    place = TopicPartition(source, partition, offset)
+    for done in admin.delete_records([place]).values():
+        done.result(30)
+
+
+def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafka, admin, tmp_path):
+    good, dead, run = stream
+    source, metrics = topic("in", 2), tmp_path / "penstock.prom"
+    produce(source, records(100, 2))
+    run(source)
+    produce(source, records(100, 2, first=100))
+    delete_before(admin, source, 0, 80)
+    done = run(source, "--metrics-file", metrics, "--batch-records", "10")
+    assert f"30 of {source}: offsets were removed before they were read" in done.err
+    assert metric(metrics.read_text(), "penstock_stream_removed_offsets_total", topic=source) == 30
+    assert sum(values(kafka, good, dead).values()) == 170
+    produce(source, records(10, 2, first=200))
+    delete_before(admin, source, 0, 103)
+    done = run(source, "--strict", code=3)
+    assert f"3 of {source}: offsets were removed" in done.err
+    produce(source, records(10, 2, first=210))
+    assert sum(numbers(run(source, "--strict").out)) >= 10
+    assert sum(values(kafka, good, dead).values()) == 187
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--to", "latest", "--every", "5"), "'5' is not a duration"),
+        (("--to", "0:1"), "--available-now stops"),
+        (("--batch-records", "0"), "not a number from 1 on"),
+        (("--metrics-listener", "here"), "host:port"),
+        (("--reader", "connector"), "needs --checkpoint"),
+        (("--reader", "connector", "--checkpoint", "x", "--every", "5s"), "--every needs topics"),
+        (("--job", "a b"), "--job a b"),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_told(stream, topic, arguments, told):
+    _, _, run = stream
+    assert told in run(topic("in"), *arguments, code=2).err
+
+
+def test_a_checkpoint_of_sparks_own_is_not_begun_anew(stream, topic, tmp_path):
+    _, _, run = stream
+    source = topic("in")
+    assert numbers(run(source, "--checkpoint", tmp_path).out) == (0, 0)
+    (tmp_path / "offsets").mkdir()
+    assert "go on with --reader connector" in run(source, "--checkpoint", tmp_path, code=2).err
+
+
+class Running:
+    """A stream as a process of its own; everything that it started ends with it."""
+
+    def __init__(self, *arguments):
+        self.arguments = [sys.executable, "-m", "penstock", "split", *map(str, arguments),
+                          "--streaming", "--master", "local[2]"]  # fmt: skip
+        self.lines = []
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            self.arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def wait_until(self, condition, seconds, *, what):
+        """Wait for a condition while it runs."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert self.process.poll() is None, self.lines
+            assert time.monotonic() < deadline, f"waited for {what}: {self.lines}"
+            time.sleep(0.2)
+
+    def told(self, text):
+        self.wait_until(lambda: text in "".join(self.lines), 120, what=text)
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._reader.join(10)
+
+    def stop(self, end=subprocess.Popen.terminate):
+        """End it in order; return its exit code and what it printed."""
+        end(self.process)
+        out, _ = self.process.stdout.read(), self.process.wait(120)
+        self._reader.join(10)
+        return self.process.returncode, out
+
+
+def total(kafka, *topics):
+    return sum(values(kafka, *topics).values())
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(500)
+def test_killed_again_and_again_while_records_come(configured, produce, topic, kafka):
+    source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
+    file, chance = configured(NO_BAD, SLOW), random.Random(11)
+    arguments = (file, "--topic", source, "--accepted", good, "--rejected", dead,
+                 "--batch-records", "600", "--every", "200ms")  # fmt: skip
+    sent = 0
+    for _ in range(4):
+        produce(source, records(1500, 4, first=sent))
+        sent += 1500
+        before = total(kafka, good, dead)
+        with Running(*arguments) as running:
+            running.wait_until(
+                lambda before=before: total(kafka, good, dead) > before, 100, what="a commit"
+            )
+            time.sleep(chance.uniform(0, 3))
+            running.kill()
+    with Running(*arguments, "--available-now") as running:
+        assert running.process.wait(200) == 0, running.lines
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda process: process.send_signal(signal.SIGTERM),
+        lambda process: process.send_signal(signal.SIGINT),
+        lambda process: os.killpg(process.pid, signal.SIGTERM),
+    ],
+    ids=["SIGTERM", "SIGINT", "SIGTERM to all its processes"],
+)
+def test_ended_in_the_middle_of_a_micro_batch(configured, produce, topic, kafka, end):
+    source, good, dead = topic("in", 2), topic("good", 2), topic("dead", 2)
+    produce(source, records(40_000, 2))
+    arguments = (configured(NO_BAD, SLOW), "--topic", source, "--accepted", good,
+                 "--rejected", dead)  # fmt: skip
+    with Running(*arguments) as running:
+        running.wait_until(lambda: total(kafka, good, dead) > 0, 120, what="a commit")
+        began = time.monotonic()
+        code, out = running.stop(end)
+        assert code == 0, running.lines
+        assert time.monotonic() - began < 30
+    first = numbers(out)
+    # Of a micro-batch that was given up, no counts are told.
+    assert sum(first) <= total(kafka, good, dead) < 40_000
+    if "given up" not in "".join(running.lines):
+        assert 0 < sum(first) == total(kafka, good, dead)
+    assert set(values(kafka, good, dead).values()) == {1}
+    before = total(kafka, good, dead)
+    with Running(*arguments) as running:
+        running.wait_until(lambda: total(kafka, good, dead) > before, 120, what="the rest")
+        code, out = running.stop()
+    assert code == 0
+    assert sum(numbers(out)) == total(kafka, good, dead) - before
+    assert set(values(kafka, good, dead).values()) == {1}
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(400)
+def test_topics_and_partitions_that_come_and_go(configured, produce, topic, kafka, admin):
+    prefix = f"orders-{os.getpid()}-{time.monotonic_ns()}"
+    good, dead = topic("good", 2), topic("dead", 2)
+    first, gone, new = (f"{prefix}-{name}" for name in ("a", "b", "c"))
+    for name in (first, gone):
+        create_topic(admin, name, 2)
+        produce(name, records(50, 2))
+    port = free_ports(1)[0]
+    with Running(configured(), "--topic", f"{prefix}-*", "--accepted", good, "--rejected", dead,
+                 "--metrics-listener", f"127.0.0.1:{port}") as running:  # fmt: skip
+        running.wait_until(lambda: total(kafka, good, dead) == 100, 120, what="what was there")
+        create_topic(admin, new, 1)
+        produce(new, records(30, 1))
+        admin.create_partitions([NewPartitions(first, 3)])[first].result(30)
+        running.wait_until(lambda: total(kafka, good, dead) == 130, 90, what="the new topic")
+        produce(first, records(30, 3))
+        admin.delete_topics([gone])[gone].result(30)
+        running.told(f"topic {gone} is gone")
+        running.wait_until(lambda: total(kafka, good, dead) == 160, 90, what="the new partition")
+        create_topic(admin, gone, 2)
+        produce(gone, records(20, 2))
+        running.wait_until(
+            lambda: total(kafka, good, dead) == 180, 90, what="the topic that came back"
+        )
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+            text = response.read().decode()
+        assert metric(text, RECORDS, topic=new, outcome="accepted") == 27
+        assert metric(text, "penstock_stream_lag_records", topic=first, partition="2") == 0
+        code, out = running.stop()
+    assert (code, numbers(out)) == (0, (162, 18)), running.lines
+
+
+@pytest.fixture(scope="module")
+def three_brokers(tmp_path_factory):
+    running = LocalKafka(
+        nodes=3, first_node_id=1, folder=tmp_path_factory.mktemp("stream"),
+        properties={"default.replication.factor": "3", "min.insync.replicas": "1",
+                    "offsets.topic.replication.factor": "3",
+                    "offsets.topic.num.partitions": "3",
+                    "transaction.state.log.num.partitions": "3",
+                    "transaction.state.log.replication.factor": "3",
+                    "transaction.state.log.min.isr": "1"},
+    )  # fmt: skip
+    with running:
+        yield running
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(590)
+def test_leaders_that_move_and_brokers_that_are_away(three_brokers, configured):
+    servers = three_brokers.bootstrap_servers
+    admin, producer = (kind({"bootstrap.servers": servers}) for kind in (AdminClient, Producer))
+    for name, partitions in (("in", 6), ("good", 3), ("dead", 3)):
+        admin.create_topics([NewTopic(name, partitions, 3)])[name].result(30)
+    sent = []
+
+    def send(count):
+        for one in records(count, 6, first=len(sent)):
+            sent.append(one["value"])
+            producer.produce("in", one["value"], partition=one["partition"])
+        assert producer.flush(60) == 0
+
+    def written():
+        found = [read_topic(servers, name, isolation="read_committed") for name in ("good", "dead")]
+        return Counter(value for some in found for _, _, value, _ in some)
+
+    def all_are_written(what):
+        running.wait_until(lambda: sum(written().values()) >= len(sent), 100, what=what)
+
+    send(600)
+    with Running(configured(), "--bootstrap-server", servers, "--topic", "in", "--accepted",
+                 "good", "--rejected", "dead", "--every", "200ms") as running:  # fmt: skip
+        all_are_written("the beginning")
+        for seed in range(3):
+            move_leaders(servers, ["in", "good", "dead"], random.Random(seed))
+            send(300)
+        all_are_written("after moves of leaders")
+        for node in three_brokers.nodes[1:]:
+            node.kill()
+            send(300)
+            all_are_written("while a broker is away")
+            node.start()
+            three_brokers.wait_ready()
+        for node in three_brokers.nodes:
+            node.kill()
+        time.sleep(20)
+        for node in three_brokers.nodes:
+            node.start()
+        three_brokers.wait_ready()
+        send(300)
+        all_are_written("after all brokers were away")
+        code, _ = running.stop()
+    assert code == 0, running.lines
+    assert "waiting" in "".join(running.lines)
+    assert written() == Counter(sent)
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(400)
+def test_of_two_streams_of_a_job_the_older_one_ends(configured, produce, topic, kafka):
+    source, good, dead = topic("in", 4), topic("good", 2), topic("dead", 2)
+    arguments = (configured(), "--topic", source, "--accepted", good, "--rejected", dead)
+    produce(source, records(100, 4))
+    with Running(*arguments) as older:
+        older.wait_until(lambda: total(kafka, good, dead) == 100, 120, what="the older one")
+        with Running(*arguments) as younger:
+            younger.told("goes on in 4 partitions")
+            sent, deadline = 100, time.monotonic() + 120
+            # The older one ends when it finds something new that the younger one has claimed.
+            while older.process.poll() is None and time.monotonic() < deadline:
+                produce(source, records(20, 4, first=sent))
+                sent += 20
+                time.sleep(0.5)
+            assert older.process.returncode == 3
+            older._reader.join(10)
+            assert "another run of the job" in "".join(older.lines)
+            younger.wait_until(
+                lambda: total(kafka, good, dead) == sent, 120, what="the younger one"
+            )
+            assert younger.stop()[0] == 0
+    assert values(kafka, good, dead) == Counter(one["value"] for one in records(sent, 4))

@@ -1,0 +1,465 @@
+"""The loop of a stream, with a made-up cluster that fails, grows and loses topics."""
+
+import uuid
+from collections import Counter
+
+import pytest
+
+from penstock.batch_jobs.counts import TaskCounts
+from penstock.client.errors import BrokerUnreachableError, DeniedError, TruncatedError
+from penstock.client.positions import Position
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.offsets import Topic
+from penstock.cluster.ranges import Partition
+from penstock.spark.failures import SparkError
+from penstock.spark.stream import TOPICS_EVERY_S, Settings, Stream
+from penstock.spark.tasks import Limit
+from penstock.spark.writing_task import Unfinished, WritingResult
+
+pytestmark = pytest.mark.unit
+
+
+class World:
+    """A cluster, the work that Spark does on it, and who watches.
+
+    Attributes:
+        logs: Where logs start and end, by partition.
+        ids: The ids of topics.
+        committed: Positions in the group.
+        written: How often each offset was done, by partition and offset.
+        away: Partitions whose leaders do not answer.
+        on_wait: Called with each pause, in place of time that passes; returns what happens.
+    """
+
+    def __init__(self):
+        self.logs, self.ids, self.committed = {}, {}, {}
+        self.written = Counter()
+        self.away, self.errors = set(), []
+        self.now, self.is_ended = 0.0, False
+        self.batches, self.waits, self.warnings, self.notes = [], [], [], []
+        self.asked = Counter()
+        self.on_wait = lambda world: None
+        self.on_work = lambda world, batch: ()
+
+    def create(self, name, partitions=1, end=0):
+        self.ids[name] = uuid.uuid4()
+        for number in range(partitions):
+            self.logs[Partition(name, number)] = (0, end)
+
+    def delete(self, name):
+        del self.ids[name]
+        self.logs = {one: log for one, log in self.logs.items() if one.topic != name}
+        self.committed = {one: at for one, at in self.committed.items() if one.topic != name}
+
+    def grow(self, count=10):
+        self.logs = {one: (start, end + count) for one, (start, end) in self.logs.items()}
+
+    # The source
+
+    def topics(self):
+        self._ask("topics")
+        return tuple(
+            Topic(name, topic_id, tuple(one.number for one in self.logs if one.topic == name))
+            for name, topic_id in self.ids.items()
+        )
+
+    def positions(self, partitions):
+        self._ask("positions")
+        return {one: self.committed[one] for one in partitions if one in self.committed}
+
+    def check(self, runs):
+        assert None not in runs
+
+    def commit(self, positions):
+        self.committed |= positions
+
+    def starts(self, partitions):
+        return self._known(partitions, 0)
+
+    def ends(self, partitions):
+        self._ask("ends")
+        return self._known(partitions, 1)
+
+    def _known(self, partitions, which):
+        return {
+            one: self.logs[one][which]
+            for one in partitions
+            if one in self.logs and one not in self.away
+        }
+
+    def _ask(self, what):
+        self.asked[what] += 1
+        if self.errors:
+            raise self.errors.pop(0)
+
+    # The work
+
+    def __call__(self, batch, counted_as, topics, seen):
+        self.batches.append(batch)
+        failed = self.on_work(self, batch) or ()
+        removed = Counter()
+        for one in (*batch.ranges, *batch.kept):
+            assert topics[one.topic].topic_id == self.ids[one.topic]
+            if one.of in failed:
+                continue
+            start = self.logs[one.of][0]
+            removed[one.topic] += max(min(start, one.end) - one.start, 0)
+            for offset in range(max(one.start, start), one.end):
+                self.written[(self.ids[one.topic], one.partition), offset] += 1
+            self.committed[one.of] = Position(one.end, run="run")
+        return WritingResult(
+            TaskCounts(removed=sum(removed.values())),
+            0,
+            removed=+removed,
+            unfinished=tuple(Unfinished(*one, reason="no leader") for one in failed),
+        )
+
+    # The observer
+
+    def looked(self, behind, unavailable):
+        self.behind = behind
+
+    def done(self, batch, result, seconds):
+        pass
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    # Time
+
+    def wait(self, seconds):
+        self.waits.append(seconds)
+        self.now += seconds
+        self.on_wait(self)
+        assert len(self.waits) < 500, "it does not end"
+
+    def stream(self, first=None, **settings):
+        stream = Stream(
+            self,
+            self,
+            self,
+            Settings("run", settings.pop("limit", Limit(records=100)), **settings),
+            is_ended=lambda: self.is_ended,
+            wait=self.wait,
+            clock=lambda: self.now,
+        )
+        stream.begin(self.topics(), first)
+        return stream
+
+    def each_once(self, *names):
+        """Check that all records were done once."""
+        assert set(self.written.values()) <= {1}
+        for one, (start, end) in self.logs.items():
+            done = {at for (of, at) in self.written if of == (self.ids[one.topic], one.number)}
+            assert done >= set(range(start, end)), one
+
+
+@pytest.fixture
+def world():
+    found = World()
+    found.create("t", 3, end=250)
+    return found
+
+
+def end_after(count):
+    """Return what ends a stream at its so manieth pause."""
+
+    def on_wait(world):
+        world.is_ended = len(world.waits) >= count
+
+    return on_wait
+
+
+def test_a_stream_of_what_is_there_ends(world):
+    world.stream(available_now=True, every_s=3600).run()
+    world.each_once()
+    assert world.waits == []
+    assert all(sum(r.offsets for r in one.ranges) <= 102 for one in world.batches)
+
+
+def test_records_that_come_later(world):
+    def on_wait(world):
+        if len(world.waits) < 10:
+            world.grow()
+        else:
+            world.is_ended = True
+
+    world.on_wait = on_wait
+    world.stream(every_s=5).run()
+    world.each_once()
+    assert set(world.behind.values()) == {0}
+
+
+def test_without_anything_new_nothing_is_done_but_asking(world):
+    world.on_wait = end_after(100)
+    world.stream(every_s=1).run()
+    batches = len(world.batches)
+    assert batches == 8
+    assert world.waits[-90:] == [1] * 90
+    assert world.asked["ends"] <= 110
+    assert world.asked["topics"] <= 1 + 100 / TOPICS_EVERY_S + 1
+
+
+def test_looks_are_as_far_apart_as_is_said_however_long_a_micro_batch_takes(world):
+    def on_work(world, batch):
+        world.now += 3
+
+    def on_wait(world):
+        world.grow(1)
+        world.is_ended = len(world.waits) == 3
+
+    world.on_work, world.on_wait = on_work, on_wait
+    world.stream(every_s=10, limit=Limit(records=10_000)).run()
+    assert world.waits == [7, 7, 7]
+
+
+def test_a_cluster_that_is_away_is_waited_for(world):
+    def on_wait(world):
+        if len(world.waits) == 3:
+            world.grow()
+            world.errors = [ClusterError("no broker"), BrokerUnreachableError("gone")] * 4
+        world.is_ended = len(world.waits) == 15
+
+    world.on_wait = on_wait
+    world.stream().run()
+    world.each_once()
+    assert "no broker; waiting" in world.warnings
+    assert max(world.waits) == 30
+    assert world.waits[3:10] == [1, 2, 4, 8, 16, 30, 30]
+
+
+@pytest.mark.parametrize("error", [DeniedError(29, "topic t"), TruncatedError("cut")])
+def test_what_does_not_pass_ends_it(world, error):
+    stream = world.stream()
+    world.errors = [error]
+    with pytest.raises(type(error)):
+        stream.run()
+
+
+def test_one_partition_that_is_away_does_not_hold_up_the_others(world):
+    away = Partition("t", 1)
+    world.away = {away}
+
+    def on_wait(world):
+        world.grow()
+        if len(world.waits) == 5:
+            assert not any(one[0][1] == 1 for one in world.written)
+            assert len(world.written) > 500
+            world.away = set()
+        world.is_ended = len(world.waits) == 10
+
+    world.on_wait = on_wait
+    world.stream().run()
+    assert sum(one[0][1] == 1 for one in world.written) >= 300
+    assert set(world.written.values()) == {1}
+
+
+def test_tasks_that_fail_for_now_are_tried_again_with_pauses(world):
+    def on_work(world, batch):
+        return {Partition("t", 2)} if len(world.batches) < 12 else ()
+
+    world.on_work = on_work
+    world.stream(available_now=True).run()
+    world.each_once()
+    assert "no leader; waiting" in world.warnings
+    assert world.waits[:3] == [1, 2, 4]
+
+
+def test_new_topics_and_new_partitions(world):
+    def on_wait(world):
+        if len(world.waits) == 2:
+            world.create("new", 2, end=30)
+            world.logs[Partition("t", 3)] = (0, 40)
+        world.is_ended = world.now > 2 * TOPICS_EVERY_S
+
+    world.on_wait = on_wait
+    world.stream(first=lambda: {Partition("t", n): 250 for n in range(3)}).run()
+    assert Counter(name for (name, _) in world.written) == {
+        (world.ids["new"], 0): 30, (world.ids["new"], 1): 30, (world.ids["t"], 3): 40,
+    }  # fmt: skip
+    assert world.notes == ["topic new is new; the stream reads it, too"]
+
+
+def test_a_topic_that_is_gone_does_not_end_the_others(world):
+    world.create("other", 1, end=5)
+
+    def on_wait(world):
+        if len(world.waits) == 2:
+            world.delete("t")
+        if len(world.waits) == 6:
+            world.grow()
+        world.is_ended = len(world.waits) == 12
+
+    world.on_wait = on_wait
+    world.stream().run()
+    world.each_once()
+    assert "topic t is gone; the stream goes on without it" in world.notes
+
+
+def test_a_topic_that_is_gone_while_a_task_reads_it(world):
+    world.create("other", 1, end=500)
+
+    def on_work(world, batch):
+        if len(world.batches) == 3:
+            world.delete("t")
+        return {one.of for one in batch.ranges if one.topic not in world.ids}
+
+    world.on_work = on_work
+    world.on_wait = end_after(12)
+    stream = world.stream()
+    with pytest.MonkeyPatch.context() as patch:
+        # The made-up work looks topics up that are gone.
+        patch.setattr(World, "__call__", _tolerant)
+        stream.run()
+    assert "topic t is gone; the stream goes on without it" in world.notes
+    assert sum(at for (of, at) in world.written if of == (world.ids["other"], 0)) == sum(range(500))
+
+
+def _tolerant(world, batch, counted_as, topics, seen):
+    world.batches.append(batch)
+    failed = set(world.on_work(world, batch))
+    for one in batch.ranges:
+        if one.of not in failed:
+            for offset in range(one.start, one.end):
+                world.written[(world.ids[one.topic], one.partition), offset] += 1
+            world.committed[one.of] = Position(one.end, run="run")
+    return WritingResult(
+        TaskCounts(), 0, unfinished=tuple(Unfinished(*one, reason="no topic") for one in failed)
+    )
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_start(world):
+    def on_wait(world):
+        if len(world.waits) == 2:
+            left = dict(world.committed)
+            world.delete("t")
+            world.create("t", 2, end=20)
+            world.committed = left  # as an attempt does that commits late
+        world.is_ended = world.now > 2 * TOPICS_EVERY_S
+
+    world.on_wait = on_wait
+    world.stream().run()
+    world.each_once()
+    assert "topic t was deleted and created again" in world.notes
+
+
+def test_a_topic_that_vanishes_and_comes_back_as_it_was_goes_on(world):
+    def on_wait(world):
+        if len(world.waits) == 2:
+            world.hidden = (world.ids.pop("t"), world.logs)
+            world.logs = {}
+        if world.now > TOPICS_EVERY_S + 2 and "t" not in world.ids:
+            world.ids["t"], world.logs = world.hidden
+            world.grow()
+        world.is_ended = world.now > 3 * TOPICS_EVERY_S
+
+    world.on_wait = on_wait
+    world.stream().run()
+    world.each_once()
+
+
+def test_where_a_job_begins_is_committed_before_anything_is_read(world):
+    failing = [{Partition("t", 1)}, set()]
+    world.on_work = lambda world, batch: failing.pop(0) if failing else ()
+    stream = world.stream(first=lambda: {Partition("t", n): 100 + n for n in range(3)})
+    assert {one.number: at.offset for one, at in world.committed.items()} == {
+        0: 100, 1: 101, 2: 102,
+    }  # fmt: skip
+    assert world.written == {}
+    assert [len(one.kept) for one in world.batches] == [3, 1]
+    world.on_wait = end_after(1)
+    stream.run()
+    assert len(world.written) == 450 - 3
+
+
+def test_a_job_goes_on_at_its_positions_and_elsewhere_at_the_start(world):
+    world.committed = {Partition("t", 0): Position(240), Partition("t", 1): Position(250)}
+    world.stream(first=pytest.fail, available_now=True).run()
+    assert len(world.written) == 10 + 250
+
+
+def test_removed_offsets_are_told(world):
+    world.logs[Partition("t", 0)] = (200, 250)
+    world.committed = {Partition("t", 0): Position(50)}
+    world.stream(available_now=True).run()
+    assert [one for one in world.notes if "150 of t: offsets were removed" in one]
+    world.each_once()
+
+
+def test_removed_offsets_end_a_strict_stream_with_everything_else_done(world):
+    world.logs[Partition("t", 0)] = (200, 250)
+    world.committed = {Partition("t", 0): Position(50)}
+    with pytest.raises(SparkError, match="150 of t: offsets were removed"):
+        world.stream(available_now=True, strict=True).run()
+    world.stream(available_now=True, strict=True).run()
+    world.each_once()
+
+
+def test_an_end_that_is_asked_for_waits_for_the_micro_batch(world):
+    def on_work(world, batch):
+        world.is_ended = True
+
+    world.on_work = on_work
+    world.stream().run()
+    assert len(world.batches) == 1
+    assert len(world.written) == 99
+
+
+def test_a_micro_batch_that_fails_when_all_is_ended_is_given_up(world):
+    def on_work(world, batch):
+        world.is_ended = True
+        raise ConnectionError("the JVM is gone, too")
+
+    world.on_work = on_work
+    world.stream().run()
+    assert "given up" in world.notes[-1]
+
+
+def test_a_job_of_spark_that_fails_ends_it(world):
+    def on_work(world, batch):
+        raise RuntimeError("a policy exited")
+
+    world.on_work = on_work
+    with pytest.raises(RuntimeError, match="a policy exited"):
+        world.stream().run()
+
+
+def test_a_stream_of_what_is_there_does_not_leave_out_a_partition_that_is_away(world):
+    world.away = {Partition("t", 1)}
+    with pytest.raises(ClusterError, match="not all partitions of t"):
+        world.stream(available_now=True)
+
+
+def test_a_position_in_an_open_transaction_is_waited_for_at_the_beginning(world):
+    world.committed = {Partition("t", 0): Position(240)}
+    unstable = BrokerUnreachableError("UNSTABLE_OFFSET_COMMIT (88)")
+    ask = world._ask
+
+    def failing(what):
+        ask(what)
+        if what == "positions" and world.asked[what] < 4:
+            raise unstable
+
+    world._ask = failing
+    world.stream(available_now=True).run()
+    assert len(world.written) == 10 + 500
+    assert world.warnings[:3] == ["UNSTABLE_OFFSET_COMMIT (88); waiting"] * 3
+
+
+def test_an_end_that_is_asked_for_at_the_beginning(world):
+    world.is_ended = True
+    world.stream().run()
+    assert world.batches == []
+    world.is_ended = False
+    world.on_wait = end_after(1)
+    world._ask = _unreachable
+    world.stream().run()
+    assert world.batches == []
+
+
+def _unreachable(what):
+    if what == "positions":
+        raise ClusterError("no broker")

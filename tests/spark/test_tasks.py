@@ -1,0 +1,212 @@
+"""Tasks: what ranges are cut into."""
+
+import pickle
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.cluster.ranges import OffsetRange, Partition, without
+from penstock.spark.tasks import (
+    TASKS_MAX,
+    WORK_MAX,
+    WORK_MIN,
+    Limit,
+    PackedTasks,
+    Sizes,
+    Task,
+    next_batch,
+    plan_tasks,
+)
+
+pytestmark = pytest.mark.unit
+
+
+def ranges_of(*offsets, topic="t"):
+    return [OffsetRange(topic, number, 100, 100 + count) for number, count in enumerate(offsets)]
+
+
+def read(tasks):
+    return [one for task in tasks for one in task.ranges]
+
+
+def test_nothing_to_read_is_no_task():
+    assert plan_tasks([], cores=2) == ()
+    assert plan_tasks(ranges_of(0, 0), cores=2) == ()
+
+
+def test_a_large_partition_becomes_many_tasks_and_small_ones_share_one():
+    tasks = plan_tasks(ranges_of(10_000_000, *[10] * 50), cores=4)
+    large = [task for task in tasks if any(one.partition == 0 for one in task.ranges)]
+    assert len(large) > 16
+    assert len(tasks) < len(large) + 5
+    assert sorted(without(ranges_of(10_000_000, *[10] * 50), read(tasks))) == []
+
+
+def test_little_work_is_one_task():
+    assert plan_tasks(ranges_of(100, 100, 100), cores=16) == (
+        Task((
+            OffsetRange("t", 0, 100, 200),
+            OffsetRange("t", 1, 100, 200),
+            OffsetRange("t", 2, 100, 200),
+        )),
+    )  # fmt: skip
+
+
+def test_there_are_several_tasks_a_core_where_there_is_enough_work():
+    few, many = (len(plan_tasks(ranges_of(1_000_000), cores=cores)) for cores in (2, 16))
+    assert (few, many) == (8, 64)
+
+
+def test_a_task_is_neither_too_small_nor_too_large():
+    assert len(plan_tasks(ranges_of(10_000), cores=100)) == 2  # 11 MB
+    tasks = plan_tasks(ranges_of(100_000_000), cores=1)
+    assert WORK_MIN / 1100 < tasks[0].ranges[0].offsets <= WORK_MAX / 1100 + 1
+
+
+def test_what_is_very_large_becomes_larger_tasks_and_not_more():
+    tasks = plan_tasks(ranges_of(*[10**12] * 3), cores=1000)
+    assert TASKS_MAX <= len(tasks) <= TASKS_MAX + 3
+
+
+def test_sizes_count_rather_than_numbers_of_records():
+    sizes = Sizes({Partition("t", 0): 1_000_000, Partition("t", 1): 10})
+    tasks = plan_tasks(ranges_of(1000, 1000), cores=2, sizes=sizes)
+    assert sum(one.partition == 1 for one in read(tasks)) == 1
+    assert sum(one.partition == 0 for one in read(tasks)) == 8
+
+
+def test_a_partition_in_order_is_in_one_task():
+    ranges = ranges_of(500_000, *[10_000] * 30)
+    tasks = plan_tasks(ranges, cores=4, ordered=True)
+    assert sorted(read(tasks)) == ranges
+    assert tasks[0] == Task((ranges[0],))
+    assert 1 < len(tasks) <= 16
+
+
+def test_parts_of_a_partition_stay_in_order():
+    parts = [OffsetRange("t", 0, 500, 900), OffsetRange("t", 0, 0, 400)]
+    (task,) = plan_tasks(parts, cores=4, ordered=True)
+    assert task.ranges == (parts[1], parts[0])
+
+
+@pytest.mark.parametrize("limit", [Limit(records=1000), Limit(bytes=100_000), Limit(70, 100_000)])
+def test_no_task_exceeds_a_limit(limit):
+    sizes = Sizes(default_bytes=200)
+    ranges = ranges_of(12_345, 3, 5, 999, 1001, 400, 500, 600)
+    tasks = plan_tasks(ranges, cores=2, sizes=sizes, limit=limit)
+    for task in tasks:
+        assert sum(one.offsets for one in task.ranges) <= (limit.records or 10**9)
+        assert sum(map(sizes.bytes_of, task.ranges)) <= (limit.bytes or 10**9)
+    assert without(ranges, read(tasks)) == ()
+
+
+def test_one_record_that_exceeds_a_limit_is_a_task():
+    tasks = plan_tasks(ranges_of(3), cores=1, sizes=Sizes(default_bytes=1e6), limit=Limit(bytes=10))
+    assert [one.offsets for one in read(tasks)] == [1, 1, 1]
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="cores"):
+        plan_tasks(ranges_of(1), cores=0)
+    with pytest.raises(ValueError, match="next_batch"):
+        plan_tasks(ranges_of(1), cores=1, ordered=True, limit=Limit(records=1))
+
+
+_ranges = st.lists(
+    st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 20), st.integers(0, 10**6)), max_size=30
+).map(
+    lambda given: [
+        OffsetRange(topic, number, 7, 7 + count)
+        for (topic, number), count in {(t, n): c for t, n, c in given}.items()
+    ]
+)
+
+
+@given(_ranges, st.integers(1, 20), st.booleans(), st.randoms(use_true_random=False))
+def test_every_offset_is_read_once_and_the_order_of_ranges_changes_nothing(
+    ranges, cores, ordered, order
+):
+    tasks = plan_tasks(ranges, cores=cores, ordered=ordered)
+    assert without(ranges, read(tasks)) == ()
+    assert sum(one.offsets for one in read(tasks)) == sum(one.offsets for one in ranges)
+    order.shuffle(ranges)
+    assert plan_tasks(ranges, cores=cores, ordered=ordered) == tasks
+
+
+def made_up(count):
+    chance = random.Random(4)
+    return [
+        OffsetRange(f"topic-{i % 40}", i // 40, start, start + int(chance.paretovariate(0.8) * 100))
+        for i in range(count)
+        for start in [chance.randrange(10**9)]
+    ]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_ten_thousand_partitions(ordered):
+    ranges = made_up(10_000)
+    began = time.process_time()
+    tasks = plan_tasks(ranges, cores=64, ordered=ordered)
+    packed = PackedTasks(tasks)
+    assert time.process_time() - began < 3
+    assert without(ranges, read(tasks)) == ()
+    assert 64 < len(tasks) < 1000
+    work = sorted(sum(one.offsets for one in task.ranges) for task in tasks)
+    if not ordered:
+        assert work[-1] < 3 * work[len(work) // 2]
+    assert len(pickle.dumps(packed)) < 300_000
+
+
+def test_packed_tasks_are_decoded_one_by_one():
+    tasks = [
+        Task((OffsetRange("a", 0, 0, 2**62), OffsetRange("b", 2**31 - 1, 5, 6))),
+        Task(()),
+        Task((OffsetRange("a", 7, 1, 2),)),
+    ]
+    packed = pickle.loads(pickle.dumps(PackedTasks(tasks)))
+    assert [packed[number] for number in range(len(packed))] == tasks
+    for number in (-1, 3):
+        with pytest.raises(IndexError):
+            packed[number]
+
+
+def test_a_batch_takes_from_every_partition_in_proportion():
+    batch, rest = next_batch(ranges_of(1000, 500, 0, 1), Limit(records=150))
+    assert [one.offsets for one in batch] == [99, 49, 1]
+    assert [one.offsets for one in rest] == [901, 451]
+    assert without(ranges_of(1000, 500, 0, 1), [*batch, *rest]) == ()
+
+
+def test_batches_come_to_the_end():
+    rest, batches = tuple(ranges_of(1000, 10, 1)), 0
+    while rest:
+        before = sum(one.offsets for one in rest)
+        batch, rest = next_batch(rest, Limit(records=100))
+        assert sum(one.offsets for one in batch) <= 103
+        assert before == sum(one.offsets for one in [*batch, *rest])
+        batches += 1
+    assert batches == 11
+
+
+def test_a_batch_is_bounded_by_bytes():
+    sizes = Sizes({Partition("t", 0): 1_000_000}, default_bytes=100)
+    batch, _ = next_batch(ranges_of(1300, 1000), Limit(10_000, 50_000_000), sizes=sizes)
+    assert 45_000_000 < sum(map(sizes.bytes_of, batch)) <= 50_000_000
+
+
+def test_a_batch_without_a_limit_is_everything():
+    assert next_batch(ranges_of(3, 0, 4), Limit()) == (
+        (OffsetRange("t", 0, 100, 103), OffsetRange("t", 2, 100, 104)),
+        (),
+    )
+
+
+def test_at_once_each_core_has_a_task_however_small():
+    ranges = [OffsetRange("t", number, 0, 5) for number in range(10)]
+    assert len(plan_tasks(ranges, cores=4, ordered=True)) == 1
+    tasks = plan_tasks(ranges, cores=4, ordered=True, at_once=True)
+    assert sorted(len(one.ranges) for one in tasks) == [2, 2, 3, 3]
+    assert len(plan_tasks(ranges[:3], cores=4, ordered=True, at_once=True)) == 3

@@ -1,0 +1,170 @@
+"""Commands on topics whose brokers die and whose leaders move meanwhile: each record once."""
+
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.local import LocalKafka
+from tests.chaos.leaders import move_leaders
+from tests.integration.reading import read_topic
+from tests.spark.conftest import NO_BAD
+
+pytestmark = pytest.mark.spark_processes
+COUNT, PARTITIONS = 30_000, 3
+SEED = random.randrange(2**32)
+POLICIES = """
+import time
+from penstock.policy import *
+
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        time.sleep(0.001)
+        if record.value.startswith(b"bad"): raise InvalidRecordException("bad is not good")
+
+class Repair(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return ".*"
+    def process_record(self, key, value, topic, partition, headers):
+        return ProduceRequestInterceptorResult(key, value.replace(b"bad", b"repaired"))
+"""
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    replicated = {
+        "default.replication.factor": "3", "min.insync.replicas": "2",
+        "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
+        "offsets.topic.replication.factor": "3",
+    }  # fmt: skip
+    with LocalKafka(
+        nodes=3, properties=replicated, folder=tmp_path_factory.mktemp("brokers")
+    ) as it:
+        yield it
+
+
+def value(number):
+    return b"%s-%06d" % (b"bad" if number % 20 == 0 else b"good", number)
+
+
+@pytest.fixture
+def names(brokers):
+    """The topics: one with records, of which transactions that were aborted are no part."""
+    admin = AdminClient({"bootstrap.servers": brokers.bootstrap_servers})
+    made = [f"{kind}-{SEED:x}" for kind in ("source", "good", "dead", "back")]
+    for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in made]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": brokers.bootstrap_servers, "linger.ms": 5,
+                         "batch.num.messages": 200, "transactional.id": made[0]})  # fmt: skip
+    producer.init_transactions(30)
+    for first in range(0, COUNT, 3000):
+        for is_committed in (False, True):
+            producer.begin_transaction()
+            for number in range(first, first + 3000):
+                kept = value(number) if is_committed else b"aborted"
+                producer.produce(made[0], kept, partition=number % PARTITIONS)
+            assert producer.flush(60) == 0
+            (producer.commit_transaction if is_committed else producer.abort_transaction)(60)
+    return made
+
+
+class Disturbances:
+    """Moves leaders, and kills and stops brokers, one at a time, as long as a command runs."""
+
+    def __init__(self, brokers, topics):
+        self._brokers, self._topics = brokers, topics
+        self._chance, self._ended = random.Random(SEED), threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.count = 0
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self):
+        while not self._ended.wait(self._chance.uniform(1, 3)):
+            self._chance.choice((self._move, self._restart))()
+            self.count += 1
+
+    def _move(self):
+        move_leaders(self._brokers.bootstrap_servers, self._topics, self._chance)
+
+    def _restart(self):
+        node = self._chance.choice(self._brokers.nodes)
+        self._chance.choice((node.kill, node.stop))()
+        time.sleep(self._chance.uniform(0.2, 2))
+        node.start()
+        self._brokers.wait_ready()
+
+
+@pytest.fixture
+def penstock(brokers, tmp_path, names):
+    """Runs a command with the policies, beside disturbances; returns what it printed."""
+    (tmp_path / "policies.py").write_text(POLICIES)
+    file = tmp_path / "penstock.properties"
+    lines = {**NO_BAD, "upstream.bootstrap.servers": brokers.bootstrap_servers}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    topics = [*names, "__transaction_state", "__consumer_offsets"]
+
+    def run(name, *arguments):
+        with Disturbances(brokers, topics) as disturbances:
+            done = subprocess.run(
+                [sys.executable, "-m", "penstock", name, str(file), *arguments,
+                 "--master", "local[3,4]"],
+                capture_output=True, text=True, check=False, timeout=250,
+            )  # fmt: skip
+        assert done.returncode == 0, (SEED, done)
+        assert disturbances.count > 2, (SEED, done)
+        return done.stdout.replace(",", "")
+
+    return run
+
+
+def stored(brokers, topic):
+    """Return the values of each partition, for readers of what is committed."""
+    found = defaultdict(list)
+    for message in read_topic(
+        brokers.bootstrap_servers, topic, isolation="read_committed", full=True
+    ):
+        found[message.partition()].append(message.value())
+    return found
+
+
+def expected(*, is_bad, was=b"bad", becomes=b"bad"):
+    """Return the values of each partition, in order."""
+    return {
+        partition: [
+            value(number).replace(was, becomes)
+            for number in range(partition, COUNT, PARTITIONS)
+            if (number % 20 == 0) == is_bad
+        ]
+        for partition in range(PARTITIONS)
+    }
+
+
+@pytest.mark.timeout(900)
+def test_each_record_once(penstock, brokers, names):
+    source, good, dead, back = names
+    bad = COUNT // 20
+    done = penstock("audit", "--topic", source)
+    assert re.search(rf"{COUNT} records judged: {COUNT - bad} accepted {bad} refused", done), done
+
+    done = penstock("split", "--topic", source, "--accepted", good, "--rejected", dead)
+    assert f"{COUNT - bad} accepted {bad} refused" in done, (SEED, done)
+    assert stored(brokers, good) == expected(is_bad=False), SEED
+    assert stored(brokers, dead) == expected(is_bad=True), SEED
+
+    done = penstock("redrive", "--from", dead, "--to", back, "--with", "policies.Repair")
+    assert stored(brokers, back) == expected(is_bad=True, becomes=b"repaired"), (SEED, done)
+    assert stored(brokers, dead) == expected(is_bad=True), SEED

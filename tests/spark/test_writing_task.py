@@ -1,0 +1,58 @@
+"""The results of tasks that write: as bytes, and merged. The tasks are in test_raw_writing.py."""
+
+from collections import Counter
+
+import pytest
+
+from penstock.batch_jobs.counts import TaskCounts
+from penstock.report.counts import Reason
+from penstock.spark.writing_task import Unfinished, WritingResult, merged
+
+pytestmark = pytest.mark.unit
+
+
+def result(accepted, refused, before=0, removed=0):
+    counts = TaskCounts(Counter({"accepted": accepted, "refused": refused}), removed=removed)
+    if refused:
+        counts.reasons.add(Reason("t", "refused", "p.P", 87, "bad"), refused)
+    return WritingResult(counts, before)
+
+
+def test_what_is_decoded_is_what_was_encoded():
+    one = result(5, 3, before=7, removed=2)
+    one.counts.reasons.left_out = 4
+    assert WritingResult.decode(one.encode()) == one
+
+
+def test_results_are_added_up():
+    found = WritingResult.decode(
+        merged(one.encode() for one in (result(5, 3, 7, 2), result(1, 0), result(0, 2, 1)))
+    )
+    assert dict(found.counts.outcomes) == {"accepted": 6, "refused": 5}
+    assert found.counts.reasons[Reason("t", "refused", "p.P", 87, "bad")] == 5
+    assert (found.before, found.counts.removed) == (8, 2)
+
+
+def of_a_stream(topic, accepted, removed=0, *unfinished):
+    return WritingResult(
+        TaskCounts(Counter(accepted=accepted), removed=removed),
+        0,
+        {topic: Counter(accepted=accepted)},
+        {topic: removed} if removed else {},
+        unfinished,
+    )
+
+
+def test_results_of_a_stream_are_added_up_by_topic():
+    stopped, failed = Unfinished("t", 1, 17), Unfinished("u", 0, reason="no leader")
+    parts = [
+        of_a_stream("t", 5, 2, stopped),
+        of_a_stream("t", 1, 3),
+        of_a_stream("u", 7, 0, failed),
+    ]
+    assert [WritingResult.decode(one.encode()) for one in parts] == parts
+    found = WritingResult.decode(merged(one.encode() for one in parts))
+    assert found.outcomes == {"t": {"accepted": 6}, "u": {"accepted": 7}}
+    assert found.removed == {"t": 5}
+    assert found.unfinished == (stopped, failed)
+    assert found.counts.outcomes == {"accepted": 13}

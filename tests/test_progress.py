@@ -1,0 +1,113 @@
+"""What a command shows while it works."""
+
+import io
+import sys
+import threading
+import time
+
+import pytest
+
+from penstock.progress import Pace, Phase, Progress, duration
+
+
+def test_nothing_is_done_yet():
+    pace = Pace(1000, 0.0)
+    pace.update(0, 5.0)
+    assert str(pace) == "no record yet"
+    assert pace.left_s is None
+
+
+def test_records_rate_and_rest():
+    pace = Pace(10_000, 100.0)
+    pace.update(1000, 101.0)
+    pace.update(3000, 103.0)
+    assert (pace.rate, pace.left_s) == (1000.0, 7.0)
+    assert str(pace) == "3,000 of 10,000 records (30.0%), 1,000 a second, 7 s left"
+
+
+def test_the_rate_is_that_of_the_last_half_minute():
+    pace = Pace(100_000, 0.0)
+    for second in range(1, 101):
+        pace.update(10 if second <= 60 else 10 + 500 * (second - 60), float(second))
+    assert pace.rate == pytest.approx(500, rel=0.05)
+
+
+def test_without_a_total_there_is_no_rest():
+    pace = Pace(None, 0.0)
+    pace.update(500, 2.0)
+    assert str(pace) == "500 records, 250 a second"
+
+
+def test_more_than_there_are_at_most_is_all_and_never_less_than_before():
+    pace = Pace(100, 0.0)
+    pace.update(120, 2.0)
+    pace.update(7, 3.0)
+    assert pace.done == 120
+    assert str(pace) == "all 100 records are read"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (3725, "1 h 2 min"), (200_000, "2 d 7 h")],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_a_phase_without_records_says_how_long_it_takes():
+    assert Phase("starting Spark", None, None).line() == "starting Spark: 0 s"
+    assert Phase("judging t", lambda: 0, 9).line() == "judging t: no record yet, 0 s so far"
+
+
+class Terminal(io.StringIO):
+    """A standard error that is a terminal, and says when something was written."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = threading.Event()
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.written.set()
+        return super().write(text)
+
+
+def test_a_terminal_shows_it_at_once(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress().phase("starting Spark"):
+        assert terminal.written.wait(5)
+        deadline = time.monotonic() + 5
+        while "starting Spark: 0 s" not in terminal.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "starting Spark: 0 s" in terminal.getvalue()
+
+
+def test_elsewhere_there_is_a_line_now_and_then(capsys):
+    progress = Progress(every_s=0.05)
+    done = iter(range(100, 100_000, 100))
+    with progress.phase("judging t", lambda: next(done), 10_000):
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert 2 <= len(lines) <= 6
+    assert all(line.startswith("judging t: ") and "of 10,000 records" in line for line in lines)
+
+
+def test_short_work_says_nothing_and_short_phases_share_a_clock(capsys):
+    with Progress().phase("quick"):
+        pass
+    assert capsys.readouterr().err == ""
+    progress = Progress(every_s=0.2)
+    for number in range(6):
+        with progress.phase(f"phase {number}"):
+            time.sleep(0.1)
+    assert 1 <= len(capsys.readouterr().err.splitlines()) <= 3
+
+
+def test_an_error_ends_the_phase():
+    before = set(threading.enumerate())
+    with pytest.raises(ZeroDivisionError), Progress().phase("work"):
+        raise ZeroDivisionError
+    assert set(threading.enumerate()) <= before  # those of other tests may have ended
