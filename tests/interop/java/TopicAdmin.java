@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.AlterConfigsOptions;
@@ -14,9 +15,12 @@ import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsResult;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /** A topic's own policies by the Java admin client; prints a line for each thing that happened. */
@@ -70,12 +74,38 @@ public final class TopicAdmin implements AutoCloseable {
     private void create(Map<String, String> configs) throws InterruptedException, ExecutionException {
         NewTopic wanted = new NewTopic(topic, 1, (short) 1).configs(configs);
         CreateTopicsResult result = admin.createTopics(Collections.singleton(wanted));
-        if (report("created", result.all()) && !configs.isEmpty()) {
+        if (!report("created", result.all())) {
+            return;
+        }
+        awaitKnown(result.topicId(topic).get());
+        if (!configs.isEmpty()) {
             Config told = result.config(topic).get();
             for (String name : SHOWN) {
                 ConfigEntry entry = told.get(name);
                 System.out.println("told\t" + name + "\t" + entry.value() + "\t" + entry.source());
             }
+        }
+    }
+
+    /** A broker answers before it knows the new topic itself, and may still know a deleted one. */
+    private void awaitKnown(Uuid id) throws InterruptedException, ExecutionException {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        while (true) {
+            try {
+                Map<String, TopicDescription> known =
+                    admin.describeTopics(Collections.singleton(topic)).allTopicNames().get();
+                if (known.get(topic).topicId().equals(id)) {
+                    return;
+                }
+            } catch (ExecutionException failed) {
+                if (!(failed.getCause() instanceof UnknownTopicOrPartitionException)) {
+                    throw failed;
+                }
+            }
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("not known after 30 s: " + topic);
+            }
+            Thread.sleep(20);
         }
     }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -56,13 +57,31 @@ func (r *round) create(configs map[string]string) {
 	}
 	told, err := r.admin.CreateTopic(r.ctx, 1, 1, pointers, r.topic)
 	report("created", err, told.ErrMessage)
-	if err != nil || len(configs) == 0 {
+	if err != nil {
+		return
+	}
+	r.awaitKnown(told.ID)
+	if len(configs) == 0 {
 		return
 	}
 	for _, name := range shown {
 		config := told.Configs[name]
 		fmt.Printf("told\t%s\t%s\t%s\n", name, config.MaybeValue(), config.Source)
 	}
+}
+
+// awaitKnown: a broker answers before it knows the new topic itself, and may still know a deleted one.
+func (r *round) awaitKnown(id kadm.TopicID) {
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		topics, err := r.admin.ListTopics(r.ctx, r.topic)
+		must(err)
+		if topics[r.topic].ID == id {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	must(errors.New("not known after 30 s: " + r.topic))
 }
 
 func (r *round) delete() {
