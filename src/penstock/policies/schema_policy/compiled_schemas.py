@@ -1,0 +1,77 @@
+"""Schemas of a registry, compiled once for all topics, keys and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cachetools import LRUCache
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads import compile_schema
+from penstock.policies.schema_policy.rules import compile_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry import Registry
+    from penstock.policies.schema_policy.rules import Rules
+
+_SCHEMAS_KEPT: Final = 1000
+"""Compiled ones. What the registry said about others is kept, too, and compiled again."""
+
+
+class Compiled(NamedTuple):
+    """What came of compiling a schema and its rules.
+
+    Attributes:
+        schema: None where it cannot be used.
+        rules: None where it has none, or where they cannot be used.
+        problem: Why nothing can be judged by it; empty where all is well.
+        problem_of_rules: Why its rules cannot be.
+    """
+
+    schema: CompiledSchema | None
+    rules: Rules | None
+    problem: str = ""
+    problem_of_rules: str = ""
+
+
+class CompiledSchemas:
+    """Compiles the schemas of a registry; an immutable schema is compiled once."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        compile_source: Callable[[SchemaSource], CompiledSchema] = compile_schema,
+    ) -> None:
+        self._registry = registry
+        self._compile = compile_source
+        self._kept: MutableMapping[int | str, Compiled] = LRUCache(_SCHEMAS_KEPT)
+
+    def of(self, schema: RegisteredSchema, known_as: int | str) -> Compiled:
+        """Return a schema and its rules, compiled.
+
+        Args:
+            schema: As the registry gave it.
+            known_as: Its id or GUID, by which it is remembered.
+
+        Raises:
+            RetriableException: The registry does not give the schemas that it refers to now.
+        """
+        try:
+            return self._kept[known_as]
+        except KeyError:
+            made = self._kept[known_as] = self._made(schema)
+            return made
+
+    def _made(self, schema: RegisteredSchema) -> Compiled:
+        try:
+            compiled = self._compile(self._registry.source(schema))
+        except InvalidSchemaError as error:
+            return Compiled(None, None, str(error), str(error))
+        try:
+            return Compiled(compiled, compile_rules(schema, compiled))
+        except InvalidSchemaError as error:
+            return Compiled(compiled, None, problem_of_rules=str(error))
