@@ -1,6 +1,6 @@
 """Load everything as the gateway would, and print the plan for each topic pattern.
 
-Nothing is contacted. The classes are shown by name, in the order in which they judge.
+Nothing is contacted, unless --connect says so. The classes are shown by name, in the order in which they judge.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the configuration, a .properties file")
+    parser.add_argument(
+        "--connect",
+        action="store_true",
+        help="ask the cluster for its topics, and what policies look up (a schema registry), and "
+        "say what each topic's records would be judged by",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,6 +38,11 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     patterns = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
+    if options.connect:
+        from penstock.cli.connected_check import describe_topics  # noqa: PLC0415
+
+        for line in describe_topics(configuration):
+            print(line)
     for warning in configuration.warnings:
         print(f"warning: {warning}")
     print("ok")
