@@ -1,0 +1,1 @@
+"""Payloads judged by the schema that wrote them: Avro, JSON and Protobuf."""
