@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
     from penstock.policies.schema_policy.registered import RegisteredSchema
-    from penstock.policies.schema_policy.registry import Registry
+    from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.rules import Rules
 
 _SCHEMAS_KEPT: Final = 1000
@@ -36,6 +36,10 @@ class Compiled(NamedTuple):
     rules: Rules | None
     problem: str = ""
     problem_of_rules: str = ""
+
+    def message_name(self, payload: bytes) -> str | None:
+        """Return the full name of the Protobuf message that a payload says it is; None for none."""
+        return None if self.schema is None else self.schema.message_name(payload)
 
 
 class CompiledSchemas:

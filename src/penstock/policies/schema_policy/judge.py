@@ -42,6 +42,14 @@ class Judge(Protocol):
         """
         ...
 
+    def describe(self) -> Iterable[str]:
+        """Give lines that say what is judged by.
+
+        Raises:
+            RetriableException: It cannot be looked up now.
+        """
+        ...
+
 
 def side_of(*, is_key: bool) -> str:
     """Return what is judged, as messages call it."""
@@ -55,7 +63,13 @@ class FileJudge:
 
     def __init__(self, compiled: CompiledSchema, name: str, *, is_key: bool) -> None:
         self._compiled = compiled
-        self._begins = f"the {side_of(is_key=is_key)} does not fit schema {name}: "
+        side = side_of(is_key=is_key)
+        self._describes = f"{side}: {name}"
+        self._begins = f"the {side} does not fit schema {name}: "
+
+    def describe(self) -> Iterable[str]:
+        """Return what `Judge.describe` says."""
+        return (self._describes,)
 
     def prepare(self, column: Column, headers: Headers) -> None:
         """Do nothing: all is there."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
-    from penstock.policies.schema_policy.registry import Registry
+    from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import SchemaFileName
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
 
@@ -69,8 +69,11 @@ class SchemaPolicy(Policy):
             from penstock.policies.schema_policy.compiled_schemas import (  # noqa: PLC0415 - an extra
                 CompiledSchemas,
             )
-            from penstock.policies.schema_policy.registry import (  # noqa: PLC0415
-                Registry,
+            from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+            from penstock.policies.schema_policy.registry.client import (  # noqa: PLC0415
+                RegistryClient,
+            )
+            from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
                 RegistrySettings,
             )
         except ModuleNotFoundError as error:
@@ -79,7 +82,7 @@ class SchemaPolicy(Policy):
             ) from None
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
-            self._registry = Registry(registry)
+            self._registry = Registry(RegistryClient(registry))
             self._schemas = CompiledSchemas(self._registry)
 
     def get_hints(self) -> RecordIntrospectionHints:
@@ -93,8 +96,17 @@ class SchemaPolicy(Policy):
             ValueError: A setting is invalid, a file is missing or cannot be used, or there is
                 no registry.
         """
+        self._topic_judges(topic, configs)
+
+    def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
+        """Yield lines that say what a topic's records are judged by, for `penstock check`.
+
+        Raises:
+            ValueError: As in `prepare_topic`.
+            RetriableException: The registry does not answer now.
+        """
         for judge in self._topic_judges(topic, configs).values():
-            judge.prepare_topic()
+            yield from judge.describe()
 
     def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
         """Look up and compile the schemas of a batch.
@@ -135,11 +147,6 @@ class SchemaPolicy(Policy):
             for position, message in self._side(column, headers, judge, is_key=is_key):
                 refused.setdefault(position, message)
         return sorted(refused.items())
-
-    def close(self) -> None:
-        """Close the connections to the registry."""
-        if self._registry is not None:
-            self._registry.close()
 
     def _side(
         self,

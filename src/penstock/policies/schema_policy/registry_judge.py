@@ -7,51 +7,52 @@ the topic's strategy names has it; the payload fits to its very end; the rules h
 from __future__ import annotations
 
 import time
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import LRUCache
 
 from penstock.policies.schema_policy.judge import side_of
-from penstock.policies.schema_policy.registry import UnknownSchemaError
-from penstock.policies.schema_policy.registry.subjects import record_name, subject_of
+from penstock.policies.schema_policy.record_names import record_name
+from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
+from penstock.policies.schema_policy.registry.subjects import subject_of
 from penstock.policies.schema_policy.settings import Level
-from penstock.policies.schema_policy.wire_format import FramingError, Location, find_id
+from penstock.policies.schema_policy.wire_format import (
+    FramingError,
+    Location,
+    check_header,
+    groups_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+    from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
     from penstock.policies.schema_policy.compiled_schemas import Compiled, CompiledSchemas
     from penstock.policies.schema_policy.judge import Column, Headers
     from penstock.policies.schema_policy.registered import RegisteredSchema
-    from penstock.policies.schema_policy.registry import Registry
+    from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import TopicSettings
-    from penstock.policy import Header
+    from penstock.policies.schema_policy.wire_format import Group
 
-_RESOLVED_FOR_S: Final = 1.0
-"""How long a schema that may be used is not asked for again; a refused one is, each time."""
-_RESOLVED_KEPT: Final = 1000
-_NO_HEADERS: Final[Sequence[Header]] = ()
+_USABLE_FOR_S: Final = 1.0
+"""How long a schema that may be used is used without asking again; a refused one is not kept."""
+_USABLE_KEPT: Final = 1000
 
 
 class _Usable(NamedTuple):
-    """A schema by which the topic's records may be written.
+    """A schema that the topic's records may have.
 
     Attributes:
+        schema_type: `AVRO`, `PROTOBUF` or `JSON`.
         compiled: The schema and its rules.
         title: What messages call it.
-        until: When the registry is asked again, in seconds of the clock.
+        until: When it is asked for again, in seconds of the clock.
     """
 
+    schema_type: str
     compiled: Compiled
     title: str
     until: float
-
-
-class _Group(NamedTuple):
-    """Payloads with the same schema: their positions in the column, and the bytes after the id."""
-
-    positions: Sequence[int]
-    payloads: Sequence[bytes]
 
 
 class RegistryJudge:
@@ -67,6 +68,16 @@ class RegistryJudge:
         is_key: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Look nothing up yet.
+
+        Args:
+            topic: The topic's name.
+            settings: Its topic level keys.
+            registry: What the registry says, kept for all topics.
+            schemas: Compiled ones, kept for all topics.
+            is_key: Whether keys are judged, or values.
+            clock: Seconds.
+        """
         self._topic = topic
         self._strategy = settings.strategies[is_key]
         self._level, self._latest = settings.level, settings.latest
@@ -76,117 +87,186 @@ class RegistryJudge:
         self._is_key = is_key
         self._side = side_of(is_key=is_key)
         self._clock = clock
-        self._usable: MutableMapping[int | str, _Usable] = LRUCache(_RESOLVED_KEPT)
-        self.reads_headers = self._location is not Location.PREFIX
+        self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether an id may be in a header."""
+        return self._location is not Location.PREFIX
 
     def prepare(self, column: Column, headers: Headers) -> None:
-        """Look up and compile the schemas of a column."""
-        groups: dict[int | str, _Group] = {}
-        for _ in self._grouped(column, headers, groups):
-            pass  # said again by `objections`
-        for schema in groups:
-            self._resolve(schema)
+        """Look up and compile the schemas of a column.
 
-    def objections(self, column: Column, headers: Headers) -> Iterable[tuple[int, str]]:
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        groups, _ = groups_of(
+            column, headers, is_key=self._is_key, location=self._location
+        )
+        for group in groups:
+            for _ in self._by_schema(column, group):
+                pass
+
+    def objections(self, column: Column, headers: Headers) -> Iterator[tuple[int, str]]:
         """Yield what `Judge.objections` says."""
-        groups: dict[int | str, _Group] = {}
-        yield from self._grouped(column, headers, groups)
-        for schema, group in groups.items():
-            usable = self._resolve(schema)
-            if isinstance(usable, str):
-                yield from ((position, usable) for position in group.positions)
-            elif self._level is not Level.ID:
-                yield from self._objections_by(usable, group)
+        groups, without = groups_of(
+            column, headers, is_key=self._is_key, location=self._location
+        )
+        for position, text in without:
+            yield position, f"the {self._side} {text}"
+        for group in groups:
+            for found, positions, payloads in self._by_schema(column, group):
+                if isinstance(found, str):
+                    yield from ((position, found) for position in positions)
+                elif self._level is not Level.ID:
+                    yield from self._objections_by(found, positions, payloads)
 
-    def _grouped(
-        self, column: Column, headers: Headers, groups: dict[int | str, _Group]
+    def describe(self) -> Iterator[str]:
+        """Yield lines that say which schemas the registry has for the topic now.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        if self._strategy.needs_record_name:
+            yield f"{self._side}: the records say which subject ({self._strategy.value})"
+            return
+        subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
+        latest = self._registry.latest(subject or "")
+        if latest is None:
+            yield (
+                f"{self._side}: subject {subject} has no schema: every {self._side} that is not "
+                "null is refused"
+            )
+            return
+        registered, version = latest
+        which = f"version {version} alone" if self._latest else f"any version, now up to {version}"
+        yield (
+            f"{self._side}: subject {subject}, {which} ({registered.schema_type}, "
+            f"id {registered.schema_id}), judged by {self._level.value}"
+        )
+        compiled = self._schemas.of(registered, registered.schema_id or 0)
+        if self._level is not Level.ID and compiled.problem:
+            yield f"  cannot be judged by: {compiled.problem}"
+        if self._level is Level.RULES and compiled.problem_of_rules:
+            yield f"  its rules cannot be judged by: {compiled.problem_of_rules}"
+        if compiled.rules is not None:
+            yield from (f"  not run: {one}" for one in compiled.rules.not_run)
+
+    def _by_schema(
+        self, column: Column, group: Group
+    ) -> Iterator[tuple[_Usable | str, Sequence[int], Sequence[bytes]]]:
+        """Yield what to judge by, or why a schema may not be used, with the payloads that have it."""
+        framed, positions = group.framed, group.positions
+        try:
+            registered = self._registry.schema(framed.schema)
+        except UnknownSchemaError:
+            text = f"the {self._side} has {_named(framed.schema)}, which the registry does not know"
+            yield text, positions, ()
+            return
+        try:
+            check_header(framed, registered.schema_type)
+        except FramingError as error:
+            yield f"the {self._side} {error}", positions, ()
+            return
+        start, indexes = framed.start, framed.message_indexes
+        data: Sequence[bytes] = (
+            column if len(positions) == len(column) else list(map(column.__getitem__, positions))
+        )  # type: ignore[assignment]
+        if start:
+            payloads: Sequence[bytes] = [one[start:] for one in data]
+        else:
+            payloads = [indexes + one for one in data] if indexes else data
+        if self._strategy.needs_record_name and registered.schema_type == "PROTOBUF":
+            yield from self._by_message(framed.schema, registered, positions, payloads)
+            return
+        name = record_name(registered) if self._strategy.needs_record_name else None
+        yield self._resolve(framed.schema, registered, name), positions, payloads
+
+    def _by_message(
+        self,
+        schema: int | str,
+        registered: RegisteredSchema,
+        positions: Sequence[int],
+        payloads: Sequence[bytes],
+    ) -> Iterator[tuple[_Usable | str, Sequence[int], Sequence[bytes]]]:
+        """Do `_by_schema` where the subject is named after the Protobuf message of each payload."""
+        compiled = self._schemas.of(registered, schema)
+        by_name: dict[str | None, list[int]] = {}
+        for index, payload in enumerate(payloads):
+            name = compiled.message_name(payload)
+            by_name.setdefault(name, []).append(index)
+        for name, indexes in by_name.items():
+            yield (
+                self._resolve(schema, registered, name),
+                [positions[index] for index in indexes],
+                [payloads[index] for index in indexes],
+            )
+
+    def _objections_by(
+        self, usable: _Usable, positions: Sequence[int], payloads: Sequence[bytes]
     ) -> Iterator[tuple[int, str]]:
-        """Put payloads into groups by their schema; yield those that have none."""
-        for position, data in enumerate(column):
-            if data is None:
-                continue
-            own = headers[position] if headers else _NO_HEADERS
-            try:
-                schema, start = find_id(data, own, is_key=self._is_key, location=self._location)
-            except FramingError as error:
-                yield position, f"the {self._side} {error}"
-                continue
-            group = groups.get(schema)
-            if group is None:
-                group = groups[schema] = _Group([], [])
-            group.positions.append(position)  # type: ignore[attr-defined]
-            group.payloads.append(data[start:] if start else data)  # type: ignore[attr-defined]
-
-    def _objections_by(self, usable: _Usable, group: _Group) -> Iterator[tuple[int, str]]:
         compiled, begins = usable.compiled, f"the {self._side} does not fit {usable.title}: "
         assert compiled.schema is not None
-        refused = set()
-        for index, message in compiled.schema.objections(group.payloads):
-            refused.add(index)
-            yield group.positions[index], begins + message
+        refused = list(compiled.schema.objections(payloads))
+        for index, message in refused:
+            yield positions[index], begins + message
         rules = compiled.rules
-        if self._level is not Level.RULES or rules is None or rules.is_empty:
+        if self._level is not Level.RULES or rules is None or not rules.is_run:
             return
-        for index, payload in enumerate(group.payloads):
-            if index in refused:
+        unfit = set(map(itemgetter(0), refused))
+        for index, payload in enumerate(payloads):
+            if index in unfit:
                 continue
             value = compiled.schema.decode(payload)
             objection = rules.objection(value, topic=self._topic, is_key=self._is_key)
             if objection is not None:
-                yield group.positions[index], begins + objection
+                yield positions[index], begins + objection
 
-    def _resolve(self, schema: int | str) -> _Usable | str:
-        """Return what to judge by, or why the schema may not be used."""
-        usable = self._usable.get(schema)
+    def _resolve(
+        self, schema: int | str, registered: RegisteredSchema, name: str | None
+    ) -> _Usable | str:
+        """Return what to judge by, or why the schema may not be used for the topic."""
+        usable = self._usable.get((schema, name))
         if usable is not None and self._clock() < usable.until:
             return usable
-        found = self._found(schema)
+        found = self._found(schema, registered, name)
         if isinstance(found, _Usable):
-            self._usable[schema] = found
+            self._usable[schema, name] = found
         else:
-            self._usable.pop(schema, None)
+            self._usable.pop((schema, name), None)
         return found
 
-    def _found(self, schema: int | str) -> _Usable | str:
-        named = f"schema id {schema}" if isinstance(schema, int) else f"schema {schema}"
-        try:
-            registered = self._registry.schema(schema)
-        except UnknownSchemaError:
-            return f"the {self._side} has {named}, which the schema registry does not know"
+    def _found(
+        self, schema: int | str, registered: RegisteredSchema, name: str | None
+    ) -> _Usable | str:
+        has = f"the {self._side} has {_named(schema)}"
+        subject = subject_of(self._strategy, self._topic, name, is_key=self._is_key)
+        if subject is None:
+            return f"{has}, whose record has no name to make a subject of"
+        if registered.schema_id is None:
+            return f"{has}, which has no id, and so no subject"
+        versions = [
+            version
+            for one, version in self._registry.subject_versions(registered.schema_id, subject)
+            if one == subject
+        ]
+        if not versions:
+            return f"{has}, which is not under subject {subject}"
+        version = max(versions)
+        if self._latest:
+            latest = self._registry.latest(subject)
+            # A version that is newer than what is remembered is the latest.
+            if latest is not None and version < latest[1]:
+                return f"{has}, version {version} of subject {subject}, whose latest is {latest[1]}"
         compiled = self._schemas.of(registered, schema)
-        place = self._version(registered, compiled, named)
-        if isinstance(place, str):
-            return place
-        subject, version = place
-        title = f"schema {subject} version {version} ({named.removeprefix('schema ')})"
+        title = f"schema {subject} version {version} (id {registered.schema_id})"
         if self._level is not Level.ID and compiled.problem:
             return f"{title} cannot be judged by: {compiled.problem}"
         if self._level is Level.RULES and compiled.problem_of_rules:
             return f"the rules of {title} cannot be judged by: {compiled.problem_of_rules}"
-        return _Usable(compiled, title, self._clock() + _RESOLVED_FOR_S)
+        until = self._clock() + _USABLE_FOR_S
+        return _Usable(registered.schema_type, compiled, title, until)
 
-    def _version(
-        self, registered: RegisteredSchema, compiled: Compiled, named: str
-    ) -> tuple[str, int] | str:
-        """Return the subject and the version of a schema for the topic, or why it has none."""
-        names = record_names(registered, compiled)
-        subjects = [
-            subject_of(self._strategy, self._topic, name, is_key=self._is_key) for name in names
-        ]
-        if not subjects:
-            return f"the {self._side} has {named}, whose record has no name to make a subject of"
-        schema_id = registered.schema_id
-        for subject in subjects:
-            found = self._registry.version_under(registered, subject)
-            if found is None:
-                continue
-            if self._latest:
-                latest = self._registry.latest(subject)
-                if latest is not None and latest[1] != found:
-                    return (
-                        f"the {self._side} has {named}, version {found} of subject {subject}, "
-                        f"whose latest is {latest[1]}"
-                    )
-            return subject, found
-        del schema_id
-        return f"the {self._side} has {named}, which is not under subject {' or '.join(subjects)}"
+
+def _named(schema: int | str) -> str:
+    return f"schema id {schema}" if isinstance(schema, int) else f"schema {schema}"

@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.policies.schema_policy.registry.subjects import STRATEGIES, Strategy
+from penstock.policies.schema_policy.registry.subjects import (
+    STRATEGY_NAMES,
+    SubjectNameStrategy,
+    strategy,
+)
 from penstock.policies.schema_policy.wire_format import Location
 from penstock.policy import TopicConfig
 
@@ -61,14 +65,14 @@ TOPIC_CONFIGS: Final = (
         "STRING",
         "TopicNameStrategy",
         "SchemaPolicy: how the subject of a value's schema is named.",
-        tuple(STRATEGIES),
+        STRATEGY_NAMES,
     ),
     TopicConfig(
         KEY_STRATEGY,
         "STRING",
         "TopicNameStrategy",
         "SchemaPolicy: how the subject of a key's schema is named.",
-        tuple(STRATEGIES),
+        STRATEGY_NAMES,
     ),
     TopicConfig(
         LEVEL,
@@ -162,7 +166,7 @@ class TopicSettings:
     """
 
     sides: tuple[bool, ...]
-    strategies: Mapping[bool, Strategy]
+    strategies: Mapping[bool, SubjectNameStrategy]
     level: Level
     location: Location
     latest: bool
@@ -195,8 +199,8 @@ class TopicSettings:
         return cls(
             sides=(True,) * keys + (False,) * values,
             strategies={
-                True: STRATEGIES[given[KEY_STRATEGY] or ""],
-                False: STRATEGIES[given[VALUE_STRATEGY] or ""],
+                True: strategy(given[KEY_STRATEGY] or ""),
+                False: strategy(given[VALUE_STRATEGY] or ""),
             },
             level=Level(given[LEVEL]),
             location=Location(given[LOCATION]),
