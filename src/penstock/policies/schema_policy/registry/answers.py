@@ -47,7 +47,8 @@ def means_unknown(body: bytes) -> bool:
         found = read(body)
     except UnreadableAnswerError:
         return False
-    return isinstance(found, dict) and found.get("error_code") in _UNKNOWN
+    code = found.get("error_code") if isinstance(found, dict) else None
+    return isinstance(code, int) and code in _UNKNOWN
 
 
 def schema(body: bytes) -> RegisteredSchema:

@@ -127,6 +127,8 @@ def _urls(text: str) -> tuple[str, ...]:
 
 def _problem(url: str) -> str:
     """Return what is wrong with a URL, or nothing."""
+    if url and not _PRINTABLE.fullmatch(url):
+        return "must be ASCII text without spaces and control characters"
     try:
         parts = urlsplit(url)
         _ = parts.port  # raises
@@ -136,8 +138,8 @@ def _problem(url: str) -> str:
         return f"must not contain a user or a password; they belong into {USER_INFO}"
     if parts.scheme.lower() not in {"http", "https"} or not parts.hostname:
         return "must begin with http:// or https:// and a host"
-    if parts.query or parts.fragment or not _PRINTABLE.fullmatch(url):
-        return "must end with its path: without a query, a fragment, or spaces"
+    if parts.query or parts.fragment:
+        return "must end with its path, without a query or a fragment"
     return ""
 
 
