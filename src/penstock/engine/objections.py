@@ -16,8 +16,8 @@ from penstock.engine.answers import read_objections
 from penstock.engine.columns import as_proxies, halves
 from penstock.engine.loading import frames_of
 from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.verdict import cause_of, failed
-from penstock.policy import InvalidRecordException, RecordIntrospectionHints
+from penstock.engine.verdict import Outcome, cause_of, failed, postponed
+from penstock.policy import InvalidRecordException, RecordIntrospectionHints, RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ class RecordPolicy(NamedTuple):
 
 
 class Objection(NamedTuple):
-    """The objection of a policy to a record: its text, or the verdict after a failure."""
+    """The objection of a policy to a record: its text, or the verdict where it did not decide."""
 
     position: int
     message: str | None
@@ -73,7 +73,8 @@ class Stage(Protocol):
             place: Where the records are going.
             records: At least one.
             each: Whether records are judged as if each had been sent alone, so that one that a
-                policy fails on does not keep the others from being judged.
+                policy fails on does not keep the others from being judged. Where a policy cannot
+                decide now, that is the last objection either way.
         """
         ...
 
@@ -126,9 +127,11 @@ class Stages:
         positions: Sequence[int] = range(records.count)
         for stage in self._stages:
             objections = stage.objections(place, records, each=each)
-            some = list(objections if each else _until_failure(objections))
+            some = list(_until_end(objections, each=each))
             if not some:
                 continue
+            if _is_postponed(some[-1]):
+                return [some[-1]]
             found += (one._replace(position=positions[one.position]) for one in some)
             left = _left(records.count, some, each=each)
             if not left:
@@ -242,19 +245,23 @@ class _ByBatch:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if not each or records.count == 1:
+            if not each or records.count == 1 or isinstance(error, RetriableException):
                 return [Objection(0, None, self._name, failure(self._name, error))]
         else:
             return [Objection(position, found[position], self._name) for position in sorted(found)]
-        return [
-            one._replace(position=start + one.position)
-            for start, half in halves(records)
-            for one in self.objections(place, half, each=True)
-        ]
+        some: list[Objection] = []
+        for start, half in halves(records):
+            for one in self.objections(place, half, each=True):
+                some.append(one._replace(position=start + one.position))
+                if _is_postponed(one):
+                    return some
+        return some
 
 
 def failure(name: str, error: BaseException) -> Verdict:
     """Return the verdict after a policy raised what does not mean a refusal."""
+    if isinstance(error, RetriableException):
+        return postponed(name, error)
     return failed(
         name,
         f"failed: {type(error).__name__}",
@@ -263,17 +270,23 @@ def failure(name: str, error: BaseException) -> Verdict:
     )
 
 
-def _until_failure(objections: Iterable[Objection]) -> Iterator[Objection]:
+def _until_end(objections: Iterable[Objection], *, each: bool) -> Iterator[Objection]:
     for one in objections:
         yield one
-        if one.failure is not None:
+        if one.failure is not None and (not each or _is_postponed(one)):
             return
 
 
+def _is_postponed(one: Objection) -> bool:
+    return one.failure is not None and one.failure.outcome is Outcome.POSTPONED
+
+
 def _text_of(objection: object) -> str | None:
+    if isinstance(objection, RetriableException):
+        raise objection
     if isinstance(objection, InvalidRecordException):
         return objection.message
     raise TypeError(
         f"validate_record() returned {type(objection).__name__}; "
-        "it returns None or an InvalidRecordException"
+        "it returns None, an InvalidRecordException or a RetriableException"
     )

@@ -30,6 +30,7 @@ from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
@@ -101,6 +102,7 @@ class Gateway:
         self.topic_configs: TopicConfigs = TopicConfigs()
         self.transactions = EmptyTransactions()
         self.max_message_bytes = MaxMessageBytes()
+        self.postponed = PostponedBatches(self.clock)
         self.producers = Producers(now=time.time)
         self.shared_producers: ClusterStore | None = None
         self._local_store: LocalStore | None = None
