@@ -249,5 +249,3 @@ def test_the_verdict_comes_over_the_pipe_and_the_error_out_of_a_process():
 
 def test_without_a_message_the_text_says_so():
     assert postponed("P", RetriableException()).message == "no reason is given"
-
-

@@ -13,6 +13,7 @@ failure lets nothing pass.
 from __future__ import annotations
 
 from copy import copy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -86,7 +87,7 @@ class Chain:
         )
         self.validators = [policies.validators[name] for name in plan.validators]
         self.validation = policies.validation_policy if plan.validation_policy else None
-        if self.validation is not None:
+        if self.validation is not None and (plan.validation_setting or not plan.validation_configs):
             policies.prepare_validation(plan.validation_setting or "")
         self.hints = policies.hints
         self._stages = Stages(self.validators, self.validation, self.hints)
@@ -280,7 +281,9 @@ def place_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Place:
     return Place(
         TopicPartition(plan.topic, partition),
         TopicMetadata(
-            TopicIdPartition(topic_id, plan.topic, partition), plan.validation_setting or ""
+            TopicIdPartition(topic_id, plan.topic, partition),
+            plan.validation_setting or "",
+            MappingProxyType(dict(plan.validation_configs)),
         ),
     )
 

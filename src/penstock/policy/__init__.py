@@ -37,6 +37,7 @@ from penstock.policy.records import (
     TopicIdPartition,
     TopicPartition,
 )
+from penstock.policy.topic_configs import TopicConfig
 from penstock.policy.topics import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
@@ -77,6 +78,7 @@ __all__ = [
     "RecordsPolicy",
     "RequestContext",
     "RetriableException",
+    "TopicConfig",
     "TopicDescription",
     "TopicIdPartition",
     "TopicMetadata",

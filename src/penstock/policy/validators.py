@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from penstock.policy.columns import BatchProxy
     from penstock.policy.exceptions import InvalidRecordException
     from penstock.policy.records import Header, RecordProxy, TopicIdPartition, TopicPartition
+    from penstock.policy.topic_configs import TopicConfig
 
+_NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 ALL: Final = 2**63 - 1
 """Every byte, however long: Java's ``Long.MAX_VALUE``."""
 
@@ -79,11 +82,17 @@ class TopicMetadata(NamedTuple):
     Attributes:
         topic_id_partition: The partition, with the topic's name and id.
         validation_policy: The value of the topic's ``record.validation.policy``; what it
-            means is the policy's own business.
+            means is the policy's own business. Empty where another key has switched the policy on.
+        configs: The topic level keys that the policy declares (``topic_configs``), as text, with
+            their defaults where the topic has none. Read-only.
     """
 
     topic_id_partition: TopicIdPartition
     validation_policy: str
+    configs: Mapping[str, str] = _NO_CONFIGS
+
+    def __hash__(self) -> int:
+        return hash(self[:2])
 
 
 class RecordValidationPolicy:
@@ -103,7 +112,13 @@ class RecordValidationPolicy:
                     raise InvalidRecordException(f"header {topic.validation_policy} is missing")
 
     A class may judge columns instead, or besides: see ``validate_batch``.
+
+    Attributes:
+        topic_configs: Keys of its own that topics may have; see `TopicConfig`. Of the class: it is
+            read before there is an instance.
     """
+
+    topic_configs: ClassVar[Sequence[TopicConfig]] = ()
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Receive the whole configuration file, as text by key."""
