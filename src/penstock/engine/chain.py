@@ -89,6 +89,8 @@ class Chain:
         self.validation = policies.validation_policy if plan.validation_policy else None
         if self.validation is not None and (plan.validation_setting or not plan.validation_configs):
             policies.prepare_validation(plan.validation_setting or "")
+        if self.validation is not None:
+            policies.prepare_topic(plan)
         self.hints = policies.hints
         self._stages = Stages(self.validators, self.validation, self.hints)
         # Small batches often come from one partition, one after the other.

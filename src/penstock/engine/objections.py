@@ -34,11 +34,13 @@ class RecordPolicy(NamedTuple):
         name: Its class, as the configuration names it.
         validate: Its `validate_record` or `validate`; None where it has only the other.
         validate_batch: The method that is called in place of it; None where it has none.
+        prepare_batch: Called before either, once for some records; None where it has none.
     """
 
     name: str
     validate: Callable[..., Any] | None
     validate_batch: Callable[..., Any] | None = None
+    prepare_batch: Callable[..., Any] | None = None
 
     def by_record(self) -> RecordPolicy:
         """Return the same policy, judging record by record if it can."""
@@ -105,11 +107,14 @@ class Stages:
                 self._stages.append(_ByRecord(run))
                 run = []
             self._stages.append(_ByBatch(one))
-        last = validation if validation is not None and not validation.validate_batch else None
+        is_apart = validation is not None and (
+            validation.validate_batch or validation.prepare_batch
+        )
+        last = None if is_apart else validation
         if run or last is not None:
             self._stages.append(_ByRecord(run, last, hints))
-        if validation is not None and last is None:
-            self._stages.append(_ByBatch(validation, hints))
+        if validation is not None and is_apart:
+            self._stages.append(_apart(validation, hints))
 
     def objections(
         self, place: Place, records: RecordColumns, *, each: bool
@@ -256,6 +261,39 @@ class _ByBatch:
                 if _is_postponed(one):
                     return some
         return some
+
+
+class _Prepared:
+    """The validation policy, which prepares once for some records before it is asked about them."""
+
+    def __init__(self, policy: RecordPolicy, hints: RecordIntrospectionHints, stage: Stage) -> None:
+        self._name = policy.name
+        self._prepare: Any = policy.prepare_batch
+        self._hints = hints
+        self._stage = stage
+
+    def objections(
+        self, place: Place, records: RecordColumns, *, each: bool
+    ) -> Iterable[Objection]:
+        """Return what the policy objects to; of all records that it cannot prepare for, that."""
+        try:
+            self._prepare(place.topic, PolicyBatch(records, self._hints))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            verdict = failure(self._name, error)
+            is_one = not each or isinstance(error, RetriableException)
+            count = 1 if is_one else records.count
+            return [Objection(index, None, self._name, verdict) for index in range(count)]
+        return self._stage.objections(place, records, each=each)
+
+
+def _apart(policy: RecordPolicy, hints: RecordIntrospectionHints) -> Stage:
+    """Return the stage of a validation policy that is asked by itself."""
+    stage: Stage = (
+        _ByBatch(policy, hints) if policy.validate_batch else _ByRecord((), policy, hints)
+    )
+    return _Prepared(policy, hints, stage) if policy.prepare_batch else stage
 
 
 def failure(name: str, error: BaseException) -> Verdict:

@@ -195,6 +195,17 @@ def postponed(policy: str, error: RetriableException) -> Verdict:
     )
 
 
+def prepared_too_late(policy: str, why: str) -> Verdict:
+    """Answer that a policy has not prepared in time (`prepare_batch`): clients send it again."""
+    return Verdict(
+        outcome=Outcome.POSTPONED,
+        code=REQUEST_TIMED_OUT,
+        message=bounded(f"The policy {policy} {why}"),
+        policy=policy,
+        cause=FailureCause.TIMED_OUT,
+    )
+
+
 def timed_out(policy: str, why: str) -> Verdict:
     """Interceptors took too long, and all attempts are spent (KIP-905)."""
     return Verdict(

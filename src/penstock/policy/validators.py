@@ -127,6 +127,40 @@ class RecordValidationPolicy:
         """Return how much of a record ``validate`` looks at; everything, unless overridden."""
         return RecordIntrospectionHints()
 
+    def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Prepare to judge a topic: a place for what takes time, such as reading its schemas.
+
+        Optional. Called when a worker first meets a topic with these configs, and when it starts,
+        for the topics that the file names without a wildcard. The limit is that of
+        ``prepare_batch``; at the start that of ``configure``.
+
+        Args:
+            topic: The topic's name.
+            configs: As in ``TopicMetadata``.
+
+        Raises:
+            ValueError: The topic cannot be judged by these configs; at the start that is an error
+                of the configuration, later nothing passes.
+            RetriableException: It cannot be prepared now, which is no error: the next batch is.
+        """
+
+    def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
+        """Prepare to judge some records: a place for look-ups, such as in a registry.
+
+        Optional. Called once, right before ``validate`` or ``validate_batch`` is called with the
+        same records, however they are judged. The deadline of judging
+        (``policy.timeout.ms``) does not run meanwhile, but one of its own
+        (``policy.preparation.timeout.ms``). On Spark it is called at the same place, without one.
+
+        Args:
+            topic: Where the records are going.
+            batch: The records to which no policy before this one objects, as columns.
+
+        Raises:
+            RetriableException: What is looked up does not answer: the client tries again.
+            Exception: Anything else is a failure: nothing of the batch passes.
+        """
+
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
         raise NotImplementedError
