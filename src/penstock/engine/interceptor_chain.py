@@ -15,10 +15,20 @@ from penstock.engine.answers import read_results
 from penstock.engine.columns import Columns, halves
 from penstock.engine.loading import frames_of
 from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.verdict import FailureCause, Outcome, Verdict, bounded, cause_of, dropped
+from penstock.engine.verdict import (
+    UNDECIDED,
+    FailureCause,
+    Outcome,
+    Verdict,
+    bounded,
+    cause_of,
+    dropped,
+    postponed,
+)
 from penstock.policy import (
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
+    RetriableException,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +109,7 @@ def intercept(
         records: The records.
         until_failure: Whether the first failure ends it, since nothing of the batch will be
             stored; the failure is the last verdict then, and the columns are not complete.
+            That an interceptor cannot decide now (`RetriableException`) ends it either way.
     """
     if not records.count:
         return InterceptedRecords((), (), [], changed=False)
@@ -113,6 +124,8 @@ def intercept(
         if not left.count:
             break
         done = _run(stage, topic, partition, left, until_failure=until_failure)
+        if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
+            return done
         if done.changed:
             left, changed = done.records(left), True
         if done.verdicts:
@@ -121,7 +134,7 @@ def intercept(
             left = left.pick(kept)
             positions = [positions[index] for index in kept]
     verdicts.sort(key=itemgetter(0))
-    failures = (n for n, (_, one) in enumerate(verdicts, 1) if one.outcome is Outcome.FAILED)
+    failures = (n for n, (_, one) in enumerate(verdicts, 1) if one.outcome in UNDECIDED)
     end = next(failures, None) if until_failure else None
     keys: list[bytes | None] = [None] * records.count
     values: list[bytes | None] = [None] * records.count
@@ -160,7 +173,7 @@ def _kept(
 ) -> Sequence[int]:
     """Return the positions for the next stage; with `until_failure`, those before a failure."""
     taken = {index for index, _ in verdicts}
-    if until_failure and verdicts[-1][1].outcome is Outcome.FAILED:
+    if until_failure and verdicts[-1][1].outcome in UNDECIDED:
         count = verdicts[-1][0]
     return [index for index in range(count) if index not in taken]
 
@@ -210,7 +223,7 @@ def _by_record(
             key = value = None
             blamed = several.current
             verdicts.append((len(keys), failure(blamed.name, blamed.failed_code, error)))
-            if until_failure:
+            if until_failure or isinstance(error, RetriableException):
                 break
         add_key(key)
         add_value(value)
@@ -259,13 +272,15 @@ def _by_batch(
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        if until_failure or records.count == 1:
+        if until_failure or records.count == 1 or isinstance(error, RetriableException):
             failed = failure(one.name, one.failed_code, error)
             return InterceptedRecords((None,), (None,), [(0, failed)], changed=False)
     else:
         return _applied(one, records, results, until_failure=until_failure)
     (_, first), (middle, second) = halves(records)
     before = _by_batch(one, topic, partition, first, until_failure=False)
+    if before.verdicts and before.verdicts[-1][1].outcome is Outcome.POSTPONED:
+        return before
     after = _by_batch(one, topic, partition, second, until_failure=False)
     return InterceptedRecords(
         (*before.keys, *after.keys),
@@ -296,7 +311,7 @@ def _applied(
         skips = isinstance(made, ProduceRequestInterceptorSkipRecordException)
         verdicts.append((position, skipped if skips else failure(one.name, one.failed_code, made)))
         new_keys[position] = new_values[position] = None
-        if until_failure and not skips:
+        if (until_failure and not skips) or isinstance(made, RetriableException):
             break
     return InterceptedRecords(new_keys, new_values, verdicts, changed)
 
@@ -341,6 +356,8 @@ def _check(key: Any, value: Any) -> None:
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:
     """Return the verdict after an interceptor raised anything but a skip."""
+    if isinstance(error, RetriableException):
+        return postponed(name, error)
     why = type(error).__name__
     return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 

@@ -55,7 +55,7 @@ class RecordPlan:
     @property
     def configuration(self) -> Configuration:
         """The whole configuration, read again; not for Spark's executors."""
-        return _read(self.policies.path, self.policies.properties)
+        return _read(self.policies.path, self.policies.properties, self.policies)
 
     @property
     def max_decompressed_bytes(self) -> int:
@@ -107,7 +107,7 @@ class RecordPlan:
         names = [name, *Plan(self.policies).names[INTERCEPTORS]]
         properties = {**self.policies.properties, INTERCEPTORS: ",".join(names)}
         return _plan(
-            _read(self.path, properties),
+            _read(self.path, properties, self.policies),
             self.topic_ids,
             self.records_policy_batch,
             self.topic_settings,
@@ -125,7 +125,7 @@ class RecordPlan:
         Raises:
             ConfigurationError: A policy cannot be loaded.
         """
-        configuration = _read(self.path, self.policies.properties)
+        configuration = _read(self.path, self.policies.properties, self.policies)
         return _plan(configuration, topic_ids, self.records_policy_batch, topic_settings)
 
     def __getstate__(self) -> dict[str, object]:
@@ -207,8 +207,11 @@ def _plan(
     )
 
 
-def _read(file: Path, properties: Mapping[str, str]) -> Configuration:
+def _read(
+    file: Path, properties: Mapping[str, str], of: PolicyConfiguration | None = None
+) -> Configuration:
     # Imported here: executors import this module, and do without the configuration's model.
     from penstock.configuration import read_configuration  # noqa: PLC0415
 
-    return read_configuration(file, properties)
+    declared = () if of is None else of.declared_topic_keys
+    return read_configuration(file, properties, declared=declared)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
 from penstock.wire.produce import VALID_ACKS
@@ -42,9 +43,11 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         plan = policies.plan.for_topic(*found)
         if plan is not None:
             judged.append((plan, topic))
-    return not judged or (
-        policies.inline is not None and _accepts_all(policies.inline, request, judged)
-    )
+    if not judged:
+        return True
+    if connection.has_undecided and any(_is_idempotent(request, topic) for _, topic in judged):
+        return False  # what was sent before it may have to come again first
+    return policies.inline is not None and _accepts_all(policies.inline, request, judged)
 
 
 def _is_possible(connection: ConnectionContext) -> bool:
@@ -53,10 +56,16 @@ def _is_possible(connection: ConnectionContext) -> bool:
     return not (
         policies.plan.has_interceptors
         or gateway.producers
+        or gateway.postponed
         or connection.may_change_policies
         # Nothing of a request may be stored if there is no such topic as one of its topics.
         or (policies.whole_request and not gateway.topic_configs.are_stored)
     )
+
+
+def _is_idempotent(request: ProduceRequest, topic: TopicData) -> bool:
+    producers = (read_producer(request.records(one)) for one in topic.partitions)
+    return any(by is not None and by.producer_id >= 0 for by in producers)
 
 
 def _accepts_all(
