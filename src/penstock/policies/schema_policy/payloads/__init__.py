@@ -1,0 +1,1 @@
+"""Payloads judged by schemas: Avro, JSON Schema and Protobuf."""
