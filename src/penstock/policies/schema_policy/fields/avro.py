@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
 import json
-import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -22,16 +19,13 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
     from penstock.policies.schema_policy.tags import TagPatterns
 
-_NUMBER: Final = (int, float)
-_DATES: Final = (dt.date, dt.time, dt.timedelta)
-
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, *_DATES)) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, _NUMBER) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 _PRIMITIVES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
@@ -41,8 +35,8 @@ _PRIMITIVES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "long": ("LONG", _is_integer),
     "float": ("FLOAT", _is_number),
     "double": ("DOUBLE", _is_number),
-    "bytes": ("BYTES", lambda value: isinstance(value, (bytes, decimal.Decimal))),
-    "string": ("STRING", lambda value: isinstance(value, (str, uuid.UUID))),
+    "bytes": ("BYTES", lambda value: isinstance(value, bytes)),
+    "string": ("STRING", lambda value: isinstance(value, str)),
 }
 
 
@@ -133,16 +127,14 @@ class _Reader:
     def _define(self, node: Node, schema: Any, namespace: str) -> None:
         if schema["type"] == "enum":
             symbols = frozenset(schema["symbols"])
+            node.zero = schema["symbols"][0]
             node.type_name = "ENUM"
             node.fits = lambda value: isinstance(value, str) and value in symbols
         elif schema["type"] == "fixed":
             size = schema["size"]
             node.type_name = "FIXED"
-            node.fits = lambda value: (
-                len(value) == size
-                if isinstance(value, bytes)
-                else isinstance(value, (decimal.Decimal, uuid.UUID))
-            )
+            node.fits = lambda value: isinstance(value, bytes) and len(value) == size
+            node.zero = bytes(size)
         else:
             node.type_name = "RECORD"
             node.rules = read_inline_rules(schema.get("confluent:rules"))

@@ -39,6 +39,7 @@ class Node:
         every: Whether all alternatives hold that fit, not the first of them only.
         nullable: Whether null is valid here.
         rules: Checks of the record, message or object.
+        zero: What stands for nothing where null may not: of Avro's enums and fixed.
         fits: Whether a value may be one of this part; tells alternatives apart.
     """
 
@@ -51,6 +52,7 @@ class Node:
     every: bool = False
     nullable: bool = False
     rules: tuple[InlineRule, ...] = ()
+    zero: str | bytes | None = None
     fits: Callable[[Any], bool] = lambda _value: True
 
     @property
@@ -69,7 +71,13 @@ class Node:
         yield from self.alternatives
 
     def alternatives_of(self, value: Any) -> Iterator[Node]:
-        """Yield the alternatives that a value may be one of."""
+        """Yield the alternatives that a value may be one of.
+
+        fastavro returns a name and a value where the value alone would not tell the branch.
+        """
+        if isinstance(value, tuple) and len(value) == 2:
+            yield from (branch for branch in self.alternatives if branch.name == value[0])
+            return
         for alternative in self.alternatives:
             if alternative.fits(value):
                 yield alternative

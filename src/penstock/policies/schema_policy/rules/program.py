@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.rules.functions import FUNCTIONS
+from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LONGEST: Final = 4096
 """Bytes of an expression."""
-_HEAVIEST: Final = 16_384
-"""Characters, bytes and items of a value for which the work may grow with their square."""
 _EXPLANATION_LONGEST: Final = 200
 _NO_OVERLOAD: Final = "No matching overloads found"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
@@ -95,9 +94,7 @@ class Language:
         facts = examine(expression.serialize())
         for pattern in facts.patterns:
             self._try_pattern(pattern)
-        return Program(
-            self.cel, expression, facts.texts, now="now" in facts.names, bounded=facts.multiplies
-        )
+        return Program(self.cel, expression, facts.texts, facts.names, bounded=facts.multiplies)
 
     def _try_pattern(self, pattern: str) -> None:
         cel = self.cel
@@ -110,15 +107,22 @@ class Language:
 class Program:
     """A compiled expression."""
 
-    __slots__ = ("_bounded", "_cel", "_expression", "_now", "_texts", "_typed")
+    __slots__ = ("_bounded", "_cel", "_expression", "_names", "_now", "_texts", "_typed")
 
     def __init__(
-        self, cel: Any, expression: Any, texts: frozenset[str], *, now: bool, bounded: bool
+        self,
+        cel: Any,
+        expression: Any,
+        texts: frozenset[str],
+        names: frozenset[str],
+        *,
+        bounded: bool,
     ) -> None:
         self._cel = cel
         self._expression = expression
         self._texts = texts
-        self._now = now
+        self._now = "now" in names
+        self._names = names - {"now"}
         self._bounded = bounded
         self._typed = expression.return_type() == cel.Type.BOOL
 
@@ -135,12 +139,13 @@ class Program:
         Raises:
             EvaluationError: There is no result.
         """
+        read = {name: data[name] for name in self._names if name in data}
         if self._bounded:
-            self._refuse_heavy(data)
+            self._refuse_heavy(read)
         if self._now:
-            data = {**data, "now": dt.datetime.now(dt.UTC)}
+            read["now"] = dt.datetime.now(dt.UTC)
         try:
-            result = self._expression.eval(data=data)
+            result = self._expression.eval(data=read)
         except Exception as error:
             raise EvaluationError(_reason(str(error))) from None
         if self._typed:  # no need to ask for the type of what is true
@@ -160,14 +165,10 @@ class Program:
         raise EvaluationError("it gives neither true nor false")
 
     def _refuse_heavy(self, data: Mapping[str, Any]) -> None:
-        from penstock.policies.schema_policy.rules.values import (  # noqa: PLC0415
-            weighs_more_than,
-        )
-
-        if weighs_more_than(list(data.values()), _HEAVIEST):
+        if weighs_more_than(list(data.values()), HEAVIEST):
             raise EvaluationError(
                 "it compares parts of a value with each other, and the value has more than "
-                f"{_HEAVIEST} characters, bytes and items"
+                f"{HEAVIEST} characters, bytes and items"
             )
 
 

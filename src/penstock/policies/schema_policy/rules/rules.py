@@ -9,6 +9,7 @@ from penstock.policies.schema_policy.fields.tree import leading_to, reachable
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program
 from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
+from penstock.policies.schema_policy.rules.values import without_branches
 from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
 from penstock.policies.schema_policy.tags import TagPatterns, read_patterns
 
@@ -38,7 +39,7 @@ class Rules:
         wholes: Sequence[Question],
         walks: _Walks,
         not_run: Sequence[str],
-        convert: Callable[[Any], Any] | None,
+        convert: Callable[[Any], Any],
     ) -> None:
         self._wholes = wholes
         self._walks = walks
@@ -58,15 +59,13 @@ class Rules:
             topic: The topic. CEL rules do not see it.
             is_key: Whether it is a key. CEL rules do not see it.
         """
-        if self._convert is not None:
-            value = self._convert(value)
-        if self._wholes:
-            data = {"message": value}
-            for ask in self._wholes:
-                objection = ask(data, "")
-                if objection is not None:
-                    return objection
         try:
+            if self._wholes:
+                data = {"message": self._convert(value)}
+                for ask in self._wholes:
+                    objection = ask(data, "")
+                    if objection is not None:
+                        return objection
             return self._walks.objection(value)
         except RecursionError:
             return "its values are nested too deeply for the rules"
@@ -81,6 +80,7 @@ class _Walks:
         inline: Callable[[InlineRule], Question] | None,
         root: Node | None,
         patterns: TagPatterns,
+        convert: Callable[[Any], Any],
         *,
         skip_null: bool,
         path: str,
@@ -88,6 +88,7 @@ class _Walks:
         self._conditions = conditions
         self._inline = inline
         self._patterns = patterns
+        self._convert = convert
         self._skip_null = skip_null
         self._path = path
         self._ready: dict[str, tuple[Node, Walk] | None] = {}
@@ -124,7 +125,7 @@ class _Walks:
             lambda node: id(node) in of_nodes,
         )
         questions = Questions(of_nodes, of_fields, of_leaves, ways)
-        self._ready[name] = root, Walk(questions, skip_null=self._skip_null)
+        self._ready[name] = root, Walk(questions, self._convert, skip_null=self._skip_null)
 
     def settle(self, *, has_conditions: bool) -> None:
         """Say whether nothing is asked, once all types of values are known."""
@@ -141,7 +142,7 @@ class _Walks:
         if found is None:
             return None
         root, walk = found
-        return walk.through(root, value, self._path)
+        return walk.whole(root, value, self._path)
 
 
 def compile_rules(
@@ -175,6 +176,7 @@ def compile_rules(
             not_run.append(
                 f"rules within the schema: values are changed by rule {rule_set.transformed_by}"
             )
+    convert = _conversion(root)
     wholes = [maker.condition(rule) for rule in rule_set.conditions if not rule.by_field]
     by_field = [(rule, maker.condition(rule)) for rule in rule_set.conditions if rule.by_field]
     walks = _Walks(
@@ -182,12 +184,13 @@ def compile_rules(
         inline,
         root,
         patterns,
+        convert,
         skip_null=schema.schema_type != "AVRO",
         path="$" if schema.schema_type == "JSON" else "",
     )
     if root is None:
         _try_messages(walks, compiled, patterns, has_conditions=bool(by_field))
-    return Rules(wholes, walks, not_run, _conversion(source))
+    return Rules(wholes, walks, not_run, convert)
 
 
 class _Maker:
@@ -298,10 +301,10 @@ def _try_messages(
     walks.settle(has_conditions=has_conditions)
 
 
-def _conversion(source: SchemaSource) -> Callable[[Any], Any] | None:
-    texts = (source.text, *source.references.values())
-    if source.schema_type != "AVRO" or not any("logicalType" in text for text in texts):
-        return None
-    from penstock.policies.schema_policy.rules.values import without_logical_types  # noqa: PLC0415
-
-    return without_logical_types
+def _conversion(root: Node | None) -> Callable[[Any], Any]:
+    """Return what makes CEL's values of Avro's."""
+    if root is not None and any(
+        sum(bool(branch.name) for branch in node.alternatives) > 1 for node in reachable(root)
+    ):
+        return without_branches
+    return lambda value: value

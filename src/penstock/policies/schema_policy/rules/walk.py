@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from penstock.policies.schema_policy.fields.tree import PRIMITIVE
 
+from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from penstock.policies.schema_policy.fields.tree import Field, Node
+
+
+_ASKED_MOST: Final = 100
+"""Primitive values that rules about fields are asked about in a value that weighs much: each
+time, the expression gets the record around the field."""
 
 
 class Question(Protocol):
@@ -40,9 +47,22 @@ class Walk:
     Map keys are contents, so they are not in a path: `scores[*]`.
     """
 
-    def __init__(self, questions: Questions, *, skip_null: bool) -> None:
+    def __init__(
+        self, questions: Questions, convert: Callable[[Any], Any], *, skip_null: bool
+    ) -> None:
         self._questions = questions
+        self._convert = convert
         self._skip_null = skip_null
+        self._asked = 0
+        self._outer: tuple[Any, Any] = (None, None)
+
+    def whole(self, node: Node, value: Any, path: str) -> str | None:
+        """Return the first objection about a whole value, if there is one."""
+        self._asked = 0
+        try:
+            return self.through(node, value, path)
+        finally:
+            self._outer = (None, None)
 
     def through(
         self, node: Node, value: Any, path: str, field: Field | None = None, outer: Any = None
@@ -62,10 +82,9 @@ class Walk:
         asks_leaves = field is not None and id(field) in questions.of_leaves
         if not asks_leaves and id(node) not in questions.ways:
             return None
-        if isinstance(value, tuple) and len(value) == 2:
-            value = value[1]  # fastavro's name of a branch of a union, and the value
         for alternative in node.alternatives_of(value):
-            objection = self.through(alternative, value, path, field, outer)
+            chosen = value[1] if isinstance(value, tuple) else value
+            objection = self.through(alternative, chosen, path, field, outer)
             if objection is not None:
                 return objection
         objection = self._inside(node, value, path, field, outer)
@@ -101,14 +120,14 @@ class Walk:
         else:
             return None
         for ask in self._questions.of_nodes.get(id(node), ()):
-            objection = ask({"this": value}, path)
+            objection = ask({"this": self._convert(value)}, path)
             if objection is not None:
                 return objection
         for field, inner in present:
             place = f"{path}.{field.name}" if path else field.name
             if inner is not None:
                 for ask in self._questions.of_fields.get(id(field), ()):
-                    objection = ask({"this": inner}, place)
+                    objection = ask({"this": self._convert(inner)}, place)
                     if objection is not None:
                         return objection
             objection = self.through(field.node, inner, place, field, value)
@@ -126,13 +145,18 @@ class Walk:
         asked = self._questions.of_leaves.get(id(field))
         if not asked:
             return None
+        self._asked += 1
+        if self._asked > _ASKED_MOST and weighs_more_than(outer, HEAVIEST):
+            return f"its rules are about more than {_ASKED_MOST} values of a large whole"
+        if outer is not self._outer[0]:
+            self._outer = (outer, self._convert(outer))
         data = {
-            "value": value,
+            "value": self._convert(value),
             "fullName": field.full_name,
             "name": field.name,
             "typeName": node.type_name,
             "tags": sorted(field.tags),
-            "message": outer,
+            "message": self._outer[1],
         }
         for ask in asked:
             objection = ask(data, path)
