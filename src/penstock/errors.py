@@ -43,8 +43,17 @@
     ├── PolicyException                  public: what policies raise, by Kafka's names
     │   ├── InvalidRecordException
     │   ├── PolicyViolationException
-    │   └── ProduceRequestInterceptorSkipRecordException
+    │   ├── ProduceRequestInterceptorSkipRecordException
+    │   └── RetriableException           not now: what a policy needs is away
+    │       └── RegistryAwayException    policies: no URL of a schema registry can be asked
+    ├── NoAnswerError                    policies: one URL of a schema registry fails
     └── SchemaError                      policies: a schema file cannot be used
+    LookupError
+    └── UnknownSchemaError               policies: a schema registry has no such schema
+    ValueError
+    ├── FramingError                     policies: a record without a schema id
+    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    └── UnreadableAnswerError            policies: what no schema registry answers
 
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.

@@ -24,6 +24,7 @@ from penstock.policy.exceptions import (
     InvalidRecordException,
     PolicyViolationException,
     ProduceRequestInterceptorSkipRecordException,
+    RetriableException,
 )
 from penstock.policy.interceptors import ProduceRequestInterceptor, ProduceRequestInterceptorResult
 from penstock.policy.records import (
@@ -73,6 +74,7 @@ __all__ = [
     "RecordValidationPolicy",
     "RecordsPolicy",
     "RequestContext",
+    "RetriableException",
     "TopicDescription",
     "TopicIdPartition",
     "TopicMetadata",

@@ -37,3 +37,11 @@ class InvalidRecordException(PolicyException):
 
 class ProduceRequestInterceptorSkipRecordException(PolicyException):
     """Raised by a ``ProduceRequestInterceptor`` to drop the record (KIP-905)."""
+
+
+class RetriableException(PolicyException):
+    """Not now: what a policy needs to judge is away, a schema registry for example.
+
+    It is neither an objection nor an agreement. Source:
+    ``org.apache.kafka.common.errors.RetriableException``.
+    """
