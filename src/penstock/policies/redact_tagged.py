@@ -1,0 +1,211 @@
+"""KIP-905: fields replaced by what the schema says about them: its tags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from penstock.policies.topic_interceptor import TopicInterceptor
+from penstock.policy import ProduceRequestInterceptorResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry import Registry
+    from penstock.policies.schema_policy.tags import TagPatterns
+    from penstock.policy import Header
+
+    Redact = Callable[[bytes], bytes]
+    """Takes a payload and returns it, or another one."""
+    Change = Callable[[Any], tuple[Any, bool]] | None
+    """Takes a value and returns it, or another one, and whether it did; None changes none."""
+
+_SCHEMAS_KEPT: Final = 1000
+
+
+class RedactTagged(TopicInterceptor):
+    """Replaces the fields that a schema in the registry gives one of some tags.
+
+    Tags stand in the schema (`confluent:tags` of Avro fields and JSON properties,
+    `(confluent.field_meta).tags` of Protobuf fields) or beside it (`metadata.tags`). Strings
+    become the replacement. Other types become null where the schema lets them, and otherwise
+    the zero of their type. A payload without any of the fields stays the bytes it was; one that
+    is changed is written again after the same schema id. Tombstones pass.
+
+    What cannot be redacted does not pass: a value without a schema id, of an unknown or unusable
+    schema, or that does not fit its schema is a failure of the interceptor. While the registry
+    does not answer for a schema that is not known yet, the partition is answered with a
+    retriable error.
+
+    Attributes:
+        topics: Found anywhere in the names of the topics (`re.search`).
+        tags: Fields of any of these are replaced.
+        registry: Settings of the registry: `schema.registry.url` and its other keys.
+        replacement: What strings become.
+        keys: Whether keys are redacted like values. A key decides on the partition: equal ones
+            may be in several.
+        values: Whether values are redacted.
+    """
+
+    tags: ClassVar[Sequence[str]]
+    registry: ClassVar[Mapping[str, str]]
+    replacement: ClassVar[str] = "***"
+    keys: ClassVar[bool] = False
+    values: ClassVar[bool] = True
+
+    def configure(self) -> None:
+        """Read the settings.
+
+        Raises:
+            ValueError: A setting is missing or is invalid, or a package is not installed.
+        """
+        super().configure()
+        name = type(self).__name__
+        if not getattr(self, "tags", None):
+            raise ValueError(f"{name}.tags must be set")
+        if isinstance(self.tags, str):
+            raise ValueError(f"{name}.tags must be a tuple of tags")  # noqa: TRY004
+        if not getattr(self, "registry", None):
+            raise ValueError(f"{name}.registry must be set, with schema.registry.url")
+        if not isinstance(self.replacement, str):
+            raise ValueError(f"{name}.replacement must be a string")  # noqa: TRY004
+        if not (self.keys or self.values):
+            raise ValueError(f"{name}: keys or values must be true")
+        self._tags = frozenset(self.tags)
+        self._schemas = self.open_registry()
+        self._redactions: dict[int | str, tuple[str, Redact]] = {}
+
+    def open_registry(self) -> Registry:
+        """Return the registry of the settings.
+
+        Raises:
+            ValueError: The settings are invalid.
+        """
+        try:
+            from penstock.policies.schema_policy.registry import (  # noqa: PLC0415
+                Registry,
+                RegistrySettings,
+            )
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"there is no module {error.name}: pip install 'penstock[schemas]'"
+            ) from None
+        settings = RegistrySettings.from_configs(dict(self.registry))
+        if settings is None:
+            raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
+        return Registry(settings)
+
+    def process_record(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,  # noqa: ARG002
+        partition: int,  # noqa: ARG002
+        headers: Sequence[Header],
+    ) -> ProduceRequestInterceptorResult:
+        """Replace the fields.
+
+        Raises:
+            ValueError: The key or the value cannot be redacted; the text does not show it.
+            RetriableException: The registry does not answer.
+        """
+        if self.keys and key is not None:
+            key = self._redact(key, headers, is_key=True)
+        if self.values and value is not None:
+            value = self._redact(value, headers, is_key=False)
+        return ProduceRequestInterceptorResult(key, value)
+
+    def _redact(self, data: bytes, headers: Sequence[Header], *, is_key: bool) -> bytes:
+        from penstock.policies.schema_policy.wire_format import (  # noqa: PLC0415
+            FramingError,
+            Location,
+            check_header,
+            find_id,
+        )
+
+        side = "key" if is_key else "value"
+        try:
+            framed = find_id(data, headers, is_key=is_key, location=Location.ANY)
+        except FramingError as error:
+            raise ValueError(f"the {side} {error}") from None
+        found = self._redactions.get(framed.schema)
+        if found is None:
+            found = self._make(framed.schema)
+            if len(self._redactions) >= _SCHEMAS_KEPT:
+                del self._redactions[next(iter(self._redactions))]
+            self._redactions[framed.schema] = found
+        schema_type, redact = found
+        payload = framed.payload(data)
+        try:
+            check_header(framed, schema_type)
+            redacted = redact(payload)
+        except RecursionError:
+            raise ValueError(f"the {side} is nested too deeply") from None
+        except ValueError as error:
+            raise ValueError(f"the {side} {error}") from None
+        if redacted == payload:
+            return data
+        # Message indexes of Protobuf that stand in a header stay there.
+        return data[: framed.start] + redacted[len(framed.message_indexes) :]
+
+    def _make(self, known_as: int | str) -> tuple[str, Redact]:
+        """Return a schema's type, and what redacts its payloads.
+
+        Raises:
+            InvalidSchemaError: The schema cannot be used.
+            RetriableException: The registry does not answer.
+        """
+        from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415
+        from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
+
+        schema: RegisteredSchema = self._schemas.schema(known_as)
+        source = self._schemas.source(schema)
+        compiled = compile_schema(source)
+        patterns = read_patterns(schema.metadata)
+        if schema.schema_type == "PROTOBUF":
+            change = self._change_messages(patterns)
+        else:
+            change = self._change_values(source, patterns)
+        return schema.schema_type, _checked(compiled, change)
+
+    def _change_values(self, source: SchemaSource, patterns: TagPatterns) -> Change:
+        from penstock.policies.schema_policy.fields import avro, json_schema  # noqa: PLC0415
+        from penstock.policies.schema_policy.redaction import Redaction  # noqa: PLC0415
+
+        if source.schema_type == "AVRO":
+            redaction = Redaction(avro.read_fields(source, patterns), self._tags, self.replacement)
+        else:
+            redaction = Redaction(
+                json_schema.read_fields(source, patterns, widely=True),
+                self._tags,
+                self.replacement,
+            )
+        return None if redaction.is_empty else redaction.apply
+
+    def _change_messages(self, patterns: TagPatterns) -> Change:
+        from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
+        from penstock.policies.schema_policy.redaction import MessageRedaction  # noqa: PLC0415
+
+        known: dict[str, MessageRedaction] = {}
+
+        def change(message: Any) -> tuple[Any, bool]:
+            name = message.DESCRIPTOR.full_name
+            if name not in known:
+                root = protobuf.read_fields(message.DESCRIPTOR, patterns)
+                known[name] = MessageRedaction(root, self._tags, self.replacement)
+            return message, known[name].apply(message)
+
+        return change
+
+
+def _checked(compiled: CompiledSchema, change: Change) -> Redact:
+    def redact(payload: bytes) -> bytes:
+        for _position, message in compiled.objections([payload]):
+            raise ValueError(f"does not fit its schema: {message}")
+        if change is None:
+            return payload
+        value, changed = change(compiled.decode(payload))
+        return compiled.encode(value) if changed else payload
+
+    return redact
