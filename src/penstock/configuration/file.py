@@ -37,7 +37,13 @@ _ONE_PRINCIPAL: Final = (
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-_BUILT_IN_POLICIES: Final = ("topic.rules.", "json.schema.")
+_BUILT_IN_POLICIES: Final = (
+    "topic.rules.",
+    "json.schema.",
+    "schema.registry.",
+    "schema.null.",
+    "schema.protobuf.",
+)
 """Keys of the ready-made policies, which check them themselves."""
 _LISTENER_TLS_KEYS: Final = frozenset(
     {

@@ -18,6 +18,8 @@ module beside the configuration file, and name that class there.
 from penstock.policies.drop import DropRecords
 from penstock.policies.json_fields import HashJsonFields, RedactJsonFields
 from penstock.policies.json_schema.policy import JsonSchema
+from penstock.policies.redact_tagged import RedactTagged
+from penstock.policies.schema_policy.policy import SchemaPolicy
 from penstock.policies.topic_rules import ConfigRules, TopicRules
 
 __all__ = [
@@ -26,5 +28,7 @@ __all__ = [
     "HashJsonFields",
     "JsonSchema",
     "RedactJsonFields",
+    "RedactTagged",
+    "SchemaPolicy",
     "TopicRules",
 ]

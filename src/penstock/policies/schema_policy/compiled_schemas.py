@@ -8,12 +8,13 @@ from cachetools import LRUCache
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
+from penstock.policies.schema_policy.payloads.compiled import NamesMessages
 from penstock.policies.schema_policy.rules import compile_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import MutableMapping
 
-    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.rules import Rules
@@ -39,19 +40,22 @@ class Compiled(NamedTuple):
 
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the Protobuf message that a payload says it is; None for none."""
-        return None if self.schema is None else self.schema.message_name(payload)
+        return self.schema.message_name(payload) if isinstance(self.schema, NamesMessages) else None
 
 
 class CompiledSchemas:
     """Compiles the schemas of a registry; an immutable schema is compiled once."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        compile_source: Callable[[SchemaSource], CompiledSchema] = compile_schema,
-    ) -> None:
+    def __init__(self, registry: Registry, *, unknown_fields: bool = False) -> None:
+        """Compile nothing yet.
+
+        Args:
+            registry: Has the schemas that others refer to.
+            unknown_fields: Whether Protobuf messages may have fields that their schema does not
+                have.
+        """
         self._registry = registry
-        self._compile = compile_source
+        self._unknown_fields = unknown_fields
         self._kept: MutableMapping[int | str, Compiled] = LRUCache(_SCHEMAS_KEPT)
 
     def of(self, schema: RegisteredSchema, known_as: int | str) -> Compiled:
@@ -63,6 +67,8 @@ class CompiledSchemas:
 
         Raises:
             RetriableException: The registry does not give the schemas that it refers to now.
+            ValueError: A package is missing; the text says how to install it.
+            OSError: protoc cannot be run.
         """
         try:
             return self._kept[known_as]
@@ -72,10 +78,13 @@ class CompiledSchemas:
 
     def _made(self, schema: RegisteredSchema) -> Compiled:
         try:
-            compiled = self._compile(self._registry.source(schema))
+            source = self._registry.source(schema)
+            compiled = compile_schema(source, unknown_fields=self._unknown_fields)
         except InvalidSchemaError as error:
             return Compiled(None, None, str(error), str(error))
         try:
-            return Compiled(compiled, compile_rules(schema, compiled))
+            return Compiled(compiled, compile_rules(schema, compiled, source))
         except InvalidSchemaError as error:
+            return Compiled(compiled, None, problem_of_rules=str(error))
+        except ValueError as error:  # CEL is an extra of its own, needed at the level of rules
             return Compiled(compiled, None, problem_of_rules=str(error))

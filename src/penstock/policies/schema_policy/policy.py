@@ -83,7 +83,9 @@ class SchemaPolicy(Policy):
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
             self._registry = Registry(RegistryClient(registry))
-            self._schemas = CompiledSchemas(self._registry)
+            self._schemas = CompiledSchemas(
+                self._registry, unknown_fields=self._settings.unknown_fields
+            )
 
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that everything is looked at: an id may be in a header."""
@@ -168,9 +170,7 @@ class SchemaPolicy(Policy):
     def _topic_judges(self, topic: str, configs: Mapping[str, str]) -> Mapping[bool, Judge]:
         return self._judges(topic, tuple(sorted(configs.items())))
 
-    def _judges_of(
-        self, topic: str, configs: tuple[tuple[str, str], ...]
-    ) -> Mapping[bool, Judge]:
+    def _judges_of(self, topic: str, configs: tuple[tuple[str, str], ...]) -> Mapping[bool, Judge]:
         settings = TopicSettings.read(dict(configs))
         return {
             is_key: self._file(settings.files[is_key], is_key=is_key)
@@ -192,7 +192,5 @@ class SchemaPolicy(Policy):
     def _file_judge(self, file: SchemaFileName, *, is_key: bool) -> Judge:
         from penstock.policies.schema_policy.files import compile_file  # noqa: PLC0415 - an extra
 
-        compiled = compile_file(
-            self._folder, file, unknown_fields=self._settings.unknown_fields
-        )
+        compiled = compile_file(self._folder, file, unknown_fields=self._settings.unknown_fields)
         return FileJudge(compiled, file.name, is_key=is_key)

@@ -175,7 +175,8 @@ class MessageRedaction:
             return any([self._inside(items, item) for item in value])
         if node.values is not None:
             values = node.values
-            return any([self._inside(values, value[key]) for key in value])
+            changes = [self._inside(values, value[key]) for key in value]  # each one
+            return any(changes)
         return bool(node.fields) and self._look(node, value, everything=False)
 
     def _replace(self, node: Node, message: Any, name: str, descriptor: Any) -> None:

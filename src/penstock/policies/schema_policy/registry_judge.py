@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from cachetools import LRUCache
 
@@ -100,18 +100,14 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
-        groups, _ = groups_of(
-            column, headers, is_key=self._is_key, location=self._location
-        )
+        groups, _ = groups_of(column, headers, is_key=self._is_key, location=self._location)
         for group in groups:
             for _ in self._by_schema(column, group):
                 pass
 
     def objections(self, column: Column, headers: Headers) -> Iterator[tuple[int, str]]:
         """Yield what `Judge.objections` says."""
-        groups, without = groups_of(
-            column, headers, is_key=self._is_key, location=self._location
-        )
+        groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
         for position, text in without:
             yield position, f"the {self._side} {text}"
         for group in groups:
@@ -155,7 +151,7 @@ class RegistryJudge:
     def _by_schema(
         self, column: Column, group: Group
     ) -> Iterator[tuple[_Usable | str, Sequence[int], Sequence[bytes]]]:
-        """Yield what to judge by, or why a schema may not be used, with the payloads that have it."""
+        """Yield what to judge by, or why the schema may not be used; positions and payloads."""
         framed, positions = group.framed, group.positions
         try:
             registered = self._registry.schema(framed.schema)
@@ -169,9 +165,8 @@ class RegistryJudge:
             yield f"the {self._side} {error}", positions, ()
             return
         start, indexes = framed.start, framed.message_indexes
-        data: Sequence[bytes] = (
-            column if len(positions) == len(column) else list(map(column.__getitem__, positions))
-        )  # type: ignore[assignment]
+        some = column if len(positions) == len(column) else [column[one] for one in positions]
+        data = cast("Sequence[bytes]", some)  # null is in no group
         if start:
             payloads: Sequence[bytes] = [one[start:] for one in data]
         else:
@@ -211,7 +206,7 @@ class RegistryJudge:
         for index, message in refused:
             yield positions[index], begins + message
         rules = compiled.rules
-        if self._level is not Level.RULES or rules is None or not rules.is_run:
+        if self._level is not Level.RULES or rules is None or rules.is_empty:
             return
         unfit = set(map(itemgetter(0), refused))
         for index, payload in enumerate(payloads):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.policies.schema_policy.registry.settings import PREFIX
 from penstock.policies.schema_policy.registry.subjects import (
     STRATEGY_NAMES,
     SubjectNameStrategy,
@@ -133,8 +134,11 @@ class FileSettings:
         """Read the keys out of a configuration.
 
         Raises:
-            ValueError: One has a value that it cannot have.
+            ValueError: One has a value that it cannot have, or is unknown.
         """
+        for key in configs:
+            if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:
+                raise ValueError(f"{key} is unknown; there are {', '.join(FILE_KEYS)}")
         return cls(*(_accepts(configs, key) for key in FILE_KEYS))
 
 
@@ -191,7 +195,10 @@ class TopicSettings:
                 )
         files = _files(given[FILE])
         keys, values = given[KEY_VALIDATION] == "true", given[VALUE_VALIDATION] == "true"
-        for is_key, key, judged in ((True, KEY_VALIDATION, keys), (False, VALUE_VALIDATION, values)):
+        for is_key, key, judged in (
+            (True, KEY_VALIDATION, keys),
+            (False, VALUE_VALIDATION, values),
+        ):
             if judged and files and is_key not in files:
                 raise ValueError(
                     f"{FILE} names no schema of {'keys' if is_key else 'values'}, and {key} is true"

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final, cast
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
 
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -21,8 +19,12 @@ _COMPILERS: Final = {
 }
 
 
-def compile_schema(source: SchemaSource) -> CompiledSchema:
+def compile_schema(source: SchemaSource, *, unknown_fields: bool = False) -> CompiledSchema:
     """Compile a schema, with the packages of its type alone.
+
+    Args:
+        source: The schema.
+        unknown_fields: Whether Protobuf messages may have fields that the schema does not have.
 
     Raises:
         InvalidSchemaError: It cannot be used: it is wrong, too large or of an unknown type.
@@ -42,4 +44,6 @@ def compile_schema(source: SchemaSource) -> CompiledSchema:
         raise ValueError(
             f"there is no module {error.name}: pip install 'penstock[schemas]'"
         ) from None
-    return cast("Callable[[SchemaSource], CompiledSchema]", compiler)(source)
+    if source.schema_type == "PROTOBUF":
+        return cast("CompiledSchema", compiler(source, allow_unknown_fields=unknown_fields))
+    return cast("CompiledSchema", compiler(source))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,4 +52,13 @@ class CompiledSchema(Protocol):
         Raises:
             ValueError: The value does not fit the schema; the text does not show it.
         """
+        ...
+
+
+@runtime_checkable
+class NamesMessages(Protocol):
+    """A compiled schema whose payloads say which type they are of: Protobuf."""
+
+    def message_name(self, payload: bytes) -> str | None:
+        """Return the full name of the type that a payload says it is; None where it says none."""
         ...

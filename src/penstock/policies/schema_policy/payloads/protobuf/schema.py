@@ -125,6 +125,16 @@ class ProtobufSchema:
         except EncodeError:
             raise ValueError("the value lacks a field that the schema requires") from None
 
+    def message_name(self, payload: bytes) -> str | None:
+        """Return the full name of the message that a payload's indexes mean; None for none."""
+        if self._only is not None:
+            return str(self._only[0].descriptor.full_name)
+        try:
+            checks, _ = self._split(payload)
+        except MessageIndexError:
+            return None
+        return str(checks[0].descriptor.full_name)
+
     def _split(self, payload: bytes) -> tuple[tuple[MessageCheck, ...], bytes]:
         indexes, start = read_indexes(payload)
         prefix = payload[:start]
