@@ -31,7 +31,7 @@ def compile_schema(source: SchemaSource) -> CompiledSchema:
     if source.schema_type not in _COMPILERS:
         raise InvalidSchemaError(f"schemas are of type {', '.join(_COMPILERS)}, not this one's")
     texts = (source.text, *source.references, *source.references.values())
-    if sum(map(len, texts)) > MAX_BYTES or sum(len(one.encode()) for one in texts) > MAX_BYTES:
+    if sum(map(len, texts)) > MAX_BYTES or sum(map(_bytes, texts)) > MAX_BYTES:
         raise InvalidSchemaError(
             f"the schema, with all that it refers to, is larger than {MAX_BYTES} bytes"
         )
@@ -43,3 +43,7 @@ def compile_schema(source: SchemaSource) -> CompiledSchema:
             f"there is no module {error.name}: pip install 'penstock[schemas]'"
         ) from None
     return cast("Callable[[SchemaSource], CompiledSchema]", compiler)(source)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
