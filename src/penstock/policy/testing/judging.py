@@ -53,6 +53,7 @@ def judge(
     partition: int = 0,
     configs: Mapping[str, str] | None = None,
     validation_policy: str = "",
+    topic_configs: Mapping[str, str] = _NOTHING,
     topic_id: UUID = TOPIC_ID,
 ) -> list[Verdict]:
     """Judge records by one policy as the gateway would, and return a verdict for each.
@@ -77,6 +78,7 @@ def judge(
         partition: The partition's number.
         configs: What `configure()` receives.
         validation_policy: The topic's `record.validation.policy` (KIP-940).
+        topic_configs: The topic's keys of those that the policy declares (KIP-940).
         topic_id: The topic's id (KIP-940).
 
     Returns:
@@ -97,6 +99,7 @@ def judge(
             partition=partition,
             properties=dict(configs or {}),
             setting=validation_policy,
+            topic_configs=topic_configs,
             topic_id=topic_id,
             file=Path("configs"),
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from penstock.configuration import read_configuration
+from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
@@ -40,6 +40,7 @@ def judge_records(
     partition: int,
     topic_id: UUID,
     setting: str,
+    topic_configs: Mapping[str, str],
     properties: Mapping[str, str],
     file: Path,
 ) -> Verdict | RecordVerdicts:
@@ -61,6 +62,7 @@ def judge_records(
             validators=(name,) if key == VALIDATORS else (),
             validation_policy=name if key == VALIDATION else None,
             validation_setting=setting,
+            validation_configs=_with_defaults(policy, topic_configs, file),
         )
         chain = Chain(plan, policies)
         columns = columns_of(records)
@@ -69,6 +71,18 @@ def judge_records(
         if key == INTERCEPTORS:
             return chain.judge_each(partition, topic_id, columns)
         return chain.judge(partition, topic_id, columns)
+
+
+def _with_defaults(
+    policy: Any, topic_configs: Mapping[str, str], file: Path
+) -> Mapping[str, str]:
+    """Return the topic level keys that a policy declares, as its topics would have them."""
+    declared = {one.name: one.default for one in getattr(policy, "topic_configs", ())}
+    for key in topic_configs:
+        if key not in declared:
+            raise ConfigurationError(f"{file}: topic_configs: the policy declares no {key}")
+    given = declared | dict(topic_configs)
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def judge_creation(

@@ -83,11 +83,11 @@ class Registry:
         self._clock = clock
         self._budget = Budget(MISSES, MISSES_PER_SECOND, clock)
         self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
-        self._versions: TTLCache[int, tuple[float, Sequence[tuple[str, int]]]] = TTLCache(
-            _MOST_SUBJECTS, SUBJECTS_SECONDS, clock, lambda kept: 20 + len(kept[1])
+        self._versions: LRUCache[int, tuple[float, Sequence[tuple[str, int]]]] = LRUCache(
+            _MOST_SUBJECTS, lambda kept: 20 + len(kept[1])
         )
-        self._latest: TTLCache[str, tuple[RegisteredSchema, int]] = TTLCache(
-            MOST_CHARACTERS, LATEST_SECONDS, clock, lambda kept: _size(kept[0])
+        self._latest: LRUCache[str, tuple[float, RegisteredSchema, int]] = LRUCache(
+            MOST_CHARACTERS, lambda kept: _size(kept[1])
         )
         self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS, clock)
         self._failures: TTLCache[object, str] = TTLCache(MOST_SCHEMAS, MISS_SECONDS / 2, clock)
@@ -115,8 +115,9 @@ class Registry:
     ) -> Sequence[tuple[str, int]]:
         """Return the subjects that have a schema, each with its version there.
 
-        What a registry said counts for five minutes, except where a subject is wanted that it
-        did not name: then it is asked anew, for each id every two seconds at most.
+        What a registry said counts for five minutes, and on while it does not answer: who writes
+        with a schema that was there before is not stopped by that. Where a subject is wanted that
+        it did not name, it is asked anew, for each id every two seconds at most.
 
         Args:
             schema_id: The schema's id.
@@ -130,22 +131,30 @@ class Registry:
             RetriableException: As in `schema`.
         """
         kept = self._versions.get(schema_id)
+        names_it = kept is not None and (
+            subject is None or any(name == subject for name, _ in kept[1])
+        )
         if kept is not None:
-            at, pairs = kept
-            is_new = self._clock() - at < MISS_SECONDS
-            if subject is None or is_new or any(name == subject for name, _ in pairs):
-                return pairs
+            age = self._clock() - kept[0]
+            if age < (SUBJECTS_SECONDS if names_it else MISS_SECONDS):
+                return kept[1]
         try:
             pairs = self._ask(
                 ("subjects of", schema_id), lambda: self._client.subject_versions(schema_id)
             )
         except UnknownSchemaError:
             pairs = ()
+        except RetriableException:
+            if kept is not None and names_it:
+                return kept[1]
+            raise
         _keep(self._versions, schema_id, (self._clock(), pairs))
         return pairs
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
-        """Return the latest version of a subject and its number; it counts for half a minute.
+        """Return the latest version of a subject and its number.
+
+        It counts for half a minute, and on while the registry does not answer.
 
         Returns:
             None where the registry knows no such subject.
@@ -154,13 +163,18 @@ class Registry:
             RetriableException: As in `schema`.
         """
         kept = self._latest.get(subject)
-        if kept is not None:
-            return kept
+        if kept is not None and self._clock() - kept[0] < LATEST_SECONDS:
+            return kept[1], kept[2]
         try:
             found = self._ask(("latest", subject), lambda: self._client.latest(subject))
         except UnknownSchemaError:
+            self._latest.pop(subject, None)
             return None
-        _keep(self._latest, subject, found)
+        except RetriableException:
+            if kept is not None:
+                return kept[1], kept[2]
+            raise
+        _keep(self._latest, subject, (self._clock(), *found))
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:

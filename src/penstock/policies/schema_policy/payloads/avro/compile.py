@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import fastavro
 
-from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.avro.generate import generate
 from penstock.policies.schema_policy.payloads.avro.parse import parse
 from penstock.policies.schema_policy.payloads.avro.walk import objection
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+
+_RECORD: Final = "the-record"  # no name that a type can have
+_VALUE: Final = "value"
 
 
 class AvroSchema:
@@ -29,7 +32,6 @@ class AvroSchema:
     def __init__(self, root: AvroType) -> None:
         self._root = root
         self._fits = generate(root) or _no_answer
-        self._fastavro: Any = None
 
     def objections(self, payloads: Sequence[bytes | memoryview]) -> Iterator[tuple[int, str]]:
         """Yield the position of each payload that does not fit, with what is wrong and where."""
@@ -53,18 +55,18 @@ class AvroSchema:
         value; so `encode` knows it again.
 
         Raises:
-            InvalidSchemaError: fastavro does not take the schema.
             ValueError: The payload does not fit.
         """
         if any(self.objections((payload,))):
             raise ValueError("the payload does not fit its schema")
-        return fastavro.schemaless_reader(
+        read = fastavro.schemaless_reader(
             BytesIO(payload),
             self._schema,
             None,
             return_named_type=True,
             return_named_type_override=True,
         )
+        return cast("dict[str, object]", read)[_VALUE]
 
     def encode(self, value: object) -> bytes:
         """Return the payload of a value of the kind that `decode` returns.
@@ -72,30 +74,28 @@ class AvroSchema:
         Of a union's branches the first one that the value fits is written, double before float.
 
         Raises:
-            InvalidSchemaError: fastavro does not take the schema.
             ValueError: The value does not fit the schema.
         """
         out = BytesIO()
         try:
-            fastavro.schemaless_writer(out, self._schema, value, strict=True)
-        except InvalidSchemaError:
-            raise
+            fastavro.schemaless_writer(out, self._schema, {_VALUE: value}, strict=True)
         except Exception:
             # Of many kinds, with the value in their texts.
             raise ValueError("the value does not fit its schema") from None
         return out.getvalue()
 
-    @property
+    @cached_property
     def _schema(self) -> Any:
-        """The schema as fastavro wants it, without what does not count."""
-        if self._fastavro is None:
-            try:
-                self._fastavro = fastavro.parse_schema(_described(self._root, set()))
-            except Exception as error:
-                raise InvalidSchemaError(
-                    f"fastavro does not take the schema: {type(error).__name__}"
-                ) from None
-        return self._fastavro
+        """The schema as fastavro wants it: a record of one field, which has the same bytes."""
+        waiting: dict[str, AvroType] = {}
+        field = {"name": _VALUE, "type": _described(self._root, waiting)}
+        named: dict[str, Any] = {}
+        while waiting:
+            name, schema = waiting.popitem()
+            found: dict[str, AvroType] = {}
+            named[name] = _definition(schema, found)
+            waiting |= {other: one for other, one in found.items() if other not in named}
+        return fastavro.parse_schema({"type": "record", "name": _RECORD, "fields": [field]}, named)
 
 
 def compile_avro(source: SchemaSource) -> AvroSchema:
@@ -111,29 +111,29 @@ def _no_answer(_: bytes) -> bool:
     return False
 
 
-def _described(schema: AvroType, defined: set[str]) -> Any:
-    """Return a type as JSON, each named type where it is used first."""
-    if schema.is_named:
-        if schema.name in defined:
-            return schema.name
-        defined.add(schema.name)
-    described: dict[str, Any] = {"type": schema.kind}
+def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:
+    """Return a type as JSON; a named one as its name, after it is added to `named`."""
+    if schema.name:
+        named[schema.name] = schema
+        return schema.name
+    inner = [_described(one, named) for one in schema.inner]
     if schema.kind == "union":
-        return [_described(branch, defined) for branch in schema.inner]
+        return inner
     if schema.kind == "array":
-        described["items"] = _described(schema.inner[0], defined)
-    elif schema.kind == "map":
-        described["values"] = _described(schema.inner[0], defined)
-    elif schema.kind == "record":
-        fields = zip(schema.names, schema.inner, strict=True)
-        described["fields"] = [
-            {"name": name, "type": _described(inner, defined)} for name, inner in fields
-        ]
-    elif schema.kind == "enum":
-        described["symbols"] = list(schema.names)
-    elif schema.kind == "fixed":
-        described["size"] = schema.size
-    else:
-        return schema.kind
-    # Without a namespace, the names inside would be looked up in the one around.
-    return described | {"name": schema.name, "namespace": ""} if schema.is_named else described
+        return {"type": "array", "items": inner[0]}
+    if schema.kind == "map":
+        return {"type": "map", "values": inner[0]}
+    return schema.kind
+
+
+def _definition(schema: AvroType, named: dict[str, AvroType]) -> Any:
+    """Return a named type as JSON; those in it as their names, after they are added to `named`."""
+    described: dict[str, Any] = {"type": schema.kind, "name": schema.name}
+    if schema.kind == "enum":
+        return described | {"symbols": list(schema.names)}
+    if schema.kind == "fixed":
+        return described | {"size": schema.size}
+    fields = zip(schema.names, schema.inner, strict=True)
+    return described | {
+        "fields": [{"name": name, "type": _described(inner, named)} for name, inner in fields]
+    }

@@ -10,7 +10,8 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 MAX_LEVELS: Final = 127
 """How deep records, arrays and maps may be in each other, in a schema and in a payload.
 
-As deep as arrays and objects of JSON (`penstock.policies.json_schema.check`). fastavro reads a value by recursion in C, without a limit: some thousand levels end the process.
+As deep as arrays and objects of JSON (`penstock.policies.json_schema.check`). fastavro reads a
+value by recursion in C, without a limit: some thousand levels end the process.
 """
 MAX_EMPTY: Final = 1000
 """How many values that take no bytes one value may have outside arrays and maps."""
@@ -39,11 +40,6 @@ class AvroType:
     names: tuple[str, ...] = ()
     size: int | None = None
     empty: int = 0
-
-    @property
-    def is_named(self) -> bool:
-        """Whether it is a record, an enum or a fixed."""
-        return bool(self.name)
 
 
 PRIMITIVES: Final = {

@@ -75,28 +75,31 @@ class _Walk:
         if schema.size is not None:
             return self._step(position, schema.size)
         kind = schema.kind
-        if kind in _BITS:
-            return self._number(position, kind)[1]
-        if kind == "boolean":
-            if self._payload[position] > 1:
-                raise _UnfitError("is a boolean of another byte than 0 and 1")
-            return position + 1
-        if kind == "bytes":
-            length, position = self._length(position)
-            return self._step(position, length)
-        if kind == "string":
-            return self._string(position, "is")
         if kind == "enum":
             return self._index(position, len(schema.names), "symbol of its enum")[1]
         if kind == "union":
             index, position = self._index(position, len(schema.inner), "branch of its union")
             return self.read(schema.inner[index], position, level)
+        if not schema.inner:
+            return self._primitive(kind, position)
         level += 1
         if level > MAX_LEVELS:
             raise _UnfitError(f"is inside more than {MAX_LEVELS} records, arrays and maps")
         if kind == "record":
             return self._record(schema, position, level)
         return self._blocks(schema, position, level)
+
+    def _primitive(self, kind: str, position: int) -> int:
+        if kind in _BITS:
+            return self._number(position, kind)[1]
+        if kind == "boolean":
+            if self._payload[position] > 1:
+                raise _UnfitError("is a boolean of another byte than 0 and 1")
+            return position + 1
+        if kind == "string":
+            return self._string(position, "is")
+        length, position = self._length(position)
+        return self._step(position, length)
 
     def _record(self, schema: AvroType, position: int, level: int) -> int:
         for name, inner in zip(schema.names, schema.inner, strict=True):
