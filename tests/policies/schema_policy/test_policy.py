@@ -13,6 +13,8 @@ from penstock.policy import Header
 from penstock.policy.testing import judge
 from tests.policies.schema_policy.fake_registry import Fault
 
+pytestmark = pytest.mark.system
+
 ORDER = {
     "type": "record",
     "name": "Order",

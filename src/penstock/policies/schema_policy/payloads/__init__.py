@@ -44,14 +44,10 @@ def compile_schema(source: SchemaSource, *, unknown_fields: bool = False) -> Com
         raise ValueError(
             f"there is no module {error.name}: pip install 'penstock[schemas]'"
         ) from None
-<<<<<<< HEAD
     if source.schema_type == "PROTOBUF":
         return cast("CompiledSchema", compiler(source, allow_unknown_fields=unknown_fields))
     return cast("CompiledSchema", compiler(source))
-=======
-    return cast("Callable[[SchemaSource], CompiledSchema]", compiler)(source)
 
 
 def _bytes(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
->>>>>>> avro
