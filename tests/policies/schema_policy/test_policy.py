@@ -315,8 +315,8 @@ def test_files_take_the_place_of_a_registry(tmp_path, monkeypatch):
     )
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts/id.json").write_text(json.dumps(JSON_ORDER))
-    (tmp_path / "order.proto").write_text('import "line.proto"; message O { Line line = 1; }')
-    (tmp_path / "line.proto").write_text("message Line { int64 count = 1; }")
+    (tmp_path / "order.proto").write_text('import "line.proto"; message O { optional Line line = 1; }')
+    (tmp_path / "line.proto").write_text("message Line { optional int64 count = 1; }")
     for file, good, bad in (
         ("order.avsc", avro({"id": 1}), b"\x02"),
         ("order.json", b'{"id": 1}', b"{}"),

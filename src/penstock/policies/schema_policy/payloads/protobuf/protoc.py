@@ -148,6 +148,10 @@ def _run(texts: Path, output: Path, complaints: Path, name: str) -> int:
             raise TimeoutError("protoc does not end") from None
 
 
+_WARNING: Final = re.compile(r": warning: |^WARNING: |^[IW]\d{4} ")
+"""Protoc's own, and those of the library that writes its log."""
+
+
 def _complaint(code: int, said: str, name: str) -> str:
     if code < 0:
         number = -code
@@ -160,7 +164,7 @@ def _complaint(code: int, said: str, name: str) -> str:
         raise OSError("protoc could not be started")
     if "File too large" in said:
         return _TOO_MUCH[signal.SIGXFSZ]
-    lines = [line for line in said.splitlines() if line.strip() and ": warning: " not in line]
+    lines = [line for line in said.splitlines() if line.strip() and not _WARNING.search(line)]
     first = lines[0] if lines else f"protoc ended with code {code}"
     # What protoc quotes of a text may hold anything.
     shown = "".join(c if c.isprintable() else "?" for c in first)[:_MAX_MESSAGE]
