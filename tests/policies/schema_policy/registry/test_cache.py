@@ -240,7 +240,7 @@ def test_the_subjects_that_are_kept_are_bounded(registry, client):
     client.subjects |= dict.fromkeys(range(1, 8), many)
     for one in range(1, 8):
         assert len(registry.subject_versions(one)) == 50_000
-    assert sum(len(kept[1]) for kept in registry._versions.values()) <= 200_000
+    assert sum(len(kept.value) for kept in registry._versions.values()) <= 200_000
 
 
 def test_the_latest_version_counts_for_half_a_minute(registry, client, clock):
@@ -252,6 +252,59 @@ def test_the_latest_version_counts_for_half_a_minute(registry, client, clock):
     clock.passes(2)
     assert registry.latest("a") == (avro('"long"'), 2)
     assert len(client.asked) == 2
+
+
+def test_a_subject_that_has_gone_has_no_latest(registry, client, clock):
+    client.schemas["a", 1] = avro()
+    registry.latest("a")
+    del client.schemas["a", 1]
+    clock.passes(cache.LATEST_SECONDS + 1)
+    assert registry.latest("a") is None
+    client.failure = RegistryAwayException("away")
+    clock.passes(cache.MISS_SECONDS + 1)
+    with pytest.raises(RegistryAwayException):
+        registry.latest("a")
+
+
+def test_what_was_known_counts_while_the_registry_is_away(registry, client, clock):
+    client.schemas |= {17: avro(), ("a", 1): avro()}
+    client.subjects[17] = (("a", 1),)
+    registry.schema(17)
+    registry.subject_versions(17)
+    registry.latest("a")
+    client.asked.clear()
+    client.failure = RegistryAwayException("away")
+    for _ in range(100):
+        clock.passes(36)
+        assert registry.schema(17) == avro()
+        assert registry.subject_versions(17) == (("a", 1),)
+        assert registry.subject_versions(17, "a") == (("a", 1),)
+        assert registry.latest("a") == (avro(), 1)
+        with pytest.raises(RegistryAwayException):
+            registry.subject_versions(17, "b")
+    assert 180 < len(client.asked) <= 300, "but it is asked now and then"
+    client.failure = None
+    client.subjects[17] = ()
+    clock.passes(cache.STALE_SECONDS)
+    assert registry.subject_versions(17, "a") == ()
+
+
+def test_what_can_be_judged_without_asking_is_known(registry, client, clock):
+    client.schemas |= {17: avro(schema_id=17), GUID: avro(schema_id=17), 18: avro()}
+    client.subjects[17] = (("a", 1),)
+    for one in (17, GUID, 18):
+        registry.schema(one)
+        assert registry.is_known(one)
+        assert not registry.is_known(one, "a")
+    registry.subject_versions(17)
+    asked = len(client.asked)
+    for one in (17, GUID):
+        assert registry.is_known(one, "a")
+        assert not registry.is_known(one, "b")
+    assert not registry.is_known(18, "a")
+    clock.passes(cache.SUBJECTS_SECONDS)
+    assert not registry.is_known(17, "a")
+    assert len(client.asked) == asked
 
 
 def test_a_subject_without_a_version_has_no_latest(registry, client, clock):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from cachetools import LRUCache, TTLCache
 
@@ -31,6 +31,8 @@ REREAD_SECONDS: Final = 0.25
 """After what time it is asked once more all the same: somebody may just have registered it."""
 SUBJECTS_SECONDS: Final = 300.0
 LATEST_SECONDS: Final = 30.0
+STALE_SECONDS: Final = 10.0
+"""How long what has run out counts on, each time that the registry cannot be asked."""
 MISSES: Final = 100
 MISSES_PER_SECOND: Final = 10.0
 """How many look-ups may be in vain: at once, and after that."""
@@ -63,6 +65,14 @@ class _Miss(NamedTuple):
     is_last: bool
 
 
+class _Kept(NamedTuple, Generic[_Found]):
+    """What may change: when it was asked for, and until when it counts."""
+
+    value: _Found
+    at: float
+    until: float
+
+
 class Registry:
     """A registry's schemas. It is used by one thread in a policy's worker.
 
@@ -70,6 +80,10 @@ class Registry:
     is not there may come, so misses count for two seconds, and within these the registry is asked
     once more. Who makes up ids costs the registry ten requests a second and pushes nothing out of
     what is kept: more are answered with `RetriableException` without asking.
+
+    Which subjects have a schema, and which version is a subject's latest, is asked anew after a
+    while; as long as the registry cannot be asked, what it said last counts on, so that what was
+    known before it went away is judged as before.
     """
 
     def __init__(self, client: Client, clock: Callable[[], float] = monotonic) -> None:
@@ -83,11 +97,11 @@ class Registry:
         self._clock = clock
         self._budget = Budget(MISSES, MISSES_PER_SECOND, clock)
         self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
-        self._versions: LRUCache[int, tuple[float, Sequence[tuple[str, int]]]] = LRUCache(
-            _MOST_SUBJECTS, lambda kept: 20 + len(kept[1])
+        self._versions: LRUCache[int, _Kept[Sequence[tuple[str, int]]]] = LRUCache(
+            _MOST_SUBJECTS, lambda kept: 20 + len(kept.value)
         )
-        self._latest: LRUCache[str, tuple[float, RegisteredSchema, int]] = LRUCache(
-            MOST_CHARACTERS, lambda kept: _size(kept[1])
+        self._latest: LRUCache[str, _Kept[tuple[RegisteredSchema, int]]] = LRUCache(
+            MOST_CHARACTERS, lambda kept: _size(kept.value[0])
         )
         self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS, clock)
         self._failures: TTLCache[object, str] = TTLCache(MOST_SCHEMAS, MISS_SECONDS / 2, clock)
@@ -106,18 +120,26 @@ class Registry:
             return self._schema(schema, lambda: self._client.schema_by_id(schema))
         return self._schema(schema, lambda: self._client.schema_by_guid(schema))
 
-    def is_known(self, schema: int | str) -> bool:
-        """Return whether `schema` answers without asking the registry."""
-        return schema in self._schemas
+    def is_known(self, schema: int | str, subject: str | None = None) -> bool:
+        """Return whether these methods answer without asking the registry.
+
+        Args:
+            schema: What `schema` is asked for.
+            subject: If it is one: the subject that `subject_versions` is asked for as well.
+        """
+        found = self._schemas.get(schema)
+        if found is None or subject is None:
+            return found is not None
+        kept = None if found.schema_id is None else self._versions.get(found.schema_id)
+        return kept is not None and self._clock() < kept.until and _has(kept.value, subject)
 
     def subject_versions(
         self, schema_id: int, subject: str | None = None
     ) -> Sequence[tuple[str, int]]:
         """Return the subjects that have a schema, each with its version there.
 
-        What a registry said counts for five minutes, and on while it does not answer: who writes
-        with a schema that was there before is not stopped by that. Where a subject is wanted that
-        it did not name, it is asked anew, for each id every two seconds at most.
+        What a registry said counts for five minutes, except where a subject is wanted that it
+        did not name: then it is asked anew, for each id every two seconds at most.
 
         Args:
             schema_id: The schema's id.
@@ -131,13 +153,11 @@ class Registry:
             RetriableException: As in `schema`.
         """
         kept = self._versions.get(schema_id)
-        names_it = kept is not None and (
-            subject is None or any(name == subject for name, _ in kept[1])
-        )
-        if kept is not None:
-            age = self._clock() - kept[0]
-            if age < (SUBJECTS_SECONDS if names_it else MISS_SECONDS):
-                return kept[1]
+        now = self._clock()
+        if kept is not None and now < kept.until:
+            is_new = now - kept.at < MISS_SECONDS
+            if subject is None or is_new or _has(kept.value, subject):
+                return kept.value
         try:
             pairs = self._ask(
                 ("subjects of", schema_id), lambda: self._client.subject_versions(schema_id)
@@ -145,16 +165,15 @@ class Registry:
         except UnknownSchemaError:
             pairs = ()
         except RetriableException:
-            if kept is not None and names_it:
-                return kept[1]
-            raise
-        _keep(self._versions, schema_id, (self._clock(), pairs))
+            if kept is None or not (subject is None or _has(kept.value, subject)):
+                raise
+            _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
+            return kept.value
+        _keep(self._versions, schema_id, _Kept(pairs, now, now + SUBJECTS_SECONDS))
         return pairs
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
-        """Return the latest version of a subject and its number.
-
-        It counts for half a minute, and on while the registry does not answer.
+        """Return the latest version of a subject and its number; it counts for half a minute.
 
         Returns:
             None where the registry knows no such subject.
@@ -163,18 +182,20 @@ class Registry:
             RetriableException: As in `schema`.
         """
         kept = self._latest.get(subject)
-        if kept is not None and self._clock() - kept[0] < LATEST_SECONDS:
-            return kept[1], kept[2]
+        now = self._clock()
+        if kept is not None and now < kept.until:
+            return kept.value
         try:
             found = self._ask(("latest", subject), lambda: self._client.latest(subject))
         except UnknownSchemaError:
             self._latest.pop(subject, None)
             return None
         except RetriableException:
-            if kept is not None:
-                return kept[1], kept[2]
-            raise
-        _keep(self._latest, subject, (self._clock(), *found))
+            if kept is None:
+                raise
+            _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
+            return kept.value
+        _keep(self._latest, subject, _Kept(found, now, now + LATEST_SECONDS))
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
@@ -259,6 +280,10 @@ def _size(schema: RegisteredSchema) -> int:
     """Return how much room a schema takes, so that there are no more than `MOST_SCHEMAS`."""
     length = len(schema.text) + len(repr(schema.metadata)) + len(repr(schema.rule_set))
     return max(length, MOST_CHARACTERS // MOST_SCHEMAS)
+
+
+def _has(pairs: Sequence[tuple[str, int]], subject: str) -> bool:
+    return any(name == subject for name, _ in pairs)
 
 
 def _keep(cache: MutableMapping[_Named, _Found], key: _Named, value: _Found) -> None:

@@ -89,7 +89,10 @@ class Endpoint:
         thread = Thread(
             target=request.run, args=(self._path + path, self._headers), daemon=True, name=self.url
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            raise NoAnswerError("is not asked: there can be no more threads", away=True) from None
         thread.join(limit)
         if thread.is_alive():
             request.give_up()
