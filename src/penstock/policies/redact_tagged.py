@@ -97,7 +97,13 @@ class RedactTagged(TopicInterceptor):
         settings = RegistrySettings.from_configs(dict(self.registry))
         if settings is None:
             raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
-        return Registry(RegistryClient(settings))
+        self._client = RegistryClient(settings)
+        return Registry(self._client)
+
+    def close(self) -> None:
+        """Close the connections to the registry."""
+        if self._client is not None:
+            self._client.close()
 
     def process_record(
         self,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
     from penstock.policies.schema_policy.registry.cache import Registry
+    from penstock.policies.schema_policy.registry.client import RegistryClient
     from penstock.policies.schema_policy.settings import SchemaFileName
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
 
@@ -45,6 +46,7 @@ class SchemaPolicy(Policy):
 
     def __init__(self) -> None:
         self._folder = Path()
+        self._client: RegistryClient | None = None
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
         self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
@@ -82,7 +84,8 @@ class SchemaPolicy(Policy):
             ) from None
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
-            self._registry = Registry(RegistryClient(registry))
+            self._client = RegistryClient(registry)
+            self._registry = Registry(self._client)
             self._schemas = CompiledSchemas(
                 self._registry, unknown_fields=self._settings.unknown_fields
             )
@@ -149,6 +152,11 @@ class SchemaPolicy(Policy):
             for position, message in self._side(column, headers, judge, is_key=is_key):
                 refused.setdefault(position, message)
         return sorted(refused.items())
+
+    def close(self) -> None:
+        """Close the connections to the registry."""
+        if self._client is not None:
+            self._client.close()
 
     def _side(
         self,
