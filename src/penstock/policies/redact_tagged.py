@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
     from penstock.policies.schema_policy.registered import RegisteredSchema
-    from penstock.policies.schema_policy.registry import Registry
+    from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.tags import TagPatterns
     from penstock.policy import Header
 
@@ -83,8 +83,11 @@ class RedactTagged(TopicInterceptor):
             ValueError: The settings are invalid.
         """
         try:
-            from penstock.policies.schema_policy.registry import (  # noqa: PLC0415
-                Registry,
+            from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+            from penstock.policies.schema_policy.registry.client import (  # noqa: PLC0415
+                RegistryClient,
+            )
+            from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
                 RegistrySettings,
             )
         except ModuleNotFoundError as error:
@@ -94,7 +97,7 @@ class RedactTagged(TopicInterceptor):
         settings = RegistrySettings.from_configs(dict(self.registry))
         if settings is None:
             raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
-        return Registry(settings)
+        return Registry(RegistryClient(settings))
 
     def process_record(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from penstock.policies.schema_policy.fields.tree import PRIMITIVE
-
 from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
 
 if TYPE_CHECKING:
