@@ -13,17 +13,19 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
+from penstock.policy import Header, RetriableException
 from tests.policies.schema_policy.messages import Messages, meta, order_class
 
 PREFIX = b"\x00\x00\x00\x00\x07"
-AVRO = {"type": "record", "name": "User", "fields": [
-    {"name": "ssn", "type": "string", "confluent:tags": ["PII"]},
-    {"name": "age", "type": "int"}]}
+AVRO = {
+    "type": "record",
+    "name": "User",
+    "fields": [
+        {"name": "ssn", "type": "string", "confluent:tags": ["PII"]},
+        {"name": "age", "type": "int"},
+    ],
+}
 ORDER = order_class(ssn_meta=meta("PII"))
-
-
-class Away(Exception):
-    """What a registry that is away raises."""
 
 
 class Known:
@@ -130,6 +132,13 @@ def test_json():
     assert value_of(made, data) is data
 
 
+def test_json_with_a_name_that_comes_twice_hides_nothing():
+    schema = {"properties": {"a": {"properties": {"ssn": {"confluent:tags": ["PII"]}}}}}
+    made, _ = interceptor(registered("JSON", schema))
+    data = PREFIX + b'{"a":{"ssn":"secret"},"a":{}}'
+    assert value_of(made, data) == PREFIX + b'{"a":{}}'
+
+
 def test_protobuf():
     made, _ = interceptor(registered("PROTOBUF"))
     data = PREFIX + b"\x00" + ORDER(id=1, ssn="secret").SerializeToString()
@@ -138,9 +147,18 @@ def test_protobuf():
 
 def test_an_id_in_a_header_with_protobufs_indexes():
     made, _ = interceptor(registered("PROTOBUF"))
-    headers = [("__value_schema_id", PREFIX + b"\x00")]
+    headers = [Header("__value_schema_id", PREFIX + b"\x00")]
     data = ORDER(id=1, ssn="secret").SerializeToString()
     assert value_of(made, data, headers) == ORDER(id=1, ssn="***").SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("schema", "header"), [(registered("PROTOBUF"), PREFIX), (registered("AVRO", AVRO), PREFIX + b"x")]
+)
+def test_a_header_that_does_not_suit_the_schema(schema, header):
+    made, _ = interceptor(schema)
+    with pytest.raises(ValueError, match="the value has"):
+        value_of(made, b"secret", [Header("__value_schema_id", header)])
 
 
 def test_keys_only_if_asked():
@@ -170,9 +188,9 @@ def test_what_cannot_be_redacted_does_not_pass(value, reason):
 
 
 def test_a_registry_that_is_away_is_asked_again():
-    made, registry = interceptor(Away("the registry is away"))
+    made, registry = interceptor(RetriableException("the registry is away"))
     data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
-    with pytest.raises(Away):
+    with pytest.raises(RetriableException):
         value_of(made, data)
     registry.known = registered("AVRO", AVRO)
     assert b"secret" not in value_of(made, data)
@@ -180,8 +198,11 @@ def test_a_registry_that_is_away_is_asked_again():
 
 @pytest.mark.parametrize(
     "schema",
-    [registered("AVRO", "{"), registered("AVRO", AVRO, metadata={"tags": 5}),
-     registered("JSON", {"properties": {"a": {"$ref": "#/nowhere"}}})],
+    [
+        registered("AVRO", "{"),
+        registered("AVRO", AVRO, metadata={"tags": 5}),
+        registered("JSON", {"properties": {"a": {"$ref": "#/nowhere"}}}),
+    ],
 )
 def test_a_schema_that_cannot_be_used_lets_nothing_pass(schema):
     made, _ = interceptor(schema)
@@ -190,19 +211,24 @@ def test_a_schema_that_cannot_be_used_lets_nothing_pass(schema):
 
 
 def test_a_value_without_end():
-    schema = {"properties": {"a": {"$ref": "#"},
-                             "ssn": {"type": "string", "confluent:tags": ["PII"]}}}
+    schema = {
+        "properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["PII"]}}
+    }
     made, _ = interceptor(registered("JSON", schema))
-    with pytest.raises(ValueError, match="nested too deeply|recursion"):
+    with pytest.raises(ValueError, match=r"nested too deeply|recursion"):
         value_of(made, PREFIX + b'{"a":' * 1000 + b'{"ssn":"secret"}' + b"}" * 1000)
 
 
 @pytest.mark.parametrize(
     ("settings", "reason"),
-    [({"topics": ""}, "topics must be set"), ({"tags": ()}, "tags must be set"),
-     ({"tags": "PII"}, "tags must be a tuple"), ({"registry": {}}, "registry must be set"),
-     ({"replacement": 5}, "replacement must be a string"),
-     ({"values": False}, "keys or values must be true")],
+    [
+        ({"topics": ""}, "topics must be set"),
+        ({"tags": ()}, "tags must be set"),
+        ({"tags": "PII"}, "tags must be a tuple"),
+        ({"registry": {}}, "registry must be set"),
+        ({"replacement": 5}, "replacement must be a string"),
+        ({"values": False}, "keys or values must be true"),
+    ],
 )
 def test_settings(settings, reason):
     with pytest.raises(ValueError, match=reason):

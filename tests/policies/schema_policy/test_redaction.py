@@ -13,13 +13,19 @@ from tests.policies.schema_policy.messages import meta, order_class
 
 TAGS = frozenset({"PII"})
 NOTHING = read_patterns({})
-CARD = {"type": "record", "name": "Card", "fields": [{"name": "n", "type": "string"},
-                                                     {"name": "m", "type": ["null", "int"]}]}
+CARD = {
+    "type": "record",
+    "name": "Card",
+    "fields": [{"name": "n", "type": "string"}, {"name": "m", "type": ["null", "int"]}],
+}
 
 
 def avro_field(kind, tag="PII"):
-    return {"type": "record", "name": "R",
-            "fields": [{"name": "a", "type": kind, "confluent:tags": [tag]}]}
+    return {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": kind, "confluent:tags": [tag]}],
+    }
 
 
 def of_avro(schema, value):
@@ -56,20 +62,46 @@ def test_avro(kind, value, expected):
 
 
 def test_avro_deep_inside():
-    schema = {"type": "record", "name": "Out", "fields": [
-        {"name": "list", "type": {"type": "array", "items": {"type": "map", "values": [
-            "null", avro_field("string"),
-            {"type": "record", "name": "S", "fields": [{"name": "a", "type": "string"}]}]}}}]}
+    schema = {
+        "type": "record",
+        "name": "Out",
+        "fields": [
+            {
+                "name": "list",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "map",
+                        "values": [
+                            "null",
+                            avro_field("string"),
+                            {
+                                "type": "record",
+                                "name": "S",
+                                "fields": [{"name": "a", "type": "string"}],
+                            },
+                        ],
+                    },
+                },
+            }
+        ],
+    }
     value = {"list": [{"k": ("R", {"a": "secret"}), "s": ("S", {"a": "stays"}), "n": None}]}
     assert of_avro(schema, value) == (
-        {"list": [{"k": ("R", {"a": "***"}), "s": ("S", {"a": "stays"}), "n": None}]}, True
+        {"list": [{"k": ("R", {"a": "***"}), "s": ("S", {"a": "stays"}), "n": None}]},
+        True,
     )
 
 
 def test_a_recursive_schema():
-    schema = {"type": "record", "name": "T", "fields": [
-        {"name": "ssn", "type": "string", "confluent:tags": ["PII"]},
-        {"name": "next", "type": ["null", "T"]}]}
+    schema = {
+        "type": "record",
+        "name": "T",
+        "fields": [
+            {"name": "ssn", "type": "string", "confluent:tags": ["PII"]},
+            {"name": "next", "type": ["null", "T"]},
+        ],
+    }
     value = {"ssn": "1", "next": {"ssn": "2", "next": None}}
     assert of_avro(schema, value)[0] == {"ssn": "***", "next": {"ssn": "***", "next": None}}
 
@@ -108,22 +140,37 @@ TAGGED = {"type": "string", "confluent:tags": ["PII"]}
 @pytest.mark.parametrize(
     ("schema", "value", "expected"),
     [
-        ({"$ref": "#/$defs/r", "$defs": {"r": {"properties": {"a": TAGGED}}}},
-         {"a": "s"}, {"a": "***"}),
-        ({"properties": {"a": {"$ref": "#/$defs/s"}}, "$defs": {"s": TAGGED}},
-         {"a": "s"}, {"a": "***"}),
-        ({"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"a": TAGGED}}]},
-         {"a": "s"}, {"a": "***"}),
+        (
+            {"$ref": "#/$defs/r", "$defs": {"r": {"properties": {"a": TAGGED}}}},
+            {"a": "s"},
+            {"a": "***"},
+        ),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/s"}}, "$defs": {"s": TAGGED}},
+            {"a": "s"},
+            {"a": "***"},
+        ),
+        (
+            {"oneOf": [{"properties": {"a": {"type": "integer"}}}, {"properties": {"a": TAGGED}}]},
+            {"a": "s"},
+            {"a": "***"},
+        ),
         ({"if": True, "then": {"properties": {"a": TAGGED}}}, {"a": "s"}, {"a": "***"}),
         ({"additionalProperties": TAGGED}, {"x": "s"}, {"x": "***"}),
         ({"patternProperties": {"^x": TAGGED}}, {"x": "s"}, {"x": "***"}),
-        ({"additionalProperties": {"properties": {"a": TAGGED}}},
-         {"x": {"a": "s"}}, {"x": {"a": "***"}}),
+        (
+            {"additionalProperties": {"properties": {"a": TAGGED}}},
+            {"x": {"a": "s"}},
+            {"x": {"a": "***"}},
+        ),
         ({"items": {"properties": {"a": TAGGED}}}, [{"a": "s"}], [{"a": "***"}]),
         ({"items": TAGGED}, ["s"], ["***"]),
         ({"prefixItems": [TAGGED]}, ["s", 1], ["***", 0]),
-        ({"allOf": [{"properties": {"a": {"properties": {"b": TAGGED}}}}]},
-         {"a": {"b": "s"}}, {"a": {"b": "***"}}),
+        (
+            {"allOf": [{"properties": {"a": {"properties": {"b": TAGGED}}}}]},
+            {"a": {"b": "s"}},
+            {"a": {"b": "***"}},
+        ),
     ],
 )
 def test_json_wherever_a_tag_stands(schema, value, expected):
@@ -153,7 +200,9 @@ def test_protobuf():
 
 def test_a_required_message_of_protobuf_is_emptied():
     of = order_class(ssn_meta=meta("PII"), syntax="proto2")
-    root = protobuf.read_fields(of.DESCRIPTOR, read_patterns({"tags": {"shop.Order.inner": ["PII"]}}))
+    root = protobuf.read_fields(
+        of.DESCRIPTOR, read_patterns({"tags": {"shop.Order.inner": ["PII"]}})
+    )
     message = of(id=1)
     message.inner.ssn = "secret"
     assert MessageRedaction(root, TAGS, "***").apply(message) is True

@@ -71,9 +71,17 @@ def test_recursive_schemas_end():
 
 
 def test_branches_of_unions_are_told_apart():
-    root = fields_of(["null", "int", "string", {"type": "array", "items": "int"}, "double",
-                      record("R", field("x", "int")),
-                      {"type": "enum", "name": "E", "symbols": ["A"]}])
+    root = fields_of(
+        [
+            "null",
+            "int",
+            "string",
+            {"type": "array", "items": "int"},
+            "double",
+            record("R", field("x", "int")),
+            {"type": "enum", "name": "E", "symbols": ["A"]},
+        ]
+    )
     names = [
         [branch.type_name for branch in root.alternatives_of(value)]
         for value in (None, 5, "text", [1], 1.5, {"x": 1}, ("E", "A"), {"y": 1})

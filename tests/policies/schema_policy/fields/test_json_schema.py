@@ -60,9 +60,7 @@ def test_a_recursive_schema_ends():
 
 def test_a_schema_that_grows_without_end_is_refused():
     definitions = {
-        f"d{level}": {
-            "properties": {name: {"$ref": f"#/$defs/d{level + 1}"} for name in "abcd"}
-        }
+        f"d{level}": {"properties": {name: {"$ref": f"#/$defs/d{level + 1}"} for name in "abcd"}}
         for level in range(30)
     }
     definitions["d30"] = {"type": "string"}
@@ -78,8 +76,10 @@ def test_one_branch_of_one_of_is_chosen_and_all_for_redaction():
         ]
     }
     [branches] = fields_of(schema).alternatives
-    chosen = [[one.name for one in branch.fields] for branch in
-              branches.alternatives_of({"kind": "b", "y": "1"})]
+    chosen = [
+        [one.name for one in branch.fields]
+        for branch in branches.alternatives_of({"kind": "b", "y": "1"})
+    ]
     assert chosen == [["kind", "y"]]
     [branches] = fields_of(schema, widely=True).alternatives
     assert len(list(branches.alternatives_of({"kind": "b"}))) == 2
@@ -87,8 +87,12 @@ def test_one_branch_of_one_of_is_chosen_and_all_for_redaction():
 
 @pytest.mark.parametrize(
     "schema",
-    [{"properties": {"a": {"$ref": "#/nowhere"}}}, {"properties": {"a": {"$ref": "http://x/y"}}},
-     {"properties": 5}, {"properties": {"a": {"type": "nothing"}}}],
+    [
+        {"properties": {"a": {"$ref": "#/nowhere"}}},
+        {"properties": {"a": {"$ref": "http://x/y"}}},
+        {"properties": 5},
+        {"properties": {"a": {"type": "nothing"}}},
+    ],
 )
 def test_what_cannot_be_followed_is_refused(schema):
     with pytest.raises(InvalidSchemaError):

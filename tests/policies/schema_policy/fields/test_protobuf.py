@@ -20,8 +20,14 @@ def test_names_types_tags_and_rules_of_an_option_that_the_pool_does_not_know():
     assert fields["id"].full_name == "shop.Order.id"
     kinds = {name: one.node.type_name for name, one in fields.items()}
     assert kinds == {
-        "id": "LONG", "ssn": "STRING", "inner": "RECORD", "names": "ARRAY", "others": "ARRAY",
-        "count": "INT", "state": "ENUM", "scores": "MAP",
+        "id": "LONG",
+        "ssn": "STRING",
+        "inner": "RECORD",
+        "names": "ARRAY",
+        "others": "ARRAY",
+        "count": "INT",
+        "state": "ENUM",
+        "scores": "MAP",
     }
     assert fields["inner"].node is root
     assert fields["scores"].node.values is root

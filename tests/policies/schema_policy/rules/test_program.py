@@ -95,7 +95,10 @@ def test_what_is_no_condition_is_refused(text, reason):
     ("text", "make"),
     [
         ("message.a.contains(message.b)", lambda n: {"a": "a" * n, "b": "a" * (n // 2) + "b"}),
-        ("!message.items.all(x, x in message.allowed)", lambda n: {"items": [1], "allowed": [2] * n}),
+        (
+            "!message.items.all(x, x in message.allowed)",
+            lambda n: {"items": [1], "allowed": [2] * n},
+        ),
         ("message.a.all(x, message.b.matches('c') || x == 1)", lambda n: {"a": [1], "b": "b" * n}),
     ],
 )
@@ -116,10 +119,16 @@ def test_messages_and_enums_of_a_pool_of_their_own():
     of = order_class()
     language = Language(["message"], of.DESCRIPTOR.file.pool)
     message = of(id=3, ssn="123", state=1, count=5, names=["a"])
-    for text in ("message.id == 3", "message.state == shop.State.PAID", "message.inner.ssn == ''",
-                 "!has(message.inner)", "message.count == 5", "message.count == 5u",
-                 "message.names.all(n, n == 'a')", "message == shop.Order{id: 3, ssn: '123', "
-                 "state: shop.State.PAID, count: 5u, names: ['a']}"):
+    for text in (
+        "message.id == 3",
+        "message.state == shop.State.PAID",
+        "message.inner.ssn == ''",
+        "!has(message.inner)",
+        "message.count == 5",
+        "message.count == 5u",
+        "message.names.all(n, n == 'a')",
+        "message == shop.Order{id: 3, ssn: '123', state: shop.State.PAID, count: 5u, names: ['a']}",
+    ):
         assert language.compile(text).holds({"message": message}) is True, text
     with pytest.raises(EvaluationError, match="is not there"):
         language.compile("message.nothing == 1").holds({"message": message})

@@ -7,8 +7,14 @@ from penstock.policies.schema_policy.rules.rule_set import read_rule_set
 
 
 def rule(name="r", **more):
-    return {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true",
-            **more}
+    return {
+        "name": name,
+        "kind": "CONDITION",
+        "mode": "WRITE",
+        "type": "CEL",
+        "expr": "true",
+        **more,
+    }
 
 
 def read(*rules, properties=None, **more):
@@ -53,8 +59,14 @@ def test_other_actions_refuse(action):
 
 @pytest.mark.parametrize(
     ("where", "run"),
-    [(None, True), ("ALL", True), ("GATEWAY", True), ("SERVER", True), ("CLIENT", False),
-     ("NONE", False)],
+    [
+        (None, True),
+        ("ALL", True),
+        ("GATEWAY", True),
+        ("SERVER", True),
+        ("CLIENT", False),
+        ("NONE", False),
+    ],
 )
 def test_where_a_rule_set_is_enabled(where, run):
     assert bool(read(rule(), enableAt=where).conditions) is run
@@ -64,9 +76,7 @@ def test_conditions_in_front_of_a_change_are_about_another_value():
     change = rule("change", kind="TRANSFORM", type="ENCRYPT")
     found = read(rule("before"), change, rule("after"))
     assert names(found) == ["after"]
-    assert found.not_run[0] == (
-        'rule "before": the value is changed after it, by rule "change"'
-    )
+    assert found.not_run[0] == ('rule "before": the value is changed after it, by rule "change"')
     assert found.transformed_by == '"change"'
     assert names(read(rule("before"), {**change, "disabled": True})) == ["before"]
     assert names(read(rule("before"), {**change, "mode": "READ"})) == ["before"]
@@ -100,8 +110,17 @@ def test_rules_of_migration_and_encoding_are_named():
 
 @pytest.mark.parametrize(
     "rules",
-    [5, [5], [{}], [rule(kind=None)], [rule(kind="OTHER")], [rule(expr=None)], [rule(expr=" ")],
-     [rule(tags="PII")], [rule()] * 201],
+    [
+        5,
+        [5],
+        [{}],
+        [rule(kind=None)],
+        [rule(kind="OTHER")],
+        [rule(expr=None)],
+        [rule(expr=" ")],
+        [rule(tags="PII")],
+        [rule()] * 201,
+    ],
 )
 def test_what_is_no_rule_set_is_refused(rules):
     with pytest.raises(InvalidSchemaError):

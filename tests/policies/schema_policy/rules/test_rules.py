@@ -21,8 +21,7 @@ class NotAsked:
 
 
 def rule(expr, name="r", **more):
-    return {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": expr,
-            **more}
+    return {"name": name, "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": expr, **more}
 
 
 def field_rule(expr, *tags, **more):
@@ -32,7 +31,9 @@ def field_rule(expr, *tags, **more):
 def rules_of(schema, *rules, kind="AVRO", tags=None, references=None, compiled=None, **rule_set):
     text = schema if isinstance(schema, str) else json.dumps(schema)
     registered = RegisteredSchema(
-        kind, text, metadata={"tags": tags or {}},
+        kind,
+        text,
+        metadata={"tags": tags or {}},
         rule_set={"domainRules": list(rules), **rule_set},
     )
     texts = {name: json.dumps(one) for name, one in (references or {}).items()}
@@ -44,7 +45,9 @@ def judge(rules, value):
 
 
 USER = {
-    "type": "record", "name": "User", "namespace": "com.acme",
+    "type": "record",
+    "name": "User",
+    "namespace": "com.acme",
     "fields": [
         {"name": "ssn", "type": ["null", "string"], "confluent:tags": ["PII"]},
         {"name": "age", "type": "int"},
@@ -81,7 +84,7 @@ def test_a_guard_says_when_a_condition_is_asked():
 
 def test_a_guard_without_a_result_refuses():
     rules = rules_of(USER, rule("message.nothing == 1 ; true"))
-    assert "rule \"r\" has no result: a field or key that it reads is not there" in judge(
+    assert 'rule "r" has no result: a field or key that it reads is not there' in judge(
         rules, user()
     )
 
@@ -122,16 +125,34 @@ def test_what_field_rules_see():
 
 def test_inline_rules_of_records_and_fields():
     schema = {
-        "type": "record", "name": "R", "confluent:rules": [{"name": "sum", "expr": "this.a < this.b"}],
+        "type": "record",
+        "name": "R",
+        "confluent:rules": [{"name": "sum", "expr": "this.a < this.b"}],
         "fields": [
             {"name": "a", "type": "int"},
             {"name": "b", "type": "int"},
-            {"name": "c", "type": ["null", "string"],
-             "confluent:rules": [{"name": "c", "doc": "c is short", "expr": "size(this) < 5"}]},
-            {"name": "list", "type": {"type": "array", "items": {
-                "type": "record", "name": "I", "fields": [
-                    {"name": "x", "type": "int",
-                     "confluent:rules": [{"expr": "this > 0 ? '' : 'positive please'"}]}]}}},
+            {
+                "name": "c",
+                "type": ["null", "string"],
+                "confluent:rules": [{"name": "c", "doc": "c is short", "expr": "size(this) < 5"}],
+            },
+            {
+                "name": "list",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "I",
+                        "fields": [
+                            {
+                                "name": "x",
+                                "type": "int",
+                                "confluent:rules": [{"expr": "this > 0 ? '' : 'positive please'"}],
+                            }
+                        ],
+                    },
+                },
+            },
         ],
     }
     rules = rules_of(schema)
@@ -145,8 +166,11 @@ def test_inline_rules_of_records_and_fields():
 
 
 def test_inline_rules_are_not_run_where_values_are_changed():
-    schema = {"type": "record", "name": "R",
-              "fields": [{"name": "a", "type": "int", "confluent:rules": [{"expr": "this > 0"}]}]}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "a", "type": "int", "confluent:rules": [{"expr": "this > 0"}]}],
+    }
     change = rule("x", name="change", kind="TRANSFORM", type="ENCRYPT")
     rules = rules_of(schema, change)
     assert rules.is_empty
@@ -157,15 +181,29 @@ def test_inline_rules_are_not_run_where_values_are_changed():
 
 
 def test_unions_of_records_as_fastavro_returns_them():
-    schema = {"type": "record", "name": "Out", "fields": [{"name": "one", "type": [
-        {"type": "record", "name": "A", "fields": [{"name": "x", "type": "string"}]},
-        {"type": "record", "name": "B", "fields": [
-            {"name": "x", "type": "string", "confluent:tags": ["PII"]}]}]}]}
+    schema = {
+        "type": "record",
+        "name": "Out",
+        "fields": [
+            {
+                "name": "one",
+                "type": [
+                    {"type": "record", "name": "A", "fields": [{"name": "x", "type": "string"}]},
+                    {
+                        "type": "record",
+                        "name": "B",
+                        "fields": [{"name": "x", "type": "string", "confluent:tags": ["PII"]}],
+                    },
+                ],
+            }
+        ],
+    }
     out = BytesIO()
     fastavro.schemaless_writer(out, schema, {"one": ("B", {"x": SECRET})})
     out.seek(0)
-    value = fastavro.schemaless_reader(out, schema, None, return_named_type=True,
-                                       return_named_type_override=True)
+    value = fastavro.schemaless_reader(
+        out, schema, None, return_named_type=True, return_named_type_override=True
+    )
     assert value == {"one": ("B", {"x": SECRET})}
     rules = rules_of(schema, field_rule("message.x == 'a'", "PII"))
     assert judge(rules, value) == "rule \"r\" failed at one.x: message.x == 'a'"
@@ -180,14 +218,20 @@ JSON = {
         "card": {"$ref": "#/$defs/card"},
         "list": {"type": "array", "items": {"type": "integer"}, "confluent:tags": ["L"]},
     },
-    "$defs": {"card": {"type": "object", "confluent:rules": [{"name": "card", "expr": "has(this.n)"}],
-                       "properties": {"n": {"type": "string", "confluent:tags": ["PII"]}}}},
+    "$defs": {
+        "card": {
+            "type": "object",
+            "confluent:rules": [{"name": "card", "expr": "has(this.n)"}],
+            "properties": {"n": {"type": "string", "confluent:tags": ["PII"]}},
+        }
+    },
 }
 
 
 def test_json():
-    rules = rules_of(JSON, field_rule("size(value) < 5", "PII"), field_rule("value > 0", "L"),
-                     kind="JSON")
+    rules = rules_of(
+        JSON, field_rule("size(value) < 5", "PII"), field_rule("value > 0", "L"), kind="JSON"
+    )
     assert judge(rules, orjson.loads('{"ssn": "1234", "card": {"n": "1"}, "list": [1]}')) is None
     assert judge(rules, {"ssn": SECRET}) == 'rule "r" failed at $.ssn: size(value) < 5'
     assert judge(rules, {"ssn": None}) is None
@@ -200,16 +244,18 @@ def test_json():
 
 def test_a_wrong_rule_of_protobuf_is_found_before_a_record_comes():
     of = order_class(ssn_meta=meta(rules=[{1: "short", 3: "size(this"}]))
-    with pytest.raises(InvalidSchemaError, match='^rule "short": its expression is not valid'):
+    with pytest.raises(InvalidSchemaError, match=r'^rule "short": its expression is not valid'):
         rules_of("", kind="PROTOBUF", compiled=Messages(of))
 
 
 def test_protobuf():
     of = order_class(ssn_meta=meta("PII"), message_meta=meta(rules=[{1: "id", 3: "this.id >= 0"}]))
     rules = rules_of(
-        "", rule("message.state != shop.State.PAID", name="whole"),
+        "",
+        rule("message.state != shop.State.PAID", name="whole"),
         field_rule("typeName != 'STRING' || value != 'bad'", "PII"),
-        kind="PROTOBUF", compiled=Messages(of),
+        kind="PROTOBUF",
+        compiled=Messages(of),
     )
     assert judge(rules, of(id=1, ssn="good")) is None
     assert judge(rules, of(state=1)).startswith('rule "whole" failed: ')
@@ -224,12 +270,26 @@ def test_protobuf():
     assert judge(rules, value) == 'rule "id" failed at scores[*]: this.id >= 0'
 
 
+def test_several_conditions_are_asked_in_order():
+    rules = rules_of(
+        USER,
+        rule("now > timestamp('2020-01-01T00:00:00Z') && message.age > 0", name="first"),
+        rule("message.ssn.contains(message.kind)", name="second"),
+        rule("message.age == 5", name="third"),
+    )
+    assert judge(rules, user(ssn="A")) is None
+    assert judge(rules, user(age=0, ssn="x")).startswith('rule "first" failed')
+    assert judge(rules, user(ssn="x")).startswith('rule "second" failed')
+    assert judge(rules, user(ssn="A", age=6)) == 'rule "third" failed: message.age == 5'
+    assert "more than 16384" in judge(rules, user(ssn="A" * 20_000))
+
+
 def test_which_rule_is_wrong_is_said():
-    with pytest.raises(InvalidSchemaError, match='^rule "bad": its expression is not valid: '):
+    with pytest.raises(InvalidSchemaError, match=r'^rule "bad": its expression is not valid: '):
         rules_of(USER, rule("true"), rule("nothing == 1", name="bad"))
-    with pytest.raises(InvalidSchemaError, match='^rule "bad": its guard is not valid: '):
+    with pytest.raises(InvalidSchemaError, match=r'^rule "bad": its guard is not valid: '):
         rules_of(USER, rule("nothing == 1; true", name="bad"))
-    with pytest.raises(InvalidSchemaError, match='^rule "unnamed" has no expression'):
+    with pytest.raises(InvalidSchemaError, match=r'^rule "unnamed" has no expression'):
         rules_of({"type": "record", "name": "R", "fields": [], "confluent:rules": [{"sql": "a"}]})
 
 
@@ -242,7 +302,9 @@ def test_no_rules_is_empty():
 
 
 def test_a_value_without_end_is_refused():
-    schema = {"properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["P"]}}}
+    schema = {
+        "properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["P"]}}
+    }
     rules = rules_of(schema, field_rule("value == 'a'", "P"), kind="JSON")
     value = {}
     for _ in range(3000):
@@ -251,8 +313,13 @@ def test_a_value_without_end_is_refused():
 
 
 def test_fields_that_each_see_a_large_whole_are_bounded():
-    schema = {"type": "record", "name": "R", "fields": [
-        {"name": "list", "type": {"type": "array", "items": "string"}, "confluent:tags": ["P"]}]}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "list", "type": {"type": "array", "items": "string"}, "confluent:tags": ["P"]}
+        ],
+    }
     rules = rules_of(schema, field_rule("size(message.list) > 0", "P"))
     assert judge(rules, {"list": ["x"] * 1000}) is None
     assert judge(rules, {"list": ["x" * 1000] * 99}) is None
@@ -262,9 +329,16 @@ def test_fields_that_each_see_a_large_whole_are_bounded():
 
 
 def test_no_objection_shows_a_value():
-    expressions = ["message.ssn == 'a'", "int(message.ssn) > 1", "message.ssn > 1",
-                   "message.scores[message.ssn] > 1", "message.ssn", "timestamp(message.ssn) > now",
-                   "message.ssn.substring(0, 99) == ''", "duration(message.ssn) > duration('1s')"]
+    expressions = [
+        "message.ssn == 'a'",
+        "int(message.ssn) > 1",
+        "message.ssn > 1",
+        "message.scores[message.ssn] > 1",
+        "message.ssn",
+        "timestamp(message.ssn) > now",
+        "message.ssn.substring(0, 99) == ''",
+        "duration(message.ssn) > duration('1s')",
+    ]
     for text in expressions:
         objection = judge(rules_of(USER, rule(text)), user())
         assert objection is not None, text

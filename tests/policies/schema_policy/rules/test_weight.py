@@ -8,9 +8,17 @@ from tests.policies.schema_policy.messages import order_class
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * 200, b"x" * 200, [0] * 200, {str(n): 0 for n in range(100)}, [["x" * 60]] * 4,
-     {"k" * 200: 1}, ("Name", "x" * 200), order_class()(ssn="x" * 200),
-     [order_class()(ssn="x" * 200)]],
+    [
+        "x" * 200,
+        b"x" * 200,
+        [0] * 200,
+        {str(n): 0 for n in range(100)},
+        [["x" * 60]] * 4,
+        {"k" * 200: 1},
+        ("Name", "x" * 200),
+        order_class()(ssn="x" * 200),
+        [order_class()(ssn="x" * 200)],
+    ],
 )
 def test_heavy(value):
     assert weighs_more_than(value, 150)
