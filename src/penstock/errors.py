@@ -47,6 +47,7 @@
     │   ├── ProduceRequestInterceptorSkipRecordException
     │   └── RetriableException           not now: what a policy needs is away
     │       └── RegistryAwayException    policies: no URL of a schema registry can be asked
+    ├── EvaluationError                  policies: a rule has no result for a value
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     └── SchemaError                      policies: a schema file cannot be used
     LookupError

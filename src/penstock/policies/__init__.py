@@ -1,8 +1,8 @@
 """Ready-made policies, few of them, written against `penstock.policy` alone.
 
-Interceptors of records (KIP-905): `RedactJsonFields`, `HashJsonFields`, `DropRecords`. Rules for
-topics (KIP-108) and their configs (KIP-133): `TopicRules`, `ConfigRules`, whose settings are keys
-`topic.rules.*` of the configuration file.
+Interceptors of records (KIP-905): `RedactJsonFields`, `HashJsonFields`, `RedactTagged`,
+`DropRecords`. Rules for topics (KIP-108) and their configs (KIP-133): `TopicRules`,
+`ConfigRules`, whose settings are keys `topic.rules.*` of the configuration file.
 
 KIP-905 hands an interceptor no settings, so theirs are class attributes: derive a class in a
 module beside the configuration file, and name that class there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies.topic_interceptor import TopicInterceptor
@@ -176,7 +177,7 @@ class RedactTagged(TopicInterceptor):
             change = self._change_messages(patterns)
         else:
             change = self._change_values(source, patterns)
-        return schema.schema_type, _checked(compiled, change)
+        return schema.schema_type, _checked(compiled, change, is_json=schema.schema_type == "JSON")
 
     def _change_values(self, source: SchemaSource, patterns: TagPatterns) -> Change:
         from penstock.policies.schema_policy.fields import avro, json_schema  # noqa: PLC0415
@@ -208,13 +209,27 @@ class RedactTagged(TopicInterceptor):
         return change
 
 
-def _checked(compiled: CompiledSchema, change: Change) -> Redact:
+def _checked(compiled: CompiledSchema, change: Change, *, is_json: bool) -> Redact:
     def redact(payload: bytes) -> bytes:
         for _position, message in compiled.objections([payload]):
             raise ValueError(f"does not fit its schema: {message}")
         if change is None:
             return payload
         value, changed = change(compiled.decode(payload))
-        return compiled.encode(value) if changed else payload
+        # Of a name that comes twice, the value has the last: the bytes may show the first.
+        if changed or (is_json and _has_a_name_twice(payload)):
+            return compiled.encode(value)
+        return payload
 
     return redact
+
+
+def _has_a_name_twice(document: bytes) -> bool:
+    twice = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal twice
+        twice = twice or len({name for name, _value in pairs}) < len(pairs)
+
+    json.loads(document, object_pairs_hook=look)
+    return twice

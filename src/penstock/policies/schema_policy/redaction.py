@@ -172,11 +172,12 @@ class MessageRedaction:
     def _inside(self, node: Node, value: Any) -> bool:
         if node.items is not None:
             items = node.items
-            return any([self._inside(items, item) for item in value])
+            changed = [self._inside(items, item) for item in value]
+            return any(changed)
         if node.values is not None:
             values = node.values
-            changes = [self._inside(values, value[key]) for key in value]  # each one
-            return any(changes)
+            changed = [self._inside(values, value[key]) for key in value]
+            return any(changed)
         return bool(node.fields) and self._look(node, value, everything=False)
 
     def _replace(self, node: Node, message: Any, name: str, descriptor: Any) -> None:

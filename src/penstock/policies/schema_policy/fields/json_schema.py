@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
     from penstock.policies.schema_policy.tags import TagPatterns
 
-_NODES_MOST: Final = 100_000
+_NODES_MOST: Final = 20_000
 _DEEPEST: Final = 100
 _TYPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "object": ("RECORD", lambda value: isinstance(value, dict)),

@@ -12,6 +12,8 @@ from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_t
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from penstock.policies.schema_policy.rules.expression_tree import Facts
+
 _LONGEST: Final = 4096
 """Bytes of an expression."""
 _EXPLANATION_LONGEST: Final = 200
@@ -21,6 +23,23 @@ _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
 
 class EvaluationError(Exception):
     """An expression has no result for a value; the text says why, and never what the value is."""
+
+
+class Shared(dict[str, Any]):
+    """Values of variables for several expressions of one language.
+
+    CEL makes its own values of them once, when the first expression reads them.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._activation: Any = None
+
+    def activation(self, environment: Any) -> Any:
+        """Return them as a language's environment has them."""
+        if self._activation is None:
+            self._activation = environment.Activation({**self, "now": dt.datetime.now(dt.UTC)})
+        return self._activation
 
 
 class Language:
@@ -94,7 +113,7 @@ class Language:
         facts = examine(expression.serialize())
         for pattern in facts.patterns:
             self._try_pattern(pattern)
-        return Program(self.cel, expression, facts.texts, facts.names, bounded=facts.multiplies)
+        return Program(self.cel, self._environment, expression, facts)
 
     def _try_pattern(self, pattern: str) -> None:
         cel = self.cel
@@ -107,30 +126,32 @@ class Language:
 class Program:
     """A compiled expression."""
 
-    __slots__ = ("_bounded", "_cel", "_expression", "_names", "_now", "_texts", "_typed")
+    __slots__ = (
+        "_bounded",
+        "_cel",
+        "_environment",
+        "_expression",
+        "_names",
+        "_now",
+        "_texts",
+        "_typed",
+    )
 
-    def __init__(
-        self,
-        cel: Any,
-        expression: Any,
-        texts: frozenset[str],
-        names: frozenset[str],
-        *,
-        bounded: bool,
-    ) -> None:
+    def __init__(self, cel: Any, environment: Any, expression: Any, facts: Facts) -> None:
         self._cel = cel
+        self._environment = environment
         self._expression = expression
-        self._texts = texts
-        self._now = "now" in names
-        self._names = names - {"now"}
-        self._bounded = bounded
+        self._texts = facts.texts
+        self._now = "now" in facts.names
+        self._names = facts.names - {"now"}
+        self._bounded = facts.multiplies
         self._typed = expression.return_type() == cel.Type.BOOL
 
     def holds(self, data: Mapping[str, Any]) -> bool | str:
         """Evaluate.
 
         Args:
-            data: The values of the variables.
+            data: The values of the variables; `Shared` where several programs read them.
 
         Returns:
             True if the condition holds. False, or a text that explains why, if it does not:
@@ -139,15 +160,7 @@ class Program:
         Raises:
             EvaluationError: There is no result.
         """
-        read = {name: data[name] for name in self._names if name in data}
-        if self._bounded:
-            self._refuse_heavy(read)
-        if self._now:
-            read["now"] = dt.datetime.now(dt.UTC)
-        try:
-            result = self._expression.eval(data=read)
-        except Exception as error:
-            raise EvaluationError(_reason(str(error))) from None
+        result = self._result(data)
         if self._typed:  # no need to ask for the type of what is true
             value = result.value()
             if value is True or value is False:
@@ -163,6 +176,19 @@ class Program:
         if kind == kinds.ERROR:
             raise EvaluationError(_reason(str(result.value())))
         raise EvaluationError("it gives neither true nor false")
+
+    def _result(self, data: Mapping[str, Any]) -> Any:
+        read = {name: data[name] for name in self._names if name in data}
+        if self._bounded:
+            self._refuse_heavy(read)
+        try:
+            if isinstance(data, Shared):
+                return self._expression.eval(data.activation(self._environment))
+            if self._now:
+                read["now"] = dt.datetime.now(dt.UTC)
+            return self._expression.eval(data=read)
+        except Exception as error:
+            raise EvaluationError(_reason(str(error))) from None
 
     def _refuse_heavy(self, data: Mapping[str, Any]) -> None:
         if weighs_more_than(list(data.values()), HEAVIEST):

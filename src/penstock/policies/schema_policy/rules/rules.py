@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.fields.tree import leading_to, reachable
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
-from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program
+from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program, Shared
 from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
 from penstock.policies.schema_policy.rules.values import without_branches
 from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
@@ -61,7 +61,9 @@ class Rules:
         """
         try:
             if self._wholes:
-                data = {"message": self._convert(value)}
+                data: Mapping[str, Any] = {"message": self._convert(value)}
+                if len(self._wholes) > 1:
+                    data = Shared(data)
                 for ask in self._wholes:
                     objection = ask(data, "")
                     if objection is not None:
