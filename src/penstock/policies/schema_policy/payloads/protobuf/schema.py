@@ -205,7 +205,10 @@ class _Chunk:
 
 
 def _objection(checks: tuple[MessageCheck, ...], message: bytes) -> str | None:
-    first = checks[0].objection(message)
-    if first is not None and any(one.objection(message) is None for one in checks[1:]):
-        return None
-    return first
+    said: list[str] = []
+    for check in checks:
+        objection = check.objection(message)
+        if objection is None:
+            return None
+        said.append(objection)
+    return "; or, as other clients count messages, ".join(said)
