@@ -12,7 +12,6 @@ import sys
 import time
 from pathlib import Path
 
-from google.protobuf.message_factory import GetMessageClass
 from rich.console import Console
 from rich.table import Table
 
@@ -80,7 +79,7 @@ def main():
     for index, (name, fields) in enumerate(KINDS.items()):
         position = {"Flat": 0, "Order": 3, "Choice": 4, "Tree": 5}[name]
         prefix = b"\x00" if index == 0 else bytes((2, 2 * position))
-        new = GetMessageClass(schema._pool.FindMessageTypeByName(f"shop.{name}"))
+        new = type(schema.decode(prefix))
         messages = [new(**fields(i)).SerializeToString() for i in range(RECORDS)]
         payloads = [prefix + message for message in messages]
         spoilt = [*payloads[:-1], payloads[-1] + b"\xc0\x3e\x01"]

@@ -7,6 +7,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
+from penstock.policies.schema_policy.payloads.protobuf.merging import merging
 from tests.policies.schema_policy.payloads.protobuf import slow
 from tests.policies.schema_policy.payloads.protobuf.files import (
     EDITION,
@@ -19,10 +20,12 @@ from tests.policies.schema_policy.payloads.protobuf.files import (
 
 
 def check(text, name, *, unknown=False):
-    pool = DescriptorPool()
+    pool, merging_pool = DescriptorPool(), DescriptorPool()
     for file in FileDescriptorSet.FromString(compiled(text)).file:
         pool.AddSerializedFile(file.SerializeToString())
-    return MessageCheck(pool.FindMessageTypeByName(name), pool, allow_unknown_fields=unknown)
+        merging_pool.AddSerializedFile(merging(file).SerializeToString())
+    descriptor = pool.FindMessageTypeByName(name)
+    return MessageCheck(descriptor, pool, merging_pool, allow_unknown_fields=unknown)
 
 
 def filled(message, chance, depth=0):
@@ -182,6 +185,16 @@ def test_an_unknown_field_is_not_hidden_by_the_next_message():
         assert not event.all_fit([bad, good])
     place = inside(1, inside(1, b"home") + inside(2, b"\x48\x05"))
     assert not event.all_fit([place, inside(1, inside(1, b"home") + inside(2, b""))])
+
+
+def test_an_unknown_field_in_what_a_later_field_replaces_is_one():
+    """The bytes are judged, not what remains of them: readers differ in what they merge."""
+    event = check(SHOP, "shop.Event")
+    replaced = inside(3, b"\x48\x05") + inside(4, b"text")
+    assert event.objection(replaced) == "unknown field 9 in shop.Address at address"
+    key = inside(1, b"home")
+    replaced = inside(1, key + inside(2, b"\x48\x05")) + inside(1, key)
+    assert event.objection(replaced) == "unknown field 9 in shop.Address at places.value"
 
 
 def test_the_name_of_the_batch_may_be_taken():

@@ -47,7 +47,7 @@ def test_schemas_that_define_the_same_name_do_not_meet():
 def test_the_message_has_to_be_there():
     data = compiled(SHOP)
     for name in ("shop.Missing", "Order", "", "shop.Order.LabelsEntry", "shop.Kind", "a" * 1000):
-        with pytest.raises(InvalidSchemaError, match="^has no message ") as raised:
+        with pytest.raises(InvalidSchemaError, match=r"^has no message ") as raised:
             schema_of("schema.proto", data, name)
         assert len(str(raised.value)) < 400
 

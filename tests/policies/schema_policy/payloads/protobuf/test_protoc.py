@@ -29,10 +29,8 @@ pytestmark = pytest.mark.system
 PROTO3 = 'syntax = "proto3"; '
 
 
-def compiled(text, **references):
-    name, data = compile_files(
-        SchemaSource("PROTOBUF", text, {k.replace("__", "/"): v for k, v in references.items()})
-    )
+def compiled(text):
+    name, data = compile_files(SchemaSource("PROTOBUF", text))
     return name, {file.name: file for file in FileDescriptorSet.FromString(data).file}
 
 
@@ -103,9 +101,8 @@ def test_googles_own_files_are_protocs():
         PROTO3
         + 'import "google/protobuf/timestamp.proto"; message A { google.protobuf.Timestamp at = 1; }'
     )
-    _, files = compiled(text, google__protobuf__timestamp__proto="nonsense")
     reference = {"google/protobuf/timestamp.proto": PROTO3 + "nonsense"}
-    name, data = compile_files(SchemaSource("PROTOBUF", text, reference))
+    _, data = compile_files(SchemaSource("PROTOBUF", text, reference))
     assert FileDescriptorSet.FromString(data).file[0].message_type[0].name == "Timestamp"
     own = {
         "google/type/date.proto": PROTO3 + "package google.type; message Date { int32 day = 9; }"
