@@ -1,10 +1,10 @@
 """Messages of one type, judged by upb, many at a time.
 
 A call of upb from Python costs as much as reading a small message, so payloads are gathered as the
-items of one message of a type made for this, and read with one call. Whether upb kept a field that
-it does not know is seen from the outside: DiscardUnknownFields makes the message smaller. Where the
-type allows it (`reach.py`), all items are read into one, since an unknown field of any of them
-stays in what they become together: then it is the size of little that is compared.
+items of one message of a type made for this, and read with one call. All of them become one item,
+of a type that loses nothing thereby (`merging.py`). Whether upb kept a field that it does not know
+is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
+required fields, the items are read a second time, each for itself.
 Only a yes counts for the whole batch; otherwise each payload is judged alone.
 
 DiscardUnknownFields looks 64 levels deep and says nothing about what is deeper. Messages of types
@@ -49,22 +49,30 @@ class MessageCheck:
     """Judges messages of one type."""
 
     def __init__(
-        self, descriptor: Descriptor, pool: DescriptorPool, *, allow_unknown_fields: bool
+        self,
+        descriptor: Descriptor,
+        pool: DescriptorPool,
+        merging_pool: DescriptorPool,
+        *,
+        allow_unknown_fields: bool,
     ) -> None:
         """Make the type that reads many.
 
         Args:
             descriptor: The type of the messages.
-            pool: Where it is; gets one more file.
+            pool: Where it is; may get one more file.
+            merging_pool: The same files as `merging.py` makes them; gets one more file.
             allow_unknown_fields: Whether unknown fields are no objection.
         """
         reach = reach_of(descriptor)
         self.new: Any = GetMessageClass(descriptor)
         self.descriptor = descriptor
-        self._required = reach.required
         self._allowed = allow_unknown_fields
         self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
-        self._batch: Any = _batch_class(descriptor, pool, repeated=not reach.merges)
+        self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
+        self._each: Any = None
+        if reach.required:
+            self._each = _batch_class(descriptor, pool, repeated=True)
 
     def all_fit(self, messages: Sequence[bytes | memoryview]) -> bool:
         """Return whether every message fits; False where each has to be looked at alone."""
@@ -74,11 +82,12 @@ class MessageCheck:
             parts.append(_HEADERS[size] if size < _LENGTHS else _header(size))
             parts.append(message)
         parts.append(_END * self._levels)
+        data = b"".join(parts)
         try:
-            batch = self._batch.FromString(b"".join(parts))
-            if self._required and not batch.IsInitialized():
+            merged = self._merged.FromString(data)
+            if not self._allowed and not self._all_known(merged):
                 return False
-            return self._allowed or self._all_known(batch)
+            return self._each is None or bool(self._each.FromString(data).IsInitialized())
         except (DecodeError, EncodeError):
             return False
 
@@ -91,7 +100,7 @@ class MessageCheck:
             return self._where(data) or next(
                 (text for part, text in _REASONS if part in said), _CORRUPT
             )
-        if self._required and not message.IsInitialized():
+        if self._each is not None and not message.IsInitialized():
             return self._where(data, allowed=True) or "has not all required fields"
         if self._allowed or self.all_fit((data,)):
             return None
@@ -103,8 +112,8 @@ class MessageCheck:
                 return _DEEP
         return self._where(data) or "has an unknown field"
 
-    def _all_known(self, batch: Any) -> bool:
-        within = batch
+    def _all_known(self, merged: Any) -> bool:
+        within = merged
         for _ in range(self._levels):
             within = within.level
         before = within.ByteSize()
@@ -116,7 +125,7 @@ class MessageCheck:
             return False
         parts = (_START * self._levels, _header(len(data)), data, _END * self._levels)
         try:
-            self._batch.FromString(b"".join(parts))
+            self._merged.FromString(b"".join(parts))
         except DecodeError:
             return True
         return False

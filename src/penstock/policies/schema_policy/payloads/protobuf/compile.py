@@ -9,6 +9,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.protobuf.merging import merging
 from penstock.policies.schema_policy.payloads.protobuf.protoc import compile_files
 from penstock.policies.schema_policy.payloads.protobuf.schema import ProtobufSchema
 
@@ -59,15 +60,17 @@ def schema_of(
     count = 0
     for file in files:
         count = _count(file, count)
-    pool = DescriptorPool()  # not the default one: schemas define the same names differently
+    # Not the default pool: schemas define the same names differently.
+    pool, merging_pool = DescriptorPool(), DescriptorPool()
     try:
         for file in files:
             pool.AddSerializedFile(file.SerializeToString())
+            merging_pool.AddSerializedFile(merging(file).SerializeToString())
     except TypeError as error:
         raise InvalidSchemaError(f"is not valid: {str(error)[:_MAX_MESSAGE]}") from None
     own = next(file for file in files if file.name == name)
     one = None if message is None else _message(pool, message)
-    return ProtobufSchema(pool, own, one, allow_unknown_fields=allow_unknown_fields)
+    return ProtobufSchema(pool, merging_pool, own, one, allow_unknown_fields=allow_unknown_fields)
 
 
 def _message(pool: DescriptorPool, name: str) -> Descriptor:

@@ -240,16 +240,22 @@ def _fits(field: Field, wire_type: int) -> bool:
 
 def _is_checked(field: Field) -> bool:
     """Return whether a string has to be UTF-8: in proto3, and in editions unless they say no."""
-    syntax = FileDescriptorProto.FromString(field.file.serialized_pb).syntax
-    if syntax != "editions":
-        return bool(syntax == "proto3")
-    scopes: list[Any] = [field]
-    message = field.containing_type
-    while message is not None:
-        scopes.append(message)
-        message = message.containing_type
-    for scope in (*scopes, field.file):
-        features = scope.GetOptions().features
+    file = FileDescriptorProto.FromString(field.file.serialized_pb)
+    if file.syntax != "editions":
+        return bool(file.syntax == "proto3")
+    # The runtime's descriptors do not show features; the file does.
+    scopes: list[Any] = [file]
+    if field.is_extension:
+        scopes.extend(one for one in file.extension if one.name == field.name)
+    else:
+        within: Any = file.message_type
+        package = f"{file.package}." if file.package else ""
+        for name in field.containing_type.full_name.removeprefix(package).split("."):
+            scopes.append(next(one for one in within if one.name == name))
+            within = scopes[-1].nested_type
+        scopes.extend(one for one in scopes[-1].field if one.number == field.number)
+    for scope in reversed(scopes):
+        features = scope.options.features
         if features.HasField("utf8_validation"):
             return bool(features.utf8_validation == features.VERIFY)
     return True

@@ -20,7 +20,8 @@ def main() -> int:
     ):
         _, hard = resource.getrlimit(limit)
         lower = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(limit, (lower, lower))
+        # Of the two limits of CPU the lower one ends a process by a signal that says so.
+        resource.setrlimit(limit, (lower, hard if limit == resource.RLIMIT_CPU else lower))
     sys.path.append(folder)  # an isolated Python does not see PYTHONPATH
     from grpc_tools import protoc  # noqa: PLC0415 - within the limits
 

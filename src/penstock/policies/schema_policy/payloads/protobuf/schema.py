@@ -5,10 +5,11 @@
   and a number that it does not have is an unknown field.
 - Of a field that may have one value and comes twice, the last counts, and messages are merged, as
   in every implementation of Protobuf.
+- Unknown fields are looked for in the bytes: also in what a later field replaces.
 - Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time. Packed
-  numbers take at most eight times their bytes; empty messages in a repeated field take two bytes on
-  the wire, and in memory the size of their type. A worker's limit of memory bounds it: upb then
-  refuses the payload.
+  numbers take at most eight times their bytes. A payload that is judged alone, after a batch did
+  not fit, is read into its own type: an empty message in a repeated field takes two bytes on the
+  wire, and in memory the size of its type. Where there is not enough, upb refuses the payload.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 256
 _CHUNK_BYTES: Final = 2**20
-_FIRST: Final = b"\x00"
 _MAX_CHECKS: Final = 1000
 
 
@@ -42,6 +42,7 @@ class ProtobufSchema:
     def __init__(
         self,
         pool: DescriptorPool,
+        merging_pool: DescriptorPool,
         file: FileDescriptorProto,
         message: Descriptor | None,
         *,
@@ -51,11 +52,12 @@ class ProtobufSchema:
 
         Args:
             pool: All types.
+            merging_pool: The same files as `merging.py` makes them.
             file: The file that message indexes are about.
             message: The type of all messages, where payloads have no message indexes.
             allow_unknown_fields: Whether unknown fields are no objection.
         """
-        self._pool = pool
+        self._pool, self._merging_pool = pool, merging_pool
         self._file = file
         self._allowed = allow_unknown_fields
         self._checks: dict[str, MessageCheck] = {}
@@ -69,20 +71,23 @@ class ProtobufSchema:
         """Return the positions of payloads that do not fit, ascending, each with the reason."""
         refused: list[tuple[int, str]] = []
         chunks: dict[tuple[MessageCheck, ...], _Chunk] = {}
-        first = self._by_prefix.get(_FIRST)
+        # Payloads of a topic begin alike, mostly; no prefix is the beginning of another.
+        last, size = b"", 0
+        last_checks: tuple[MessageCheck, ...] | None = None
         for position, payload in enumerate(payloads):
             message = payload
             if self._only is not None:
                 checks = self._only
-            elif first is not None and payload[:1] == _FIRST:
-                checks, message = first, payload[1:]
+            elif last_checks is not None and payload[:size] == last:
+                checks, message = last_checks, payload[size:]
             else:
                 try:
                     checks, message = self._split(bytes(payload))
                 except MessageIndexError as error:
                     refused.append((position, f"Protobuf: {error}"))
                     continue
-                first = self._by_prefix.get(_FIRST)
+                size = len(payload) - len(message)
+                last, last_checks = bytes(payload[:size]), checks
             chunk = chunks.get(checks)
             if chunk is None:
                 chunk = chunks[checks] = _Chunk(checks)
@@ -178,7 +183,9 @@ class ProtobufSchema:
     def _check(self, message: Descriptor) -> MessageCheck:
         check = self._checks.get(message.full_name)
         if check is None:
-            check = MessageCheck(message, self._pool, allow_unknown_fields=self._allowed)
+            check = MessageCheck(
+                message, self._pool, self._merging_pool, allow_unknown_fields=self._allowed
+            )
             self._checks[message.full_name] = check
         return check
 
@@ -215,7 +222,10 @@ class _Chunk:
 
 
 def _objection(checks: tuple[MessageCheck, ...], message: bytes) -> str | None:
-    first = checks[0].objection(message)
-    if first is not None and any(one.objection(message) is None for one in checks[1:]):
-        return None
-    return first
+    said: list[str] = []
+    for check in checks:
+        objection = check.objection(message)
+        if objection is None:
+            return None
+        said.append(objection)
+    return "; or, as other clients count messages, ".join(said)
