@@ -44,7 +44,12 @@
     │   ├── InvalidRecordException
     │   ├── PolicyViolationException
     │   └── ProduceRequestInterceptorSkipRecordException
-    └── SchemaError                      policies: a schema file cannot be used
+    ├── SchemaError                      policies: a JSON Schema cannot be used
+    └── UnfitError                       policies: what is wrong with an Avro payload
+
+    ValueError
+    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    └── TooLongError                     policies: a number in an Avro payload
 
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.
