@@ -49,12 +49,14 @@
     │       └── RegistryAwayException    policies: no URL of a schema registry can be asked
     ├── EvaluationError                  policies: a rule has no result for a value
     ├── NoAnswerError                    policies: one URL of a schema registry fails
-    └── SchemaError                      policies: a schema file cannot be used
+    ├── SchemaError                      policies: a JSON Schema cannot be used
+    └── UnfitError                       policies: what is wrong with an Avro payload
     LookupError
     └── UnknownSchemaError               policies: a schema registry has no such schema
     ValueError
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── TooLongError                     policies: a number in an Avro payload
     └── UnreadableAnswerError            policies: what no schema registry answers
 
 Each is defined in the package that raises it; those of policies stand apart, since

@@ -23,15 +23,15 @@ import corvus_json_schema_rs as corvus
 import jsonschema_rs
 import orjson
 
-from penstock.policies.json_schema.features import features_of
 from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.features import features_of
 from penstock.policies.json_schema.reasons import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.policies.json_schema.features import Features
     from penstock.policies.json_schema.documents import SchemaDocuments
+    from penstock.policies.json_schema.features import Features
 
 _DIALECTS: Final = {
     4: corvus.Dialect.DRAFT4,

@@ -107,7 +107,9 @@ class SchemaDocuments(ABC):
     @property
     def has_other_drafts(self) -> bool:
         """Whether a document that has been read is of another draft than the schema itself."""
-        return any(draft_of(uri, one, self.draft) != self.draft for uri, one in self._by_uri.items())
+        return any(
+            draft_of(uri, one, self.draft) != self.draft for uri, one in self._by_uri.items()
+        )
 
 
 def parsed(name: str, data: bytes) -> Any:

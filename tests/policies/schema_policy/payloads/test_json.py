@@ -114,7 +114,7 @@ def test_values_are_made_and_written():
     value = schema.decode(PAYLOADS[0])
     assert value == {"id": "a", "amount": 1}
     assert schema.encode(value) == b'{"id":"a","amount":1}'
-    with pytest.raises(ValueError, match="^the payload is not JSON$"):
+    with pytest.raises(ValueError, match=r"^the payload is not JSON$"):
         schema.decode(b"secret")
-    with pytest.raises(ValueError, match="^the value cannot be written as JSON$"):
+    with pytest.raises(ValueError, match=r"^the value cannot be written as JSON$"):
         schema.encode({"secret": object()})

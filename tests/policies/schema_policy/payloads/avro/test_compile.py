@@ -112,7 +112,7 @@ def test_six_hundred_types_that_lead_to_each_other():
         }
         for at in range(600)
     ]
-    schema = compiled("\"T0\"", **{one["name"]: one for one in types})
+    schema = compiled('"T0"', **{one["name"]: one for one in types})
 
     assert list(schema.objections([b"\2\2\0", b"\2\4\0"])) == [
         (1, "Avro: the field next.next has an index of no branch of its union")
@@ -122,14 +122,14 @@ def test_six_hundred_types_that_lead_to_each_other():
 
 @pytest.mark.parametrize("value", [{"id": 1}, {}, "secret", {"id": "a", "more": "secret"}, None])
 def test_a_value_that_does_not_fit_is_not_written_and_not_shown(value):
-    with pytest.raises(ValueError, match="^the value does not fit its schema$") as raised:
+    with pytest.raises(ValueError, match=r"^the value does not fit its schema$") as raised:
         compiled(ORDER).encode(value)
     assert raised.value.__suppress_context__
 
 
 @pytest.mark.parametrize("payload", [b"", b"\2a", b"\1"])
 def test_a_payload_that_does_not_fit_is_not_decoded(payload):
-    with pytest.raises(ValueError, match="^the payload does not fit its schema$"):
+    with pytest.raises(ValueError, match=r"^the payload does not fit its schema$"):
         compiled(ORDER).decode(payload)
 
 
@@ -188,5 +188,7 @@ def test_why_fastavro_alone_would_not_do():
         "import fastavro, io; fastavro.schemaless_reader(io.BytesIO(b'\\2' * 1000000 + b'\\0'), "
         f"fastavro.parse_schema({LIST!r}))"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, timeout=60
+    )
     assert ended.returncode < 0

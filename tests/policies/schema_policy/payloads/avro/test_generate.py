@@ -20,9 +20,7 @@ from tests.policies.schema_policy.payloads.avro.schemas import (
     written,
 )
 
-BROAD = settings(
-    deadline=None, max_examples=60, suppress_health_check=list(HealthCheck)
-)
+BROAD = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 def fast_answer(fits, payload):
@@ -70,7 +68,9 @@ def test_changed_payloads_are_judged_as_the_reference_does(data):
         at = data.draw(st.integers(0, len(payload)))
         behind = at + data.draw(st.integers(0, 2))
         instead = data.draw(
-            st.sampled_from([b"", b"\0", b"\1", b"\2", b"\3", b"\x7f", b"\x80", b"\xff", b"\xff" * 9])
+            st.sampled_from(
+                [b"", b"\0", b"\1", b"\2", b"\3", b"\x7f", b"\x80", b"\xff", b"\xff" * 9]
+            )
             | st.binary(max_size=3)
         )
         changed.append(payload[:at] + instead + payload[behind:])
@@ -87,7 +87,9 @@ def test_any_bytes_are_judged_as_the_reference_does(schema, payload):
 @pytest.mark.parametrize("schema", [LIST, TREE], ids=["list", "tree"])
 def test_what_is_ordinary_is_answered_fast(schema):
     fits = generate(parse(json.dumps(schema), {}))
-    value = {"n": {"n": None}} if schema is LIST else {"label": "é", "leaves": [], "named": {"a": 1}}
+    value = (
+        {"n": {"n": None}} if schema is LIST else {"label": "é", "leaves": [], "named": {"a": 1}}
+    )
 
     assert fits(written(schema, value)) is True
 
@@ -154,9 +156,15 @@ def test_a_large_schema_is_judged_the_slow_way(monkeypatch):
 
 def test_no_name_gets_into_the_code(monkeypatch):
     seen = []
-    monkeypatch.setattr(module, "compile", lambda source, *_, **__: seen.append(source) or "", raising=False)
+    monkeypatch.setattr(
+        module, "compile", lambda source, *_, **__: seen.append(source) or "", raising=False
+    )
     monkeypatch.setattr(module, "exec", lambda _, names: names.update(fits=None), raising=False)
-    schema = {"type": "record", "name": "Zebra", "fields": [{"name": "yak", "type": ["null", "string"]}]}
+    schema = {
+        "type": "record",
+        "name": "Zebra",
+        "fields": [{"name": "yak", "type": ["null", "string"]}],
+    }
 
     generate(parse(json.dumps(schema), {}))
 

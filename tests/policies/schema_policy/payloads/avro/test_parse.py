@@ -53,7 +53,7 @@ def test_no_default_is_refused(schema, default):
         ("record", "it is not JSON: Expecting value"),
         ("[" * 100_000, "it is not JSON: "),
         ("7", "a type is a name, an object or a list of types"),
-        ("null", "a type is a name, an object or a list of types"),
+        ("true", "a type is a name, an object or a list of types"),
         ("{}", "an object has no type"),
         ('{"type": 7}', "a type is a name, an object or a list of types"),
         ('"Strin"', "it refers to Strin, which is not defined"),
@@ -61,13 +61,25 @@ def test_no_default_is_refused(schema, default):
         ({"type": "record", "fields": []}, "a type record has no name"),
         ({"type": "record", "name": "R"}, "the fields of R are not a list of them"),
         ({"type": "record", "name": "R", "fields": [7]}, "the fields of R are not a list of them"),
-        ({"type": "record", "name": "R", "fields": [{"type": "int"}]}, "the names of fields of R are not a list of names"),
+        (
+            {"type": "record", "name": "R", "fields": [{"type": "int"}]},
+            "the names of fields of R are not a list of names",
+        ),
         ({"type": "record", "name": "R", "fields": [{"name": "a"}]}, "a field of R has no type"),
-        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}] * 2}, "the names of fields of R are not different"),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}] * 2},
+            "the names of fields of R are not different",
+        ),
         ({"type": "record", "name": "1R", "fields": []}, "1R is not a name"),
-        ({"type": "record", "name": "string", "fields": []}, "string is the name of a primitive type"),
+        (
+            {"type": "record", "name": "string", "fields": []},
+            "string is the name of a primitive type",
+        ),
         ({"type": "enum", "name": "E"}, "the symbols of E are not a list of names"),
-        ({"type": "enum", "name": "E", "symbols": ["a", "a"]}, "the symbols of E are not different"),
+        (
+            {"type": "enum", "name": "E", "symbols": ["a", "a"]},
+            "the symbols of E are not different",
+        ),
         ({"type": "enum", "name": "E", "symbols": ["a-b"]}, "the symbols of E: a-b is not a name"),
         ({"type": "fixed", "name": "F"}, "the size of F is not a number from 0 to"),
         ({"type": "fixed", "name": "F", "size": -1}, "the size of F is not a number from 0 to"),
@@ -78,7 +90,10 @@ def test_no_default_is_refused(schema, default):
         (record("R", FIXED, FIXED), "F is defined twice"),
         (["int", ["null"]], "a union has a union as a branch"),
         (["int", "int"], "a union has int twice"),
-        ([{"type": "array", "items": "int"}, {"type": "array", "items": "long"}], "a union has array twice"),
+        (
+            [{"type": "array", "items": "int"}, {"type": "array", "items": "long"}],
+            "a union has array twice",
+        ),
         (record("n" * 1000 + "-"), "nnn... is not a name"),
     ],
 )
@@ -99,15 +114,15 @@ def test_references_in_any_order_and_in_circles():
 
 
 def test_a_reference_that_defines_what_is_defined_is_an_error():
-    with pytest.raises(InvalidSchemaError, match="x.A is defined twice"):
+    with pytest.raises(InvalidSchemaError, match=r"x.A is defined twice"):
         compiled(record("R", "x.A"), a=record("x.A"), other=record("x.A", "int"))
-    with pytest.raises(InvalidSchemaError, match="x.A is defined twice"):
+    with pytest.raises(InvalidSchemaError, match=r"x.A is defined twice"):
         compiled(record("x.A"), a=record("x.A", "int"))
 
 
 def test_a_reference_that_is_wrong_is_an_error_even_if_it_is_not_used():
     with pytest.raises(InvalidSchemaError, match="it is not JSON"):
-        compiled("\"int\"", other="{")
+        compiled('"int"', other="{")
 
 
 def nested(levels):

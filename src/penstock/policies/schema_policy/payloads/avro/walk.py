@@ -23,7 +23,7 @@ _MAX_PATH: Final = 200
 _BITS: Final = {"int": 32, "long": 64}
 
 
-class _UnfitError(Exception):
+class UnfitError(Exception):
     """What is wrong with the value at the path."""
 
 
@@ -37,7 +37,7 @@ def objection(root: AvroType, payload: bytes) -> str | None:
     walk = _Walk(payload)
     try:
         end = walk.read(root, 0, 0)
-    except _UnfitError as error:
+    except UnfitError as error:
         return f"Avro: {walk.place} {error}"
     except IndexError:
         return f"Avro: ends before {walk.place} does"
@@ -70,7 +70,7 @@ class _Walk:
 
         Raises:
             IndexError: The payload ends before it does.
-            _UnfitError: It does not fit; `place` is where.
+            UnfitError: It does not fit; `place` is where.
         """
         if schema.size is not None:
             return self._step(position, schema.size)
@@ -84,7 +84,7 @@ class _Walk:
             return self._primitive(kind, position)
         level += 1
         if level > MAX_LEVELS:
-            raise _UnfitError(f"is inside more than {MAX_LEVELS} records, arrays and maps")
+            raise UnfitError(f"is inside more than {MAX_LEVELS} records, arrays and maps")
         if kind == "record":
             return self._record(schema, position, level)
         return self._blocks(schema, position, level)
@@ -94,7 +94,7 @@ class _Walk:
             return self._number(position, kind)[1]
         if kind == "boolean":
             if self._payload[position] > 1:
-                raise _UnfitError("is a boolean of another byte than 0 and 1")
+                raise UnfitError("is a boolean of another byte than 0 and 1")
             return position + 1
         if kind == "string":
             return self._string(position, "is")
@@ -114,15 +114,15 @@ class _Walk:
             try:
                 count, position, end = read_block(self._payload, position)
             except ValueError:
-                raise _UnfitError("has a block with a wrong count or size") from None
+                raise UnfitError("has a block with a wrong count or size") from None
             if not count:
                 if end and end != position:
-                    raise _UnfitError("has a block that does not end where it says")
+                    raise UnfitError("has a block that does not end where it says")
                 return position
             position = self._items(schema, count, index, position, level)
             index += count
             if end and end != position:
-                raise _UnfitError("has a block that does not end where it says")
+                raise UnfitError("has a block that does not end where it says")
 
     def _items(self, schema: AvroType, count: int, index: int, position: int, level: int) -> int:
         item = schema.inner[0]
@@ -130,7 +130,7 @@ class _Walk:
             if not item.size:
                 self._empty += count * item.empty
             if self._empty > MAX_EMPTY_ITEMS:
-                raise _UnfitError(f"has more than {MAX_EMPTY_ITEMS} items that take no bytes")
+                raise UnfitError(f"has more than {MAX_EMPTY_ITEMS} items that take no bytes")
             return self._step(position, count * item.size)
         for at in range(index, index + count):
             self._path.append(at if schema.kind == "array" else "[*]")
@@ -144,18 +144,18 @@ class _Walk:
         try:
             return read_number(self._payload, position, _BITS[kind])
         except TooLongError:
-            raise _UnfitError(f"has a number that is longer than one of type {kind}") from None
+            raise UnfitError(f"has a number that is longer than one of type {kind}") from None
 
     def _length(self, position: int) -> tuple[int, int]:
         try:
             return read_length(self._payload, position)
         except ValueError:
-            raise _UnfitError("has a length that is negative or too large") from None
+            raise UnfitError("has a length that is negative or too large") from None
 
     def _index(self, position: int, count: int, what: str) -> tuple[int, int]:
         index, position = self._number(position, "long")
         if not 0 <= index < count:
-            raise _UnfitError(f"has an index of no {what}")
+            raise UnfitError(f"has an index of no {what}")
         return index, position
 
     def _string(self, position: int, what: str) -> int:
@@ -164,7 +164,7 @@ class _Walk:
         try:
             str(self._payload[position:end], "utf-8")
         except UnicodeDecodeError:
-            raise _UnfitError(f"{what} not UTF-8") from None
+            raise UnfitError(f"{what} not UTF-8") from None
         return end
 
     def _step(self, position: int, size: int) -> int:
