@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.configuration.declared_keys import declared_by_own
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
@@ -37,6 +38,17 @@ Written as `topics.<glob>.<key>=<value>`: a default for the topics whose name ma
 |---|---|
 """
 
+_DECLARED = """\
+### Keys that ready-made policies declare
+
+For topics of a gateway whose `record.validation.policy.class.name` names the policy; classes of
+your own may declare keys, too: [policies.md](policies.md#keys-of-your-own).
+
+| policy | key | type | default | meaning |
+|---|---|---|---|---|
+"""
+_READY_MADE = ("penstock.policies.JsonSchema", "penstock.policies.SchemaPolicy")
+
 _JSON_SCHEMA = """\
 ## Keys of `penstock.policies.JsonSchema`
 
@@ -58,12 +70,26 @@ def reference() -> str:
         parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{text}")
     topics = "".join(f"| `{key.name}` | {key.meaning} |\n" for key in TOPIC_KEYS.values())
     parts.append(_TOPICS + topics)
+    declared = "".join(map(declared_keys, _READY_MADE))
+    if declared:
+        parts.append(_DECLARED + declared)
     json_schema = "".join(
         f"| `{key}` | `{default}` | {meaning} |\n"
         for key, (default, meaning) in JSON_SCHEMA_KEYS.items()
     )
     parts.append(_JSON_SCHEMA + json_schema)
     return "\n".join(parts)
+
+
+def declared_keys(policy: str) -> str:
+    """Return the lines for the topic level keys that a ready-made policy declares."""
+    rows = ""
+    for one in declared_by_own(policy):
+        default = "none" if one.default is None else f"`{one.default}`"
+        values = f" One of `{'`, `'.join(one.valid_values)}`." if one.valid_values else ""
+        shown = f"`{one.name}` | {one.type} | {default} | {one.documentation}{values}"
+        rows += f"| `{policy.rpartition('.')[2]}` | {shown} |\n"
+    return rows
 
 
 def default_text(field: FieldInfo) -> str:

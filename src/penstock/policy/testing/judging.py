@@ -53,6 +53,7 @@ def judge(
     partition: int = 0,
     configs: Mapping[str, str] | None = None,
     validation_policy: str = "",
+    topic_configs: Mapping[str, str] = _NOTHING,
     topic_id: UUID = TOPIC_ID,
 ) -> list[Verdict]:
     """Judge records by one policy as the gateway would, and return a verdict for each.
@@ -77,6 +78,8 @@ def judge(
         partition: The partition's number.
         configs: What `configure()` receives.
         validation_policy: The topic's `record.validation.policy` (KIP-940).
+        topic_configs: The topic's values of keys that the policy declares (KIP-940); the others
+            have their defaults.
         topic_id: The topic's id (KIP-940).
 
     Returns:
@@ -84,7 +87,7 @@ def judge(
 
     Raises:
         TypeError: `policy` is none of the interfaces.
-        ConfigurationError: It cannot be made or configured.
+        ConfigurationError: It cannot be made or configured, or does not take `topic_configs`.
         AssertionError: It judges columns, and says something else of a record when it is asked
             in another way.
     """
@@ -97,6 +100,7 @@ def judge(
             partition=partition,
             properties=dict(configs or {}),
             setting=validation_policy,
+            topic_configs=topic_configs,
             topic_id=topic_id,
             file=Path("configs"),
         )
