@@ -272,3 +272,11 @@ def test_an_import_that_does_not_end_is_an_error(tmp_path, monkeypatch):
 
 def test_the_answer_fits_into_a_pipe():
     assert len(encode_declared([TopicConfig("a" * 70_000)])) < 1000
+
+
+@pytest.mark.usefixtures("in_force")
+def test_a_request_that_a_reload_overtakes_ends_with_the_keys_it_began_with():
+    put_in_force({})
+    assert "shop.level" not in definitions.config_keys()
+    assert definitions.normalize("shop.validation", "TRUE") == "true"
+    assert "String must be one of" in str(definitions.value_error("shop.level", "x"))

@@ -218,7 +218,12 @@ def test_a_small_batch_is_not_forwarded_at_once_while_one_before_it_is_judged(id
     assert answers(talk)[1]["judged"][0] == REQUEST_TIMED_OUT
 
     talk.session.client_data(sent(3, 2, "judged"))
-    assert len(talk.verdicts) == 1  # nothing is forwarded at once while a batch has to come again
+    assert len(talk.verdicts) == 1, "its producer has to send another batch again"
+    talk.decide()
+    assert talk.broker.take() == b""
+    talk.session.client_data(sent(4, 2, "judged", producer_id=18))
+    assert talk.verdicts == []
+    assert talk.broker.take() == sent(4, 2, "judged", producer_id=18)
 
 
 def _data(sequence):

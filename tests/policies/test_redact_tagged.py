@@ -153,7 +153,8 @@ def test_an_id_in_a_header_with_protobufs_indexes():
 
 
 @pytest.mark.parametrize(
-    ("schema", "header"), [(registered("PROTOBUF"), PREFIX), (registered("AVRO", AVRO), PREFIX + b"x")]
+    ("schema", "header"),
+    [(registered("PROTOBUF"), PREFIX), (registered("AVRO", AVRO), PREFIX + b"x")],
 )
 def test_a_header_that_does_not_suit_the_schema(schema, header):
     made, _ = interceptor(schema)

@@ -282,7 +282,7 @@ def _about(
         ),
         file=str(plan.path),
         fingerprint=plan.fingerprint,
-        keys=keys_in_force(plan.policies.properties, names),
+        keys=keys_in_force(plan.policies.properties, names, plan.policies.topic_keys),
         other=options.compare and str(Path(options.compare).absolute()),
         fail_over=options.fail_over,
         seconds=round(time.monotonic() - running.began, 1),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
 from penstock.configuration import load_configuration
+from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 
@@ -90,6 +91,10 @@ def _steps(plan: TopicPlan, inline_judge: InlineJudge) -> list[str]:
     steps += [f"record  {name}" for name in plan.validators]
     if plan.validation_policy:
         inline = "; small batches inline" if inline_judge.judges(plan) else ""
-        setting = f"  record.validation.policy={plan.validation_setting}"
+        shown = {VALIDATION_POLICY: plan.validation_setting} if plan.validation_setting else {}
+        shown |= {
+            key: plan.settings[key] for key in plan.validation_configs if key in plan.settings
+        }
+        setting = "".join(f"  {key}={value}" for key, value in shown.items())
         steps.append(f"record  {plan.validation_policy}{setting}{inline}")
     return steps

@@ -11,8 +11,8 @@ import importlib
 import json
 import os
 import re
-import subprocess
 import sys
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration.errors import ConfigurationError
@@ -26,8 +26,11 @@ from penstock.configuration.topic_keys import (
 from penstock.policy import TopicConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+
+    AskClass = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
+    """Finds out what a user's class declares; see `declared_by_user`."""
 
 VALIDATION: Final = "record.validation.policy.class.name"
 _OWN: Final = "penstock.policies"
@@ -69,6 +72,11 @@ def declared_by_user(
     Raises:
         ConfigurationError: What it declares is not usable, or to import it takes too long.
     """
+    top = class_name.replace(":", ".").partition(".")[0]
+    if PathFinder.find_spec(top, [*map(str, class_path), str(file.parent), *sys.path]) is None:
+        return ()
+    import subprocess  # noqa: PLC0415 - workers and executors import this module
+
     request = json.dumps([class_name, str(file), [str(folder) for folder in class_path]])
     read, write = os.pipe()
     # What the class prints is not mixed with the answer, which has a pipe of its own.
@@ -98,7 +106,7 @@ def declared_by_user(
         return ()
     declared, error = json.loads(data)
     if error:
-        raise ConfigurationError(f"{file}: {VALIDATION}: {class_name}: {error}")
+        raise ConfigurationError(error)
     return as_configs(declared)
 
 
@@ -110,7 +118,7 @@ def encode_declared(declared: Sequence[TopicConfig], error: str = "") -> bytes:
     """Return what the process answers: see `declared_by_user`."""
     data = json.dumps([declared, error]).encode()
     if len(data) > _ANSWER_MAX_BYTES:
-        return json.dumps([[], "its topic_configs are too long"]).encode()
+        return json.dumps([[], f"{VALIDATION}: its topic_configs are too long"]).encode()
     return data
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
+    from penstock.configuration.declared_keys import AskClass
     from penstock.policy import TopicConfig
 
 _SHOWN_MAX: Final = 200
@@ -64,7 +65,11 @@ _KEYS: Final[dict[str, FieldInfo]] = {
 
 
 def load_configuration(
-    path: str | Path, *, without: str = "", replaced: Mapping[str, str] = MappingProxyType({})
+    path: str | Path,
+    *,
+    without: str = "",
+    replaced: Mapping[str, str] = MappingProxyType({}),
+    ask: AskClass = declared_by_user,
 ) -> Configuration:
     """Read and check a configuration file.
 
@@ -72,6 +77,8 @@ def load_configuration(
         path: A `.properties` file.
         without: Keys with this prefix are left out, if it is not empty.
         replaced: Values that hold instead of those of the file.
+        ask: Finds out which topic level keys a validation policy of the user's declares; in
+            another process unless given.
 
     Raises:
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
@@ -87,7 +94,7 @@ def load_configuration(
     declared = None
     if name and (class_path or not is_own(name)):
         folders = [file.parent / one.strip() for one in class_path.split(",") if one.strip()]
-        declared = declared_by_user(name, file, folders)
+        declared = ask(name, file, folders)
     return read_configuration(file, properties, written=written, declared=declared)
 
 

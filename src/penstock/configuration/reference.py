@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.configuration.declared_keys import declared_by_own
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
-from penstock.policies.schema_policy.settings import FILE_KEYS, TOPIC_CONFIGS
+from penstock.policies.schema_policy.settings import FILE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic.fields import FieldInfo
-
-    from penstock.policy import TopicConfig
 
 _HEAD: Final = """\
 # Configuration reference
@@ -43,6 +42,17 @@ Written as `topics.<glob>.<key>=<value>`: a default for the topics whose name ma
 |---|---|
 """
 
+_DECLARED: Final = """\
+### Keys that ready-made policies declare
+
+For topics of a gateway whose `record.validation.policy.class.name` names the policy; classes of
+your own may declare keys, too: [policies.md](policies.md#keys-of-your-own).
+
+| policy | key | type | default | meaning |
+|---|---|---|---|---|
+"""
+_READY_MADE: Final = ("penstock.policies.JsonSchema", "penstock.policies.SchemaPolicy")
+
 _JSON_SCHEMA: Final = """\
 ## Keys of `penstock.policies.JsonSchema`
 
@@ -61,13 +71,6 @@ Read where `record.validation.policy.class.name` names it: [schemas.md](schemas.
 |---|---|---|
 """
 
-_SCHEMA_POLICY_TOPICS: Final = """\
-Topic level keys, written as `topics.<glob>.<key>=<value>` or set on the topic itself:
-
-| key | default | values | meaning |
-|---|---|---|---|
-"""
-
 
 def reference() -> str:
     """Return the reference as Markdown."""
@@ -80,10 +83,23 @@ def reference() -> str:
         parts.append(f"## {section}\n\n| key | default | meaning |\n|---|---|---|\n{text}")
     topics = "".join(f"| `{key.name}` | {key.meaning} |\n" for key in TOPIC_KEYS.values())
     parts.append(_TOPICS + topics)
+    declared = "".join(map(declared_keys, _READY_MADE))
+    if declared:
+        parts.append(_DECLARED + declared)
     parts.append(_JSON_SCHEMA + _rows(JSON_SCHEMA_KEYS))
     parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS}))
-    parts.append(_SCHEMA_POLICY_TOPICS + "".join(map(_topic_row, TOPIC_CONFIGS)))
     return "\n".join(parts)
+
+
+def declared_keys(policy: str) -> str:
+    """Return the lines for the topic level keys that a ready-made policy declares."""
+    rows = ""
+    for one in declared_by_own(policy):
+        default = "none" if one.default is None else f"`{one.default}`"
+        values = f" One of `{'`, `'.join(one.valid_values)}`." if one.valid_values else ""
+        shown = f"`{one.name}` | {one.type} | {default} | {one.documentation}{values}"
+        rows += f"| `{policy.rpartition('.')[2]}` | {shown} |\n"
+    return rows
 
 
 def default_text(field: FieldInfo) -> str:
@@ -98,17 +114,6 @@ def _rows(keys: Mapping[str, tuple[str, str]]) -> str:
     """Return the rows of a ready-made policy's keys: default and meaning by key."""
     return "".join(
         f"| `{key}` | {_code(default)} | {meaning} |\n" for key, (default, meaning) in keys.items()
-    )
-
-
-def _topic_row(key: TopicConfig) -> str:
-    values = ", ".join(map(_code, key.valid_values))
-    if not values:
-        values = "`true`, `false`" if key.type == "BOOLEAN" else "any"
-    meaning = key.documentation.removeprefix("SchemaPolicy: ")
-    return (
-        f"| `{key.name}` | {_code(key.default or '')} | {values} | "
-        f"{meaning[:1].upper()}{meaning[1:]} |\n"
     )
 
 

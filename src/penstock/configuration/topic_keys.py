@@ -217,6 +217,8 @@ KEYS_OF_KAFKA: Final = frozenset(
 """Configs of topics that brokers have (LogConfig.java, TopicConfig.java), of any version."""
 
 _in_force: dict[str, TopicKey] = {}
+_ever_in_force: dict[str, TopicKey] = {}
+"""For requests that were begun with another table than the one they end with."""
 
 
 def put_in_force(declared: Mapping[str, TopicKey]) -> None:
@@ -227,6 +229,16 @@ def put_in_force(declared: Mapping[str, TopicKey]) -> None:
     """
     global _in_force  # noqa: PLW0603 - replaced as a whole
     _in_force = dict(declared)
+    _ever_in_force.update(declared)
+
+
+def key_named(name: str) -> TopicKey:
+    """Return a key that topics may have, or might have when a request was begun.
+
+    Raises:
+        KeyError: There is and was none.
+    """
+    return TOPIC_KEYS.get(name) or _in_force.get(name) or _ever_in_force[name]
 
 
 def keys_in(scope: Scope, declared: Mapping[str, TopicKey] | None = None) -> dict[str, TopicKey]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.declared import declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan
 
@@ -165,7 +166,9 @@ def load_plan(
         raise ValueError("records_policy_batch must be 1 or more")
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
-    return _plan(load_configuration(file), topic_ids, records_policy_batch, topic_settings)
+    # The classes are loaded in this process anyway.
+    configuration = load_configuration(file, ask=declared_here)
+    return _plan(configuration, topic_ids, records_policy_batch, topic_settings)
 
 
 def _plan(

@@ -162,9 +162,7 @@ def test_nulls_pass_unless_they_are_refused(registry):
         ("PROTOBUF", PROTO_ORDER, b"\x02\x02"),
     ],
 )
-def test_subjects_may_be_named_after_records(
-    registry, strategy, subject, schema_type, text, good
-):
+def test_subjects_may_be_named_after_records(registry, strategy, subject, schema_type, text, good):
     one = registry.register(subject, text, schema_type)
     by_record = VALUES | {"confluent.value.subject.name.strategy": strategy}
     assert accepts(verdicts(registry, [framed(one, good)], by_record))
@@ -310,12 +308,12 @@ def test_wrong_settings_are_told(configs, topic_configs, told):
 def test_files_take_the_place_of_a_registry(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
-    (tmp_path / "order.json").write_text(
-        json.dumps({"$ref": "parts/id.json", "title": "order"})
-    )
+    (tmp_path / "order.json").write_text(json.dumps({"$ref": "parts/id.json", "title": "order"}))
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts/id.json").write_text(json.dumps(JSON_ORDER))
-    (tmp_path / "order.proto").write_text('import "line.proto"; message O { optional Line line = 1; }')
+    (tmp_path / "order.proto").write_text(
+        'import "line.proto"; message O { optional Line line = 1; }'
+    )
     (tmp_path / "line.proto").write_text("message Line { optional int64 count = 1; }")
     for file, good, bad in (
         ("order.avsc", avro({"id": 1}), b"\x02"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.gateway.produce.postponed_batches import SentBy
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
@@ -45,8 +46,8 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
             judged.append((plan, topic))
     if not judged:
         return True
-    if connection.has_undecided and any(_is_idempotent(request, topic) for _, topic in judged):
-        return False  # what was sent before it may have to come again first
+    if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in judged):
+        return False
     return policies.inline is not None and _accepts_all(policies.inline, request, judged)
 
 
@@ -56,16 +57,27 @@ def _is_possible(connection: ConnectionContext) -> bool:
     return not (
         policies.plan.has_interceptors
         or gateway.producers
-        or gateway.postponed
         or connection.may_change_policies
         # Nothing of a request may be stored if there is no such topic as one of its topics.
         or (policies.whole_request and not gateway.topic_configs.are_stored)
     )
 
 
-def _is_idempotent(request: ProduceRequest, topic: TopicData) -> bool:
-    producers = (read_producer(request.records(one)) for one in topic.partitions)
-    return any(by is not None and by.producer_id >= 0 for by in producers)
+def _is_in_order(
+    name: str, topic: TopicData, request: ProduceRequest, connection: ConnectionContext
+) -> bool:
+    """Return whether nothing that was sent before a topic's batches has to come again first."""
+    postponed = connection.gateway.postponed
+    if not (connection.has_undecided or postponed):
+        return True
+    principal = connection.authentication.principal or ""
+    for one in topic.partitions:
+        by = read_producer(request.records(one))
+        if by is not None and by.producer_id >= 0:
+            sent_by = SentBy(name, one.number, by.producer_id, principal)
+            if connection.has_undecided or sent_by in postponed:
+                return False
+    return True
 
 
 def _accepts_all(

@@ -59,6 +59,10 @@ class PostponedBatches:
     def __bool__(self) -> bool:
         return bool(self._first)
 
+    def __contains__(self, sent_by: object) -> bool:
+        """Return whether a batch of a producer for a partition has to come again."""
+        return sent_by in self._first
+
     def overtakes(self, sent_by: SentBy, batch: BatchProducer) -> bool:
         """Return whether a batch comes after one that has to come again first."""
         first = self._first.get(sent_by)

@@ -78,7 +78,8 @@ def judge(
         partition: The partition's number.
         configs: What `configure()` receives.
         validation_policy: The topic's `record.validation.policy` (KIP-940).
-        topic_configs: The topic's keys of those that the policy declares (KIP-940).
+        topic_configs: The topic's values of keys that the policy declares (KIP-940); the others
+            have their defaults.
         topic_id: The topic's id (KIP-940).
 
     Returns:
@@ -86,7 +87,7 @@ def judge(
 
     Raises:
         TypeError: `policy` is none of the interfaces.
-        ConfigurationError: It cannot be made or configured.
+        ConfigurationError: It cannot be made or configured, or does not take `topic_configs`.
         AssertionError: It judges columns, and says something else of a record when it is asked
             in another way.
     """
