@@ -54,6 +54,13 @@ def fails(one, limit=PLENTY):
     return caught.value
 
 
+def ends(one):
+    """Wait until a request that was given up ends, though what it asks would go on for ever."""
+    if one._given_up is not None:
+        one._given_up.join(60)
+        assert not one._given_up.is_alive()
+
+
 def wait_for(condition):
     deadline = time.monotonic() + 60
     while not condition():
@@ -152,8 +159,7 @@ def test_names_that_do_not_resolve_in_time_do_not_hold_the_caller(connect, monke
     assert str(fails(one, SOON)) == "does not answer within 1 seconds"
     assert str(fails(one, SOON)) == "still does not answer an earlier request"
     ended.set()
-    one._given_up.join(60)
-    assert not one._given_up.is_alive()
+    ends(one)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +172,7 @@ def test_a_limit_holds_however_slowly_bytes_come(registry, connect, fault):
     failure = fails(one, SOON)
     assert str(failure) == "does not answer within 1 seconds"
     assert failure.away
-    # It is given up: its thread ends though the registry would go on for ever.
-    one._given_up.join(60)
-    assert not one._given_up.is_alive()
+    ends(one)
     registry.fault = None
     assert one.get("/schemas/ids/1", PLENTY).status == 200
 
@@ -267,8 +271,7 @@ def test_a_limit_holds_for_a_handshake_that_is_not_answered(connect):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         one = connect(f"https://127.0.0.1:{listener.getsockname()[1]}")
         assert str(fails(one, SOON)) == "does not answer within 1 seconds"
-        one._given_up.join(60)
-        assert not one._given_up.is_alive()
+        ends(one)
 
 
 def test_ended_requests_leave_no_thread(registry, connect):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError, NameResolutionError
+from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
 from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 
 from penstock.policies.schema_policy.registry.errors import NoAnswerError
@@ -97,7 +97,7 @@ class Endpoint:
         if thread.is_alive():
             request.give_up()
             self._given_up = thread
-            raise NoAnswerError(f"does not answer within {limit:g} seconds", away=True)
+            raise NoAnswerError(_too_late(limit), away=True)
         if request.failure is not None:
             raise request.failure
         self._connection = request.kept
@@ -145,6 +145,7 @@ class _Request:
         self._reused = reused
         self._lock = Lock()
         self._is_given_up = False
+        self._limit = limit
         connection.timeout = limit
 
     def run(self, path: str, headers: Mapping[str, str]) -> None:
@@ -155,6 +156,10 @@ class _Request:
             self.kept = self._connection
         except NoAnswerError as error:
             self.failure = error
+        except (TimeoutError, HTTPTimeoutError) as error:
+            is_late = not isinstance(error, NewConnectionError)  # which is a timeout to urllib3
+            text = _too_late(self._limit) if is_late else _reason(error)
+            self.failure = NoAnswerError(text, away=True)
         except Exception as error:
             self.failure = NoAnswerError(_reason(error), away=True)
         if self.kept is None:
@@ -202,6 +207,10 @@ class _Request:
         return body
 
 
+def _too_late(limit: float) -> str:
+    return f"does not answer within {limit:g} seconds"
+
+
 def _reason(error: Exception) -> str:
     """Say what an exception means, without the texts of libraries, which show objects."""
     if isinstance(error, NameResolutionError):
@@ -215,6 +224,4 @@ def _reason(error: Exception) -> str:
         if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, HTTPError):
             return f"cannot be reached: {cause.strerror}"
         cause = cause.__cause__ or cause.__context__
-    if isinstance(error, (TimeoutError, HTTPTimeoutError)):
-        return "does not answer in time"
     return f"ends the connection before its answer does ({type(error).__name__})"
