@@ -1,10 +1,10 @@
 """Schemas in files: `schema.file` of a topic.
 
-| file              | schema      | refers to other files by                                        |
-|-------------------|-------------|-----------------------------------------------------------------|
-| `*.avsc`          | Avro        | nothing: it has all its types itself                             |
-| `*.proto#MESSAGE` | Protobuf    | `import`, from the configuration file's folder                   |
-| any other         | JSON Schema | `$ref`, from the configuration file's folder                     |
+| file              | schema      | refers to other files by                      |
+|-------------------|-------------|-----------------------------------------------|
+| `*.avsc`          | Avro        | nothing: it has all its types itself          |
+| `*.proto#MESSAGE` | Protobuf    | `import`, from the configuration file's folder |
+| any other         | JSON Schema | `$ref`, from the configuration file's folder  |
 """
 
 from __future__ import annotations
