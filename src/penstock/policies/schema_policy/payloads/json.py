@@ -6,7 +6,7 @@ schema is of draft 2020-12.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -17,7 +17,7 @@ from penstock.policies.json_schema.texts import SchemaTexts
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
@@ -37,7 +37,7 @@ class JsonPayloads:
         """Whether judging takes time in proportion to a payload's bytes."""
         return self._check.features.bounded
 
-    def all_fit(self, payloads: Sequence[bytes]) -> bool:
+    def all_fit(self, payloads: Iterable[bytes]) -> bool:
         """Return whether the fast way accepts every payload.
 
         Returns:
@@ -49,17 +49,19 @@ class JsonPayloads:
         fits = self._check.fits
         return fits is not None and all(map(fits, payloads))
 
-    def objections(self, payloads: Sequence[bytes | memoryview]) -> Iterator[tuple[int, str]]:
-        """Yield the position of each payload that does not fit, with what is wrong and where."""
-        fits = self._check.fits or _no_answer
-        for position, given in enumerate(payloads):
-            payload = given if type(given) is bytes else bytes(given)
+    def objections(self, payloads: Iterable[bytes | memoryview]) -> Iterator[tuple[int, str]]:
+        """Yield the position of each payload that does not fit, with what is wrong and where.
+
+        The fast way reads `bytes`; a `memoryview` is judged the slow way.
+        """
+        fits: Callable[[Any], bool] = self._check.fits or _no_answer
+        for position, payload in enumerate(payloads):
             try:
                 if fits(payload):
                     continue
             except Exception:  # noqa: S110 - no answer: the slow way has one
                 pass
-            text = self._check.explanation(payload)
+            text = self._check.explanation(bytes(payload))
             if text is not None:
                 yield position, text
 

@@ -13,7 +13,7 @@ from penstock.policies.schema_policy.payloads.avro.parse import parse
 from penstock.policies.schema_policy.payloads.avro.walk import objection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
@@ -33,7 +33,7 @@ class AvroSchema:
         self._root = root
         self._fits = generate(root) or _no_answer
 
-    def objections(self, payloads: Sequence[bytes | memoryview]) -> Iterator[tuple[int, str]]:
+    def objections(self, payloads: Iterable[bytes | memoryview]) -> Iterator[tuple[int, str]]:
         """Yield the position of each payload that does not fit, with what is wrong and where."""
         fits = self._fits
         for position, given in enumerate(payloads):
