@@ -46,6 +46,12 @@
     │   └── ProduceRequestInterceptorSkipRecordException
     └── SchemaError                      policies: a schema file cannot be used
 
+    ValueError
+    ├── FlawError                        policies: what is wrong with a Protobuf message
+    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
+    └── TooManyFieldsError               policies: a Protobuf message is not looked at further
+
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.
 """

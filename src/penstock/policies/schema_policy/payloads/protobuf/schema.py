@@ -5,11 +5,14 @@
   and a number that it does not have is an unknown field.
 - Of a field that may have one value and comes twice, the last counts, and messages are merged, as
   in every implementation of Protobuf.
+- Strings of proto2 need not be UTF-8; to read such a one from what `decode` returns raises a
+  UnicodeDecodeError, whose text shows a byte.
 - Unknown fields are looked for in the bytes: also in what a later field replaces.
-- Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time. Packed
-  numbers take at most eight times their bytes. A payload that is judged alone, after a batch did
-  not fit, is read into its own type: an empty message in a repeated field takes two bytes on the
-  wire, and in memory the size of its type. Where there is not enough, upb refuses the payload.
+- Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time, merged into
+  one message: packed numbers take at most eight times their bytes, messages next to nothing. Types
+  with required fields, and `decode`, take a message as it is: an empty one in a repeated field is
+  two bytes on the wire, and in memory the size of its type. Where there is not enough, upb refuses
+  the payload.
 """
 
 from __future__ import annotations
