@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 
+_FIRST: Final = b"\x00"
 _CHUNK: Final = 256
 _CHUNK_BYTES: Final = 2**20
 _MAX_CHECKS: Final = 1000
@@ -69,6 +70,8 @@ class ProtobufSchema:
         self._only: tuple[MessageCheck, ...] | None = None
         if message is not None:
             self._only = (self._check(message),)
+        elif file.message_type:
+            self._split(_FIRST)  # made while compiling, not while the first payload is judged
 
     def objections(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
         """Return the positions of payloads that do not fit, ascending, each with the reason."""
