@@ -59,6 +59,12 @@
     ├── TooLongError                     policies: a number in an Avro payload
     └── UnreadableAnswerError            policies: what no schema registry answers
 
+    ValueError
+    ├── FlawError                        policies: what is wrong with a Protobuf message
+    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
+    └── TooManyFieldsError               policies: a Protobuf message is not looked at further
+
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.
 """

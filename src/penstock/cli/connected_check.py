@@ -46,7 +46,7 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
     policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
-        for topic, own in sorted(_topics(configuration, plan).items()):
+        for topic, own in sorted(_topics(configuration).items()):
             found = plan.for_topic(topic, own)
             if found is None or not (found.validation_policy or found.unusable):
                 continue
@@ -58,7 +58,7 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
         policies.close()
 
 
-def _topics(configuration: Configuration, plan: Plan) -> dict[str, Mapping[str, str]]:
+def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
     """Return the topic level keys that were set on each topic of the cluster."""
     properties = configuration.upstream_properties
     try:
@@ -85,7 +85,7 @@ def _lines(validation: Any, plan: TopicPlan) -> Iterator[str]:
         yield f"{plan.validation_policy}  record.validation.policy={plan.validation_setting}"
         return
     try:
-        yield from describe_topic(plan.topic, plan.settings)
+        yield from describe_topic(plan.topic, plan.validation_configs)
     except ValueError as error:
         yield f"cannot be judged: {error}"
     except RetriableException as error:

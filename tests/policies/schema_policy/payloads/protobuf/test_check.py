@@ -1,6 +1,8 @@
 """MessageCheck against the slow way, over messages that were damaged in every way."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -212,3 +214,32 @@ def test_packed_numbers_by_the_million():
     assert judge.objection(packed) is None
     assert judge.objection(packed + b"\x48\x01") == "unknown field 9 in shop.Order"
     assert judge.objection(inside(4, b"\x01" * 4_000_000 + b"\x80")) is not None
+
+
+OUT_OF_MEMORY = """
+import resource, sys
+from penstock.policies.schema_policy.payloads.protobuf.compile import schema_of
+schema = schema_of("schema.proto", open(sys.argv[1], "rb").read(), sys.argv[2])
+payload = b"\\x0a\\x00" * 2_000_000
+resource.setrlimit(resource.RLIMIT_AS, (500 * 2**20, 500 * 2**20))
+print(schema.objections([payload]), schema.objections([payload + b"\\x48\\x01"]))
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("syntax", ["proto3", "proto2"])
+def test_messages_by_the_million_take_no_worker_down(syntax, tmp_path):
+    """Each takes two bytes, and more than a kilobyte as a message of its own."""
+    optional, required = ("", "") if syntax == "proto3" else ("optional", "required int32 r = 2;")
+    fields = "".join(f"{optional} int64 f{i} = {i + 1000};" for i in range(200))
+    text = f'syntax = "{syntax}"; message A {{ repeated B many = 1; {required} }} message B {{ {fields} }}'
+    (tmp_path / "set").write_bytes(compiled(text))
+    command = [sys.executable, "-c", OUT_OF_MEMORY, tmp_path / "set", "A"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    if syntax == "proto3":
+        assert done.stdout == "[] [(0, 'Protobuf: has an unknown field')]\n"
+    else:
+        assert done.stdout.startswith(
+            "[(0, 'Protobuf: takes more memory to decode than there is')]"
+        )

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message import Message
 
 LEVELS: Final = 40
 """With the item, and upb's limit of 100, this leaves 59 levels: fewer than 64."""
@@ -69,6 +68,7 @@ class MessageCheck:
         self.descriptor = descriptor
         self._allowed = allow_unknown_fields
         self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
+        self._one: Any = GetMessageClass(merging_pool.FindMessageTypeByName(descriptor.full_name))
         self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
         self._each: Any = None
         if reach.required:
@@ -93,16 +93,18 @@ class MessageCheck:
 
     def objection(self, data: bytes) -> str | None:
         """Return why one message does not fit; None where it does."""
+        if self.all_fit((data,)):
+            return None
         try:
-            message: Message = self.new.FromString(data)
+            self._one.FromString(data)
+            if self._each is not None and not self.new.FromString(data).IsInitialized():
+                return self._where(data, allowed=True) or "has not all required fields"
         except DecodeError as error:
             said = str(error)
             return self._where(data) or next(
                 (text for part, text in _REASONS if part in said), _CORRUPT
             )
-        if self._each is not None and not message.IsInitialized():
-            return self._where(data, allowed=True) or "has not all required fields"
-        if self._allowed or self.all_fit((data,)):
+        if self._allowed:
             return None
         # An unknown field, or deeper than DiscardUnknownFields reaches: then the walk decides.
         if self._is_deep(data):

@@ -46,7 +46,7 @@ class _Frame(NamedTuple):
     seen: set[int]
 
 
-class _FlawError(ValueError):
+class FlawError(ValueError):
     """What is wrong."""
 
 
@@ -64,7 +64,7 @@ def find_flaw(data: bytes, descriptor: Descriptor, *, allow_unknown_fields: bool
     """
     try:
         _Walk(data, allow_unknown_fields=allow_unknown_fields).walk(descriptor)
-    except _FlawError as flaw:
+    except FlawError as flaw:
         return str(flaw)
     return None
 
@@ -88,22 +88,22 @@ class _Walk:
             number, wire_type = self._tag(frame)
             if wire_type == _END:
                 if number != frame.group or not number:
-                    raise _FlawError(f"has an end of a group without its start{_at(frame)}")
+                    raise FlawError(f"has an end of a group without its start{_at(frame)}")
                 self._complete(frames.pop())
                 continue
             inner = self._field(frame, number, wire_type)
             if inner is not None:
                 frames.append(inner)
                 if len(frames) > MAX_DEPTH + 1:
-                    raise _FlawError(f"is nested deeper than {MAX_DEPTH} levels")
+                    raise FlawError(f"is nested deeper than {MAX_DEPTH} levels")
 
     def _tag(self, frame: _Frame) -> tuple[int, int]:
         tag = self._varint(frame)
         number, wire_type = tag >> 3, tag & 7
         if not 0 < number <= _MAX_NUMBER:
-            raise _FlawError(f"has a field with a number that no field can have{_at(frame)}")
+            raise FlawError(f"has a field with a number that no field can have{_at(frame)}")
         if wire_type > _FIXED32:
-            raise _FlawError(f"has a field of an unknown wire type{_at(frame)}")
+            raise FlawError(f"has a field of an unknown wire type{_at(frame)}")
         return number, wire_type
 
     def _field(self, frame: _Frame, number: int, wire_type: int) -> _Frame | None:
@@ -138,7 +138,7 @@ class _Walk:
             str(memoryview(self._data)[self._position : end], "utf-8")
         except UnicodeDecodeError:
             if _is_checked(field):
-                raise _FlawError(f"{_path(frame, field)} is not UTF-8") from None
+                raise FlawError(f"{_path(frame, field)} is not UTF-8") from None
 
     def _packed(self, frame: _Frame, field: Field, end: int) -> None:
         """Look at packed numbers only where it says something that upb does not say: enums."""
@@ -155,14 +155,14 @@ class _Walk:
         if number >= 2**31:
             number -= 2**32
         if number not in field.enum_type.values_by_number:
-            raise _FlawError(f"{_path(frame, field)} has a number that its enum does not have")
+            raise FlawError(f"{_path(frame, field)} has a number that its enum does not have")
 
     def _unknown(self, frame: _Frame, number: int, field: Field | None) -> None:
         if self._allowed:
             return
         if field is None:
-            raise _FlawError(f"unknown field {number} in {frame.message.full_name}{_at(frame)}")
-        raise _FlawError(
+            raise FlawError(f"unknown field {number} in {frame.message.full_name}{_at(frame)}")
+        raise FlawError(
             f"{_path(frame, field)} of {frame.message.full_name} is encoded as another type"
         )
 
@@ -183,20 +183,20 @@ class _Walk:
             elif wire_type != _END:
                 self._skip(frame, number, wire_type)
             elif open_groups.pop() != number:
-                raise _FlawError(f"has an end of a group without its start{_at(frame)}")
+                raise FlawError(f"has an end of a group without its start{_at(frame)}")
 
     def _scalar(self, frame: _Frame, wire_type: int) -> int:
         if wire_type == _VARINT:
             return self._varint(frame)
         self._position += 8 if wire_type == _FIXED64 else 4
         if self._position > frame.end:
-            raise _FlawError(_CUT_OFF + _at(frame))
+            raise FlawError(_CUT_OFF + _at(frame))
         return 0
 
     def _length(self, frame: _Frame, path: tuple[str, ...]) -> int:
         length = self._varint(frame)
         if length > frame.end - self._position:
-            raise _FlawError(_CUT_OFF + _at(frame._replace(path=path)))
+            raise FlawError(_CUT_OFF + _at(frame._replace(path=path)))
         return self._position + length
 
     def _varint(self, frame: _Frame) -> int:
@@ -206,18 +206,18 @@ class _Walk:
         value = 0
         for shift in range(0, 70, 7):
             if self._position >= frame.end:
-                raise _FlawError(_CUT_OFF + _at(frame))
+                raise FlawError(_CUT_OFF + _at(frame))
             byte = self._data[self._position]
             self._position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise _FlawError(f"has a number of more than 10 bytes{_at(frame)}")
+        raise FlawError(f"has a number of more than 10 bytes{_at(frame)}")
 
     def _complete(self, frame: _Frame) -> None:
         for field in frame.message.fields:
             if field.is_required and field.number not in frame.seen:
-                raise _FlawError(
+                raise FlawError(
                     f"required field {field.name} of {frame.message.full_name} is missing"
                     f"{_at(frame)}"
                 )

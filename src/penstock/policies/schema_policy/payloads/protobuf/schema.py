@@ -5,11 +5,14 @@
   and a number that it does not have is an unknown field.
 - Of a field that may have one value and comes twice, the last counts, and messages are merged, as
   in every implementation of Protobuf.
+- Strings of proto2 need not be UTF-8; to read such a one from what `decode` returns raises a
+  UnicodeDecodeError, whose text shows a byte.
 - Unknown fields are looked for in the bytes: also in what a later field replaces.
-- Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time. Packed
-  numbers take at most eight times their bytes. A payload that is judged alone, after a batch did
-  not fit, is read into its own type: an empty message in a repeated field takes two bytes on the
-  wire, and in memory the size of its type. Where there is not enough, upb refuses the payload.
+- Memory: what upb takes for one payload, or for `_CHUNK_BYTES` of payloads, at a time, merged into
+  one message: packed numbers take at most eight times their bytes, messages next to nothing. Types
+  with required fields, and `decode`, take a message as it is: an empty one in a repeated field is
+  two bytes on the wire, and in memory the size of its type. Where there is not enough, upb refuses
+  the payload.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 
+_FIRST: Final = b"\x00"
 _CHUNK: Final = 256
 _CHUNK_BYTES: Final = 2**20
 _MAX_CHECKS: Final = 1000
@@ -66,6 +70,8 @@ class ProtobufSchema:
         self._only: tuple[MessageCheck, ...] | None = None
         if message is not None:
             self._only = (self._check(message),)
+        elif file.message_type:
+            self._split(_FIRST)  # made while compiling, not while the first payload is judged
 
     def objections(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
         """Return the positions of payloads that do not fit, ascending, each with the reason."""
