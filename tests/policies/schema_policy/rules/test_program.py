@@ -115,6 +115,14 @@ def test_large_values_are_judged_where_the_work_grows_with_them():
     assert holds("message.s.matches('^(a+)+$')", {"s": "a" * 500_000 + "b"}) is False
 
 
+def test_large_patterns_are_for_small_values():
+    # RE2 takes 16 seconds for a million characters here.
+    text = "message.matches('((a{50}){20}b?)+c')"
+    assert holds(text, "a" * 10_000) is False
+    with pytest.raises(EvaluationError, match="more than 19960 characters"):
+        holds(text, "a" * 1_000_000)
+
+
 def test_messages_and_enums_of_a_pool_of_their_own():
     of = order_class()
     language = Language(["message"], of.DESCRIPTOR.file.pool)

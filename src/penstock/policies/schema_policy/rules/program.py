@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.rules.functions import FUNCTIONS
+from penstock.policies.schema_policy.rules.patterns import size_of
 from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 4096
 """Bytes of an expression."""
+_SMALL_PATTERN: Final = 20
+"""States of regular expressions that any value may meet."""
+_STATES_BY_WEIGHT: Final = 20_000_000
+"""States, times characters of a value, of regular expressions with more states: RE2 then takes
+up to a third of a second."""
 _EXPLANATION_LONGEST: Final = 200
 _NO_OVERLOAD: Final = "No matching overloads found"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
@@ -127,10 +133,10 @@ class Program:
     """A compiled expression."""
 
     __slots__ = (
-        "_bounded",
         "_cel",
         "_environment",
         "_expression",
+        "_heaviest",
         "_names",
         "_now",
         "_texts",
@@ -144,7 +150,7 @@ class Program:
         self._texts = facts.texts
         self._now = "now" in facts.names
         self._names = facts.names - {"now"}
-        self._bounded = facts.multiplies
+        self._heaviest = _heaviest(facts)
         self._typed = expression.return_type() == cel.Type.BOOL
 
     def holds(self, data: Mapping[str, Any]) -> bool | str:
@@ -179,8 +185,8 @@ class Program:
 
     def _result(self, data: Mapping[str, Any]) -> Any:
         read = {name: data[name] for name in self._names if name in data}
-        if self._bounded:
-            self._refuse_heavy(read)
+        if self._heaviest is not None:
+            self._refuse_heavy(read, self._heaviest)
         try:
             if isinstance(data, Shared):
                 return self._expression.eval(data.activation(self._environment))
@@ -190,12 +196,21 @@ class Program:
         except Exception as error:
             raise EvaluationError(_reason(str(error))) from None
 
-    def _refuse_heavy(self, data: Mapping[str, Any]) -> None:
-        if weighs_more_than(list(data.values()), HEAVIEST):
+    @staticmethod
+    def _refuse_heavy(read: Mapping[str, Any], heaviest: int) -> None:
+        if weighs_more_than(list(read.values()), heaviest):
             raise EvaluationError(
-                "it compares parts of a value with each other, and the value has more than "
-                f"{HEAVIEST} characters, bytes and items"
+                "it is too much work for a value of more than "
+                f"{heaviest} characters, bytes and items"
             )
+
+
+def _heaviest(facts: Facts) -> int | None:
+    """Return the weight of the heaviest values that an expression is evaluated for."""
+    states = sum(size_of(pattern) for pattern in facts.patterns)
+    if facts.multiplies:
+        return HEAVIEST // max(1, states // _SMALL_PATTERN)
+    return None if states <= _SMALL_PATTERN else _STATES_BY_WEIGHT // states
 
 
 def _reason(text: str) -> str:
