@@ -11,6 +11,7 @@ from penstock.batch_jobs.counts import TaskCounts
 from penstock.client.errors import ClientError, TruncatedError
 from penstock.client.positions import Claim, read_last_positions, read_positions, short_id
 from penstock.client.positions import Task as PositionTask
+from penstock.cluster.ranges import numbers_by_topic
 from penstock.configuration import ConfigurationError
 from penstock.spark.task_runner import run_tasks
 from penstock.spark.tasks import Task, plan_tasks
@@ -119,10 +120,8 @@ def claims(
         ConfigurationError: Another command has used the id of the job.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    wanted: dict[str, list[int]] = {}
     starts = {one.of: one.start for one in ranges}
-    for topic, partition in starts:
-        wanted.setdefault(topic, []).append(partition)
+    wanted = numbers_by_topic(starts)
     found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
     seen = frozenset(position.run for position in found.values())
     check_runs(job, run, seen)
@@ -148,9 +147,7 @@ def from_positions(
             be left out.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    wanted: dict[str, list[int]] = {}
-    for one in ranges:
-        wanted.setdefault(one.topic, []).append(one.partition)
+    wanted = numbers_by_topic(one.of for one in ranges)
     found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
     begun = []
     for one in ranges:
@@ -181,9 +178,7 @@ class OffsetsDone:
         self._connection = connection
         self._ranges = ranges
         self._group = group_of(job)
-        self._partitions: dict[str, list[int]] = {}
-        for one in ranges:
-            self._partitions.setdefault(one.topic, []).append(one.partition)
+        self._partitions = numbers_by_topic(one.of for one in ranges)
         self._next = time.monotonic()
         self._done = 0
 
