@@ -8,11 +8,12 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.client.errors import ClientError, TruncatedError
+from penstock.client.errors import ClientError
 from penstock.client.positions import Claim, read_last_positions, read_positions, short_id
 from penstock.client.positions import Task as PositionTask
 from penstock.cluster.ranges import numbers_by_topic
 from penstock.configuration import ConfigurationError
+from penstock.spark.retention import log_was_cut
 from penstock.spark.task_runner import run_tasks
 from penstock.spark.tasks import Task, plan_tasks
 from penstock.spark.writing_task import WritingResult, WritingTask, merged
@@ -153,11 +154,7 @@ def from_positions(
     for one in ranges:
         position = found.get((one.topic, one.partition))
         if position is not None and to_end and position.offset > one.end:
-            raise TruncatedError(
-                f"{one.of}: the log ends at offset {one.end}, before {position.offset}, which the "
-                "job has come to: an unclean election, or the topic was created again; set the "
-                "position of its group with kafka-consumer-groups, or begin anew with --job NEW_ID"
-            )
+            raise log_was_cut(one.of, one.end, position.offset)
         begun.append(
             one if position is None else one._replace(start=min(one.start, position.offset))
         )
