@@ -12,7 +12,7 @@ from penstock.client.errors import (
     response_error,
 )
 from penstock.client.pipeline import Pipeline
-from penstock.client.stamping import Producer, Source, UnwritableBatch
+from penstock.client.produced_batches import Producer, Source, UnwritableBatch
 from penstock.client.write_errors import AbortedError, FencedError, RefusedBatchError
 from penstock.records.header import read_producer
 from tests.client.scripted import (

@@ -16,7 +16,7 @@ from penstock.client.places import (
     read_places,
 )
 from penstock.client.positions import Position, Task, read_positions, redrive_job
-from penstock.client.stamping import record_count
+from penstock.client.produced_batches import record_count
 from penstock.client.writing import open_writer
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.records.batch import read_batch

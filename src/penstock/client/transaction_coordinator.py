@@ -40,7 +40,7 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from penstock.client.coordinators import Key, ask
 from penstock.client.errors import ClientError
-from penstock.client.stamping import Producer
+from penstock.client.produced_batches import Producer
 from penstock.client.write_errors import UnknownOutcomeError
 from penstock.cluster.ranges import numbers_by_topic
 
