@@ -4,7 +4,7 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.alter_client_quotas.v1.request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -17,7 +17,7 @@ from penstock.client.errors import NotReadableYetError, TopicRecreatedError
 from penstock.client.reader import LostOffsets, OffsetRange, RangeReader
 from penstock.records.batch import read_batch
 from tests.client.settings import FILE
-from tests.conftest import create_topic
+from tests.conftest import create_topic, delete_topic
 from tests.raw import RawClient
 
 
@@ -226,15 +226,8 @@ def test_a_topic_that_is_created_again(connection, admin, topic, produce):
     name = topic()
     produce(name, [b"first"])
     described = connection.topic(name)
-    admin.delete_topics([name])[name].result(20)
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            create_topic(admin, name)
-            break
-        except KafkaException:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    delete_topic(admin, name)
+    create_topic(admin, name)
     produce(name, [b"second"])
     offsets = OffsetRange(name, 0, 0, 1, described.topic_id)
     with pytest.raises(TopicRecreatedError):

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.local import LocalKafka, free_ports
 from penstock.topic_configs.index import topic_key
-from tests.conftest import create_topic
+from tests.conftest import create_topic, delete_topic
 from tests.faults import FETCH, RESPONSE, Proxy
 from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic, topic_id
@@ -271,9 +271,9 @@ def test_settings_go_with_a_topic_that_is_deleted_without_a_gateway(pair, a, adm
     name = new_name()
     before = a.create(name, judged_by("A"))
     assert verdict(a, name) == "A"
-    admin.delete_topics([name])[name].result(10)
+    delete_topic(admin, name)
     create_topic(admin, name)
-    wait_until(lambda: topic_id(admin, name) != before)
+    assert topic_id(admin, name) != before
 
     for gateway in (pair.a, pair.b):
         with TopicClient(gateway.broker_address()) as client:
