@@ -18,6 +18,7 @@ from penstock.client.reader import LostOffsets, OffsetRange, RangeReader
 from penstock.records.batch import read_batch
 from tests.client.settings import FILE
 from tests.conftest import create_topic, delete_topic
+from tests.gateways import wait_until
 from tests.raw import RawClient
 
 
@@ -85,7 +86,11 @@ def consumed(kafka, topic, end, isolation="read_committed"):
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
-    while (message := consumer.poll(20)) is not None and not message.error():
+    while True:
+        message = consumer.poll(60)
+        assert message is not None, "the broker did not answer"
+        if message.error():
+            break
         found.append((message.offset(), message.value()))
     consumer.close()
     return [one for one in found if one[0] < end]
@@ -93,9 +98,14 @@ def consumed(kafka, topic, end, isolation="read_committed"):
 
 def end_of(kafka, topic):
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "x"})
-    first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
+    first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
     consumer.close()
     return first, end
+
+
+def await_stable(kafka, topic, end):
+    """Wait for the markers: a transaction has ended for its producer before they are written."""
+    wait_until(lambda: end_of(kafka, topic)[1] == end, 60, what=f"{topic} up to {end}")
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -135,10 +145,11 @@ def test_transactions(connection, kafka, topic, produce):
     open_aborted = produce(name, [b"d0"], transaction=two)
     produce(name, [b"e0"], transaction=one, finish="commit")
     open_aborted.produce(name, b"d1", partition=0)
-    open_aborted.flush(20)
-    open_aborted.abort_transaction(20)
+    open_aborted.flush(60)
+    open_aborted.abort_transaction(60)
     produce(name, [b"last"])
-    _, end = end_of(kafka, name)
+    end = 9 + 4  # records and markers
+    await_stable(kafka, name, end)
     for isolation, committed in (("read_committed", True), ("read_uncommitted", False)):
         wanted = consumed(kafka, name, end, isolation)
         assert read(connection, name, 0, end, committed=committed)[0] == wanted
@@ -160,7 +171,8 @@ def test_an_open_transaction(kafka, topic, produce):
             read(connection, name, 0, 3)
         assert len(read(connection, name, 0, 3, committed=False)[0]) == 3
         assert read(connection, name, 0, 1) == ([(0, b"before")], [])
-        waiting.commit_transaction(20)
+        waiting.commit_transaction(60)
+        await_stable(kafka, name, 4)
         assert [value for _, value in read(connection, name, 0, 4)[0]] == [
             b"before", b"open", b"after",
         ]  # fmt: skip
