@@ -300,7 +300,7 @@ def test_operators_can_move_a_position(admin, connection, task):
     with open_writer(connection, work, transactions=True) as writer:
         writer.commit(Position(500))
     moved = ConsumerGroupTopicPartitions(work.group, [TopicPartition(work.topic, 0, 20)])
-    admin.alter_consumer_group_offsets([moved])[work.group].result(10)
+    admin.alter_consumer_group_offsets([moved])[work.group].result(60)
     with open_writer(connection, work, transactions=True) as writer:
         assert writer.position == Position(20)
 

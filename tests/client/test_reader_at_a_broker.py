@@ -227,7 +227,7 @@ def offsets(batches):
 def test_removed_records(connection, admin, topic, produce):
     name = topic()
     produce(name, [b"%d" % i for i in range(10)], [b"%d" % i for i in range(10, 20)])
-    admin.delete_records([TopicPartition(name, 0, 13)])[TopicPartition(name, 0)].result(20)
+    admin.delete_records([TopicPartition(name, 0, 13)])[TopicPartition(name, 0)].result(60)
     found, lost = read(connection, name, 2, 18)
     assert found == [(i, b"%d" % i) for i in range(13, 18)]
     assert lost == [LostOffsets(name, 0, 2, 13)]

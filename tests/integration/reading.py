@@ -30,7 +30,7 @@ def read_topic(
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         ends = _ends(bootstrap, topic, partitions) if isolation == "read_committed" else {}
         found, ended, ended_early = [], set(), False
@@ -81,7 +81,7 @@ def topic_id(admin: AdminClient, topic: str):
 
     from confluent_kafka import TopicCollection
 
-    found = admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id
+    found = admin.describe_topics(TopicCollection([topic]))[topic].result(60).topic_id
     bits = (found.get_most_significant_bits() % 2**64 << 64) | (
         found.get_least_significant_bits() % 2**64
     )

@@ -81,7 +81,7 @@ def test_records_that_are_gone_meanwhile(
     def then_delete(self, *given):
         found = ranges(self, *given)
         for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
-            future.result(10)
+            future.result(60)
         return found
 
     monkeypatch.setattr(Cluster, "ranges", then_delete)

@@ -128,7 +128,7 @@ def configs(admin):
 
     def of(topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        found = admin.describe_configs([resource])[resource].result(10)
+        found = admin.describe_configs([resource])[resource].result(60)
         return {name: one.value for name, one in found.items() if one.source == 1}
 
     return of

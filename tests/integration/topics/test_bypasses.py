@@ -208,7 +208,7 @@ def produced(gateway: RunningGateway, topic: str) -> Any:
     )
     errors: list[Any] = []
     producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
-    producer.flush(10)
+    producer.flush(60)
     (error,) = errors
     return error
 
@@ -279,7 +279,7 @@ def test_groups_work_where_the_policy_allows_their_topic(judging):
     )
     consumer.subscribe([topic])
     try:
-        message = consumer.poll(15)
+        message = consumer.poll(60)
         assert message is not None
         assert (message.error(), message.value()) == (None, b"value")
         consumer.commit(asynchronous=False)
