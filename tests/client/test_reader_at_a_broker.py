@@ -11,6 +11,11 @@ from kio.schema.alter_client_quotas.v1.request import (
     EntryData,
     OpData,
 )
+from kio.schema.describe_client_quotas.v1.request import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from kio.static.primitive import i8
 
 from penstock.client.connection import Connection
 from penstock.client.errors import NotReadableYetError, TopicRecreatedError
@@ -257,7 +262,11 @@ def test_a_quota(kafka, topic, produce):
     )
     with RawClient(kafka.bootstrap_servers) as client:
         assert client.call(request).entries[0].error_code == 0
-    time.sleep(0.5)
+        told = DescribeClientQuotasRequest(
+            components=(ComponentData(entity_type="client-id", match_type=i8(0), match="slow"),),
+            strict=True,
+        )
+        wait_until(lambda: client.call(told).entries, what="the quota")
     throttled = []
     with connected(kafka, **{"client.id": "slow", "fetch.max.bytes": "60000"}) as connection:
         batches = RangeReader(
