@@ -17,7 +17,7 @@ from penstock.client.positions import Position, Task, commit_positions, read_pos
 from penstock.cluster.offsets import Cluster
 from penstock.spark.raw_writing import OffsetsDone, job_id
 from tests.client.settings import FILE
-from tests.conftest import create_topic
+from tests.conftest import create_topic, delete_topic
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
 
@@ -127,8 +127,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(split, produce, admin
     create_topic(admin, source)
     produce(source, records(100, 1))
     assert run(source, "--job", source, *options)[0] == (90, 10)
-    admin.delete_topics([source])[source].result(30)
-    time.sleep(2)
+    delete_topic(admin, source)
     create_topic(admin, source)
     produce(source, records(200, 1, first=1000))
     assert run(source, "--job", source, *options)[0] == (180, 20)
