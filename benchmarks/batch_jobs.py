@@ -37,8 +37,8 @@ from penstock.batch_jobs.targets import Target  # noqa: E402
 from penstock.batch_jobs.task import RangeTask, run  # noqa: E402
 from penstock.client.connection import Connection  # noqa: E402
 from penstock.client.positions import Position, Task  # noqa: E402
+from penstock.client.produced_batches import Source  # noqa: E402
 from penstock.client.reader import OffsetRange  # noqa: E402
-from penstock.client.stamping import Source  # noqa: E402
 from penstock.client.writing import open_writer  # noqa: E402
 from penstock.policy import (  # noqa: E402
     ProduceRequestInterceptor,

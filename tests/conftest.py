@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.local import LocalKafka, free_ports
-from tests.gateways import RunningGateway, write_configuration
+from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
 
@@ -102,18 +102,26 @@ def create_topic(
 ) -> None:
     """Make a topic and wait until its leaders answer: a broker tells of them a little before."""
     new = NewTopic(name, partitions, config=dict(config or {}))
-    admin.create_topics([new])[name].result(30)
+    admin.create_topics([new])[name].result(60)
     latest = {TopicPartition(name, one): OffsetSpec.latest() for one in range(partitions)}
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = admin.list_topics(name, timeout=10).topics[name]
+        found = admin.list_topics(name, timeout=30).topics[name]
         if found.error is None and len(found.partitions) == partitions:
             with contextlib.suppress(KafkaException):
                 for told in admin.list_offsets(latest).values():
-                    told.result(10)
+                    told.result(30)
                 return
         time.sleep(0.02)
     raise AssertionError(f"topic {name} does not appear")
+
+
+def delete_topic(admin: AdminClient, name: str) -> None:
+    """Delete a topic and wait until the broker does not know it: it answers a little before."""
+    admin.delete_topics([name])[name].result(60)
+    wait_until(
+        lambda: name not in admin.list_topics(timeout=30).topics, 60, what=f"the end of {name}"
+    )
 
 
 @contextlib.contextmanager

@@ -87,12 +87,12 @@ class Proxy:
 
     def __enter__(self):
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_):
         self.call(self._ended.set)
-        self._thread.join(10)
+        self._thread.join(60)
 
     @property
     def address(self) -> str:

@@ -42,8 +42,8 @@ class RunningGateway:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("ready "):
-            self.process.wait(20)
-            self._reader.join(5)
+            self.process.wait(60)
+            self._reader.join(60)
             self._close()
             raise AssertionError(f"not ready: {self.log}")
         self.address = line.split()[1]
@@ -81,24 +81,24 @@ class RunningGateway:
     def events(self, name: str) -> list[dict[str, Any]]:
         return [event for event in list(self.log) if event.get("event") == name]
 
-    def wait_for(self, name: str, count: int = 1, timeout_s: float = 15.0) -> list[dict[str, Any]]:
+    def wait_for(self, name: str, count: int = 1, timeout_s: float = 60.0) -> list[dict[str, Any]]:
         """Wait for log events of a name."""
         wait_until(lambda: len(self.events(name)) >= count, timeout_s, what=f"log event {name}")
         return self.events(name)
 
-    def stop(self, timeout_s: float = 30.0) -> int:
+    def stop(self, timeout_s: float = 60.0) -> int:
         """SIGTERM; give the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout_s)
-        self._reader.join(5)
+        self._reader.join(60)
         self._close()
         return code
 
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self._reader.join(5)
         self._close()
 
@@ -136,7 +136,7 @@ def write_configuration(
     return file
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 15.0, *, what: str = "") -> None:
+def wait_until(condition: Callable[[], object], timeout_s: float = 60.0, *, what: str = "") -> None:
     """Wait for a condition; fail after a time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -144,7 +144,7 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 15.0, *, what
         time.sleep(0.02)
 
 
-def wait_until_settled(measure: Callable[[], object], timeout_s: float = 30.0) -> None:
+def wait_until_settled(measure: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait until a measure is the same ten times in a row."""
     deadline, seen = time.monotonic() + timeout_s, [object()]
     while len(seen) < 10:

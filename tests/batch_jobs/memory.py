@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 from penstock.batch_jobs.counts import METADATA_MAX
 from penstock.client.batches import select
+from penstock.client.produced_batches import Producer, next_sequence, record_count
 from penstock.client.reader import LostOffsets, OffsetRange
-from penstock.client.stamping import Producer, next_sequence, record_count
 from penstock.client.write_errors import FencedError, RefusedBatchError
 from penstock.client.writer import Promise, Writer
 from penstock.records.header import as_produced

@@ -120,7 +120,7 @@ class Runner:
         }  # fmt: skip
         latest = {TopicPartition(source, one): OffsetSpec.latest() for one in range(PARTITIONS)}
         self.ends = {
-            partition.partition: told.result(10).offset
+            partition.partition: told.result(60).offset
             for partition, told in admin.list_offsets(latest).items()
         }
 

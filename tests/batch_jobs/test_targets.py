@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.batch_jobs.targets import Target, fitting
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 from penstock.client.write_errors import RefusedBatchError
 
 

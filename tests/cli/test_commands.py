@@ -188,7 +188,7 @@ def test_signals_end_the_gateway_with_0(gateway, number):
     workers = running.workers()
     running.process.send_signal(number)
 
-    assert running.process.wait(15) == 0
+    assert running.process.wait(60) == 0
     running.stop()
     wait_until(lambda: not any(map(is_running, workers)))
 

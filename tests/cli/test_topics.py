@@ -170,7 +170,7 @@ def test_explain_judges_by_what_is_set_on_the_topic(gateway, topic, admin, kafka
     through.create_topics([NewTopic(name, 1, config=own)])[name].result(30)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(name, b"round", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
     done = run("explain", running.file, "--topic", name, "--offset", "0:0")
 

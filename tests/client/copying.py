@@ -11,7 +11,7 @@ from uuid import UUID
 
 from penstock.client.connection import Connection
 from penstock.client.positions import Position, Task
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 from penstock.client.write_errors import FencedError
 from penstock.client.writing import open_writer
 from penstock.policy import Record

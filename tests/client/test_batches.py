@@ -2,9 +2,10 @@
 
 import pytest
 
-from penstock.client.batches import select
+from penstock.client.batches import read_fetched_batch, select
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.fetch import Aborted
+from penstock.records.errors import UnreadableRecords
 from tests.client.stored import batch, damaged, empty, marker
 
 
@@ -140,3 +141,21 @@ class TestTransactions:
 def test_what_cannot_be_read(log, text):
     with pytest.raises(UnreadableBatchError, match=text):
         selected(*log, position=5)
+
+
+@pytest.mark.parametrize(
+    ("position", "end", "offsets"),
+    [(0, 100, [10, 11, 12, 13]), (11, 13, [11, 12]), (12, 100, [12, 13]), (0, 11, [10])],
+)
+def test_a_batch_is_read_with_its_records_in_the_range(position, end, offsets):
+    (fetched,) = select(memoryview(batch(10, 4)), position, end, []).batches
+    found = read_fetched_batch(fetched, max_decompressed_bytes=1000)
+    assert list(found.offsets) == offsets
+
+
+@pytest.mark.parametrize("limits", [(1000, 3), (10, 4)])
+def test_the_limits_are_those_of_the_whole_batch(limits):
+    (fetched,) = select(memoryview(batch(10, 4)), 11, 12, []).batches
+    size, count = limits
+    with pytest.raises(UnreadableRecords):
+        read_fetched_batch(fetched, max_decompressed_bytes=size, max_records=count)

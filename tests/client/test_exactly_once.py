@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 
 from penstock.artifacts import java
-from penstock.client import stamping
+from penstock.client import produced_batches
 from penstock.client.connection import Connection
 from penstock.client.positions import Claim, Position, Task, read_positions
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 from penstock.client.write_errors import FencedError, RefusedBatchError
 from penstock.client.writer import Promise
 from penstock.client.writing import open_writer
@@ -300,7 +300,7 @@ def test_operators_can_move_a_position(admin, connection, task):
     with open_writer(connection, work, transactions=True) as writer:
         writer.commit(Position(500))
     moved = ConsumerGroupTopicPartitions(work.group, [TopicPartition(work.topic, 0, 20)])
-    admin.alter_consumer_group_offsets([moved])[work.group].result(10)
+    admin.alter_consumer_group_offsets([moved])[work.group].result(60)
     with open_writer(connection, work, transactions=True) as writer:
         assert writer.position == Position(20)
 
@@ -353,7 +353,7 @@ def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec)
         found = read_producer(batch)
         assert found.transactional
         assert batch[22] & 7 == CODECS[codec]
-        producer = stamping.Producer(found.producer_id, found.epoch)
+        producer = produced_batches.Producer(found.producer_id, found.epoch)
         stamped = b"".join(
             as_produced(
                 batch,
@@ -367,6 +367,6 @@ def test_a_stamped_header_is_what_other_producers_write(kafka, topic, by, codec)
         assert stamped[16:] == batch[16:]
         assert stamped[:8] == bytes(8)
         assert stamped[12:16] == b"\xff" * 4
-        assert stamping.record_count(batch, Source(name, 0, 0)) == found.record_count
+        assert produced_batches.record_count(batch, Source(name, 0, 0)) == found.record_count
         seen += found.record_count
     assert seen in {600, 900}

@@ -31,8 +31,8 @@ def partition(kafka, admin, topic):
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for _ in range(10):
         producer.produce(name, b"value", partition=0)
-    assert producer.flush(20) == 0
-    admin.delete_records([TopicPartition(name, 0, 3)])[TopicPartition(name, 0)].result(20)
+    assert producer.flush(60) == 0
+    admin.delete_records([TopicPartition(name, 0, 3)])[TopicPartition(name, 0)].result(60)
     return Partition(name, 0)
 
 

@@ -5,9 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from penstock.client.errors import BrokerUnreachableError, DeniedError, response_error
+from penstock.client.errors import (
+    BrokerUnreachableError,
+    DeniedError,
+    ResponseError,
+    response_error,
+)
 from penstock.client.pipeline import Pipeline
-from penstock.client.stamping import Producer, Source, UnwritableBatch
+from penstock.client.produced_batches import Producer, Source, UnwritableBatch
 from penstock.client.write_errors import AbortedError, FencedError, RefusedBatchError
 from penstock.records.header import read_producer
 from tests.client.scripted import (
@@ -270,6 +275,15 @@ def test_what_may_not_be_written():
     pipe.broker.script[PRODUCE] = [int(ErrorCode.topic_authorization_failed)]
     with pytest.raises(DeniedError, match="the principal needs Write on the targets"):
         pipe.put(0, 1)
+
+
+def test_a_leader_that_does_not_know_is_not_asked_again():
+    pipe = Pipe()
+    pipe.broker.script[PRODUCE] = [int(ErrorCode.unknown_server_error)]
+    with pytest.raises(ResponseError, match="topic t, partition 0: UNKNOWN_SERVER_ERROR") as caught:
+        pipe.put(0, 1)
+    assert not caught.value.retriable
+    assert pipe.sent() == [0]
 
 
 def test_what_no_broker_would_accept_is_not_sent():

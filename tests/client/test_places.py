@@ -16,7 +16,7 @@ from penstock.client.places import (
     read_places,
 )
 from penstock.client.positions import Position, Task, read_positions, redrive_job
-from penstock.client.stamping import record_count
+from penstock.client.produced_batches import record_count
 from penstock.client.writing import open_writer
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.records.batch import read_batch
@@ -155,16 +155,16 @@ def test_a_place_outlasts_the_committed_offsets(kafka, admin, topic, tmp_path):
                 writer.commit(Position(offset, "counts"))
                 writer.write(dead, 0, RECORDS.batch(tasks[0], Position(1)), RECORDS.source)
         expected = {1: Position(9, "counts")}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while read().find(tasks[1]) != expected[1]:  # until the broker has written its markers
             assert time.monotonic() < deadline
         assert find_starts(connection, tasks, read(), sign=SIGN) == expected
-        admin.delete_consumer_groups([tasks[1].group])[tasks[1].group].result(10)
+        admin.delete_consumer_groups([tasks[1].group])[tasks[1].group].result(60)
         assert read_positions(connection, tasks[1].group, {dead: [0, 1]}) == {}
         assert find_starts(connection, tasks, read(), sign=SIGN) == expected
         assert read().find(tasks[0]) is None, "what was aborted is none"
         with pytest.raises(LostPlaceError):
             find_starts(connection, tasks, places(), sign=SIGN)
     resource = ConfigResource(ResourceType.TOPIC, places_topic)
-    configs = admin.describe_configs([resource])[resource].result(10)
+    configs = admin.describe_configs([resource])[resource].result(60)
     assert configs["cleanup.policy"].value == "compact"

@@ -4,20 +4,26 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.alter_client_quotas.v1.request import (
     AlterClientQuotasRequest,
     EntityData,
     EntryData,
     OpData,
 )
+from kio.schema.describe_client_quotas.v1.request import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+)
+from kio.static.primitive import i8
 
 from penstock.client.connection import Connection
 from penstock.client.errors import NotReadableYetError, TopicRecreatedError
 from penstock.client.reader import LostOffsets, OffsetRange, RangeReader
 from penstock.records.batch import read_batch
 from tests.client.settings import FILE
-from tests.conftest import create_topic
+from tests.conftest import create_topic, delete_topic
+from tests.gateways import wait_until
 from tests.raw import RawClient
 
 
@@ -85,7 +91,11 @@ def consumed(kafka, topic, end, isolation="read_committed"):
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     found = []
-    while (message := consumer.poll(20)) is not None and not message.error():
+    while True:
+        message = consumer.poll(60)
+        assert message is not None, "the broker did not answer"
+        if message.error():
+            break
         found.append((message.offset(), message.value()))
     consumer.close()
     return [one for one in found if one[0] < end]
@@ -93,9 +103,14 @@ def consumed(kafka, topic, end, isolation="read_committed"):
 
 def end_of(kafka, topic):
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "x"})
-    first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
+    first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
     consumer.close()
     return first, end
+
+
+def await_stable(kafka, topic, end):
+    """Wait for the markers: a transaction has ended for its producer before they are written."""
+    wait_until(lambda: end_of(kafka, topic)[1] == end, 60, what=f"{topic} up to {end}")
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -135,10 +150,11 @@ def test_transactions(connection, kafka, topic, produce):
     open_aborted = produce(name, [b"d0"], transaction=two)
     produce(name, [b"e0"], transaction=one, finish="commit")
     open_aborted.produce(name, b"d1", partition=0)
-    open_aborted.flush(20)
-    open_aborted.abort_transaction(20)
+    open_aborted.flush(60)
+    open_aborted.abort_transaction(60)
     produce(name, [b"last"])
-    _, end = end_of(kafka, name)
+    end = 9 + 4  # records and markers
+    await_stable(kafka, name, end)
     for isolation, committed in (("read_committed", True), ("read_uncommitted", False)):
         wanted = consumed(kafka, name, end, isolation)
         assert read(connection, name, 0, end, committed=committed)[0] == wanted
@@ -160,7 +176,8 @@ def test_an_open_transaction(kafka, topic, produce):
             read(connection, name, 0, 3)
         assert len(read(connection, name, 0, 3, committed=False)[0]) == 3
         assert read(connection, name, 0, 1) == ([(0, b"before")], [])
-        waiting.commit_transaction(20)
+        waiting.commit_transaction(60)
+        await_stable(kafka, name, 4)
         assert [value for _, value in read(connection, name, 0, 4)[0]] == [
             b"before", b"open", b"after",
         ]  # fmt: skip
@@ -215,7 +232,7 @@ def offsets(batches):
 def test_removed_records(connection, admin, topic, produce):
     name = topic()
     produce(name, [b"%d" % i for i in range(10)], [b"%d" % i for i in range(10, 20)])
-    admin.delete_records([TopicPartition(name, 0, 13)])[TopicPartition(name, 0)].result(20)
+    admin.delete_records([TopicPartition(name, 0, 13)])[TopicPartition(name, 0)].result(60)
     found, lost = read(connection, name, 2, 18)
     assert found == [(i, b"%d" % i) for i in range(13, 18)]
     assert lost == [LostOffsets(name, 0, 2, 13)]
@@ -226,15 +243,8 @@ def test_a_topic_that_is_created_again(connection, admin, topic, produce):
     name = topic()
     produce(name, [b"first"])
     described = connection.topic(name)
-    admin.delete_topics([name])[name].result(20)
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            create_topic(admin, name)
-            break
-        except KafkaException:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    delete_topic(admin, name)
+    create_topic(admin, name)
     produce(name, [b"second"])
     offsets = OffsetRange(name, 0, 0, 1, described.topic_id)
     with pytest.raises(TopicRecreatedError):
@@ -252,7 +262,11 @@ def test_a_quota(kafka, topic, produce):
     )
     with RawClient(kafka.bootstrap_servers) as client:
         assert client.call(request).entries[0].error_code == 0
-    time.sleep(0.5)
+        told = DescribeClientQuotasRequest(
+            components=(ComponentData(entity_type="client-id", match_type=i8(0), match="slow"),),
+            strict=True,
+        )
+        wait_until(lambda: client.call(told).entries, what="the quota")
     throttled = []
     with connected(kafka, **{"client.id": "slow", "fetch.max.bytes": "60000"}) as connection:
         batches = RangeReader(

@@ -1,11 +1,9 @@
 """Pauses that grow, and the end of patience."""
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import BrokerUnreachableError, LoginError
 from penstock.client.retries import Retries
-from penstock.client.write_errors import write_error
 from tests.client.settings import SETTINGS
 
 
@@ -59,9 +57,3 @@ def test_a_final_error_is_not_retried(retries, clock):
     with pytest.raises(LoginError):
         retries.after(LoginError("wrong password"))
     assert clock.pauses == []
-
-
-def test_a_coordinator_that_does_not_know_is_asked_again():
-    """As while another writer takes over the transaction whose end is asked for."""
-    assert write_error(-1, "transactional id x").retriable
-    assert not write_error(int(ErrorCode.invalid_transaction_timeout), "x").retriable

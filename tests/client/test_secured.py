@@ -52,7 +52,7 @@ def secured(files):
                 "alice", ScramCredentialInfo(mechanism, 4096), b"alice-secret"
             )
             for done in admin.alter_user_scram_credentials([one]).values():
-                done.result(20)
+                done.result(60)
         for name in ("open", "closed"):
             create_topic(admin, name)
             assert produce(settings, name, b"value") == ""
@@ -60,7 +60,7 @@ def secured(files):
             ResourceType.TOPIC, "open", ResourcePatternType.LITERAL, "User:alice", "*",
             AclOperation.READ, AclPermissionType.ALLOW,
         )  # fmt: skip
-        admin.create_acls([rule])[rule].result(20)
+        admin.create_acls([rule])[rule].result(60)
         yield kafka
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.client.positions import Position, Task, read_positions
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 from penstock.client.write_errors import AbortedError
 from penstock.client.writer import Limits
 from penstock.client.writing import open_writer

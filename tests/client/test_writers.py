@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from penstock.client.errors import DeniedError, ResponseError
 from penstock.client.places import PlaceRecords
 from penstock.client.positions import Claim, Position, Task
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 from penstock.client.write_errors import (
     AbortedError,
     FencedError,

@@ -1,12 +1,14 @@
 """Offsets of many partitions: in chunks, and again where a leader is not known yet."""
 
 from collections import Counter
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.cluster.errors import ClusterError
-from penstock.cluster.offset_requests import Refusal, all_offsets
+from penstock.cluster.offset_requests import Refusal, all_offsets, earliest_of, latest_of
 from penstock.cluster.ranges import Partition
 
 NO_LEADER = Refusal(KafkaError.NOT_LEADER_FOR_PARTITION, "not leader")
@@ -71,3 +73,50 @@ def test_other_errors_are_not_waited_for():
     answers = {PARTITIONS[0]: Refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorized")}
     with pytest.raises(ClusterError, match="t-0 cannot be listed: not authorized"):
         all_offsets(PARTITIONS[:1], lambda _: answers, pause=lambda _: pytest.fail("waited"))
+
+
+class Admin:
+    """As librdkafka's client: asks a leader that has moved until the metadata are requested."""
+
+    def __init__(self, refusals):
+        self.refusals = dict(refusals)
+        self.requested = []
+
+    def list_offsets(self, wanted, **_):
+        return {one: self._answer(one.topic) for one in wanted}
+
+    def _answer(self, topic):
+        answer = Future()
+        if topic in self.refusals:
+            answer.set_exception(KafkaException(KafkaError(self.refusals[topic])))
+        else:
+            answer.set_result(SimpleNamespace(offset=7))
+        return answer
+
+    def list_topics(self, topic=None, **_):
+        self.requested.append(topic)
+        self.refusals.pop(topic, None)
+
+
+@pytest.mark.parametrize("asking", [earliest_of, latest_of])
+@pytest.mark.parametrize(
+    "code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION]
+)
+def test_whoever_asks_next_knows_the_leader_that_has_moved(asking, code):
+    admin, partition = Admin({"moved": code}), Partition("moved", 0)
+    assert asking(admin)([partition, Partition("t", 0)]) == {
+        partition: Refusal(code, KafkaError(code).str()),
+        Partition("t", 0): 7,
+    }
+    assert admin.requested == ["moved"]
+    assert asking(admin)([partition]) == {partition: 7}
+    assert admin.requested == ["moved"]
+
+
+def test_metadata_are_not_requested_for_what_is_refused_otherwise():
+    admin, partition = Admin({"t": KafkaError.TOPIC_AUTHORIZATION_FAILED}), Partition("t", 0)
+    for _ in range(2):
+        assert earliest_of(admin)([partition])[partition].code == (
+            KafkaError.TOPIC_AUTHORIZATION_FAILED
+        )
+    assert admin.requested == []

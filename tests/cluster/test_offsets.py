@@ -29,7 +29,7 @@ def produce(kafka):
             producer.begin_transaction()
         for timestamp in timestamps:
             producer.produce(topic, b"x", partition=partition, timestamp=timestamp)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         return producer
 
     return send
@@ -88,12 +88,12 @@ def test_the_end_is_before_an_open_transaction(cluster, topic, produce):
     assert cluster.ranges(topics, "earliest") == (OffsetRange(name, 0, 0, 1),)
     open_one.commit_transaction(20)
     ended = (OffsetRange(name, 0, 0, 3),)  # with the marker, which is written after the answer
-    wait_until(lambda: cluster.ranges(topics, "earliest") == ended, 20, what="the marker")
+    wait_until(lambda: cluster.ranges(topics, "earliest") == ended, what="the marker")
 
 
 def test_right_after_creation_leaders_are_waited_for(cluster, admin):
     name = f"new-{time.time_ns()}"
     admin.create_topics([NewTopic(name, 200, 1)])[name].result(30)
-    while name not in admin.list_topics(timeout=10).topics:
+    while name not in admin.list_topics(timeout=60).topics:
         time.sleep(0.01)
     assert len(cluster.ranges(cluster.topics(name), "earliest")) == 200

@@ -94,7 +94,7 @@ class Judging:
             9192,
             {
                 "record.validator.classes": "policies.Misbehaves",
-                "policy.timeout.ms": ENDLESS_MS,
+                "policy.timeout.ms": AMPLE_MS,
                 "policy.worker.memory.max.bytes": 400 * 2**20,
                 **properties,
             },
@@ -200,7 +200,7 @@ async def test_so_does_one_that_judges_columns(tmp_path, does, told, timeout_ms)
 
 async def test_arrow_fits_into_the_memory_that_a_worker_has_by_default(tmp_path):
     default = Keys.model_fields["policy_worker_memory_max_bytes"].default
-    properties = {"policy.timeout.ms": AMPLE_MS, "policy.worker.memory.max.bytes": default}
+    properties = {"policy.worker.memory.max.bytes": default}
     async with Judging(tmp_path, IN_COLUMNS, **properties) as judging:
         [error] = (await judging.ask(b"arrow")).record_errors
         assert error.message == "b'arrow'"
@@ -208,7 +208,8 @@ async def test_arrow_fits_into_the_memory_that_a_worker_has_by_default(tmp_path)
 
 @pytest.mark.parametrize("does", ["os._exit", "loop", "socket", "segfault"])
 async def test_verdicts_gathered_before_a_bad_batch_are_not_lost_with_it(tmp_path, does):
-    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+    properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
+    async with Judging(tmp_path, **properties) as judging:
         values = [b"fine"] * 7 + [does.encode()] + [b"refuse", b"fine"] * 3
         verdicts = await asyncio.gather(
             *(judging.ask(value, partition=i) for i, value in enumerate(values))
@@ -219,7 +220,7 @@ async def test_verdicts_gathered_before_a_bad_batch_are_not_lost_with_it(tmp_pat
 async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
     """Many at once, small ones in one read, large ones in several."""
     sizes = [1, 300_000, 10, 20, 262_000, 3_000_000, 5, 100_000, 9_000_000, 7, 261_900, 2]
-    async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": AMPLE_MS}) as judging:
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         asked = [judging.ask(b"x" * size, partition=i) for i, size in enumerate(sizes)]
         asked += [judging.ask(b"refuse", partition=i) for i in range(50)]
         verdicts = await asyncio.gather(*asked)
@@ -227,7 +228,8 @@ async def test_batches_of_all_sizes_arrive_whole_and_in_order(tmp_path):
 
 
 async def test_what_a_policy_started_ends_with_it(tmp_path):
-    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+    properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
+    async with Judging(tmp_path, **properties) as judging:
         (pid,) = judging.supervisor.pids
         asking = asyncio.create_task(judging.ask(b"child"))
         children = Path(f"/proc/{pid}/task/{pid}/children")
@@ -243,7 +245,7 @@ async def test_what_a_policy_started_ends_with_it(tmp_path):
 
 
 async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
-    async with Judging(tmp_path, **{"policy.workers": 1, "policy.timeout.ms": AMPLE_MS}) as judging:
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         (pid,) = judging.supervisor.pids
         gate = Gate(tmp_path)
         asking = asyncio.create_task(judging.ask(gate.value))
@@ -258,7 +260,7 @@ async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
 
 
 async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(tmp_path):
-    properties = {"policy.workers": 1, "policy.timeout.ms": AMPLE_MS}
+    properties = {"policy.workers": 1}
     async with Judging(tmp_path, **properties) as judging:
         gate = Gate(tmp_path)
         done: list[str] = []
@@ -557,7 +559,8 @@ async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
     def fails(_: Verdict) -> None:
         raise IndexError("in the session")
 
-    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+    properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
+    async with Judging(tmp_path, **properties) as judging:
         (pid,) = judging.supervisor.pids
         plan, batch = judging.plan.for_topic("t"), encode_batch(values(b"fine"))
         for _ in range(3):
@@ -599,7 +602,8 @@ class Misbehaves(BrokerRecordValidator):
 @pytest.mark.parametrize("does", ["loop", "return"])
 async def test_what_a_policy_leaves_running_ends_with_its_worker(tmp_path, monkeypatch, does):
     monkeypatch.chdir(tmp_path)
-    async with Judging(tmp_path, LEAVES_PROCESSES, **{"policy.workers": 1}) as judging:
+    properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
+    async with Judging(tmp_path, LEAVES_PROCESSES, **properties) as judging:
         verdict = await judging.ask(does.encode())
         returned = does == "return"
         told = verdict.record_errors[0].message if returned else Path("pids").read_text()

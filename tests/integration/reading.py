@@ -1,12 +1,19 @@
 """Reads back what the broker itself has."""
 
+import contextlib
+import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 
+from tests.raw import RawClient
+
+_LOOK_EVERY_S: Final = 1.0
 _MARKERS_S: Final = 5.0
+"""How long what is committed may take to be told, once all markers are written."""
 
 
 def read_topic(
@@ -30,21 +37,30 @@ def read_topic(
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
         ends = _ends(bootstrap, topic, partitions) if isolation == "read_committed" else {}
-        found, ended, ended_early = [], set(), False
+        found, ended, early, ending = [], set(), set(), True
+        deadline = time.monotonic() + 120
         while len(ended) < len(partitions):
-            message = consumer.poll(_MARKERS_S if ended_early else 20)
+            # Of others the broker has told all that can be read now.
+            is_reading = len(ended) + len(early) < len(partitions)
+            message = consumer.poll(60 if is_reading else _LOOK_EVERY_S if ending else _MARKERS_S)
             if message is None:
-                assert ended_early, "the broker did not answer"
-                break  # a transaction is open
-            if message.error():
+                assert not is_reading, "the broker did not answer"
+                if not ending:
+                    break  # a transaction is open
+                assert time.monotonic() < deadline, "markers are not written"
+                ending = settings is None and _is_ending(bootstrap)
+            elif message.error():
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                partition = message.partition()
                 # A transaction is committed before the broker has written its markers.
-                ended_early = message.offset() < ends.get(message.partition(), 0)
-                if not ended_early:
-                    ended.add(message.partition())
+                if message.offset() < ends.get(partition, 0):
+                    early.add(partition)
+                else:
+                    early.discard(partition)
+                    ended.add(partition)
             elif full:
                 found.append(message)
             else:
@@ -54,6 +70,18 @@ def read_topic(
     finally:
         consumer.close()
     return found
+
+
+def _is_ending(bootstrap: str) -> bool:
+    """Whether a transaction has ended for its producer, and its markers are still being written."""
+    request = ListTransactionsRequest(
+        state_filters=("PrepareCommit", "PrepareAbort"), producer_id_filters=()
+    )
+    for address in bootstrap.split(","):
+        with contextlib.suppress(OSError, EOFError), RawClient(address) as client:
+            if client.call(request).transaction_states:
+                return True
+    return False
 
 
 def _ends(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
@@ -81,7 +109,7 @@ def topic_id(admin: AdminClient, topic: str):
 
     from confluent_kafka import TopicCollection
 
-    found = admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id
+    found = admin.describe_topics(TopicCollection([topic]))[topic].result(60).topic_id
     bits = (found.get_most_significant_bits() % 2**64 << 64) | (
         found.get_least_significant_bits() % 2**64
     )

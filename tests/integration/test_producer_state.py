@@ -12,8 +12,8 @@ from penstock.cluster.compacted_topic import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from tests.conftest import create_topic
-from tests.gateways import RunningGateway, wait_until
+from tests.conftest import create_topic, delete_topic
+from tests.gateways import RunningGateway
 from tests.integration.reading import values_of
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
@@ -103,8 +103,7 @@ def test_a_producer_goes_on_in_a_topic_made_anew(gateway, topic, admin, stored):
     running = gateway(INTERCEPTED, POLICIES)
     batches = Batches(name)
     assert batches.send(running.address, 0, b"a", b"drop", b"b") == 0
-    admin.delete_topics([name])[name].result(30)
-    wait_until(lambda: name not in admin.list_topics(timeout=10).topics)
+    delete_topic(admin, name)
     create_topic(admin, name)
 
     assert batches.send(running.address, 3, b"drop", b"c") == 0

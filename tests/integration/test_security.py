@@ -111,7 +111,7 @@ def secured_admin(secured, files):
         "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), b"alice-secret"
     )
     for done in admin.alter_user_scram_credentials([alter]).values():
-        done.result(20)
+        done.result(60)
     create_topic(admin, "open")
     create_topic(admin, "closed")
     rule = AclBinding(
@@ -119,7 +119,7 @@ def secured_admin(secured, files):
         AclOperation.ALL, AclPermissionType.ALLOW,
     )  # fmt: skip
     for done in admin.create_acls([rule]).values():
-        done.result(20)
+        done.result(60)
     return admin
 
 

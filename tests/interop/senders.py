@@ -148,7 +148,7 @@ class Java:
 
     def __exit__(self, *_):
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         self._process.stdin.close()
         self._process.stdout.close()
 

@@ -147,7 +147,7 @@ def test_librdkafka_consumer_group(judged, topic):
         consumer.subscribe([name])
         seen = []
         while not seen or seen[-1] != b"good-2":
-            message = consumer.poll(20)
+            message = consumer.poll(60)
             assert message is not None
             assert message.error() is None
             seen.append(message.value())
@@ -195,20 +195,20 @@ def test_kafka_python(judged, topic, stored, idempotent):
     second = [producer.send(name, value) for value in (b"bad-3", b"good-4")]
     producer.flush()
 
-    assert [future.get(20).offset for future in first] == [0, 1]
+    assert [future.get(60).offset for future in first] == [0, 1]
     errors = []
     for future in second:
         with pytest.raises(PythonKafkaError) as raised:
-            future.get(20)
+            future.get(60)
         errors.append(f"{type(raised.value).__name__}: {raised.value}")
     assert "InvalidRecordError" in errors[0]
     assert REASON in errors[0]
     if idempotent:
         # Its own limit: after any refusal without a transaction, the producer is done for.
         with pytest.raises(PythonKafkaError):
-            producer.send(name, b"good-5").get(20)
+            producer.send(name, b"good-5").get(60)
     else:
-        assert producer.send(name, b"good-5").get(20).offset == 2
+        assert producer.send(name, b"good-5").get(60).offset == 2
     producer.close()
     consumer = KafkaConsumer(
         name,
@@ -245,7 +245,7 @@ async def test_aiokafka(judged, topic, stored, idempotent):
         if idempotent:
             # Its own limit: sequence numbers go on as if the refused batch had been stored.
             with pytest.raises(AioKafkaError):
-                await asyncio.wait_for(producer.send_and_wait(name, b"good-3"), 20)
+                await asyncio.wait_for(producer.send_and_wait(name, b"good-3"), 60)
         await asyncio.wait_for(producer.stop(), 30)
     consumer = AIOKafkaConsumer(
         name, bootstrap_servers=judged.address, group_id=name, auto_offset_reset="earliest"
@@ -253,7 +253,7 @@ async def test_aiokafka(judged, topic, stored, idempotent):
     await consumer.start()
     try:
         expected = values_of(stored(name))
-        seen = [(await asyncio.wait_for(anext(consumer), 20)).value for _ in expected]
+        seen = [(await asyncio.wait_for(anext(consumer), 60)).value for _ in expected]
         await consumer.commit()
     finally:
         await consumer.stop()

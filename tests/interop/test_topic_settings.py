@@ -112,7 +112,7 @@ class Librdkafka:
     def _outcome(futures: Mapping[Any, Any]) -> tuple[int, str]:
         (future,) = futures.values()
         try:
-            future.result(20)
+            future.result(60)
         except KafkaException as failure:
             return failure.args[0].code(), failure.args[0].str()
         return OK, ""
@@ -149,14 +149,14 @@ class Librdkafka:
         """Give values and sources."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource]).values()
-        told = future.result(20)
+        told = future.result(60)
         return {key: (told[key].value, ConfigSource(told[key].source).name) for key in SHOWN}
 
     def produce(self, topic: str, value: bytes) -> tuple[int, str]:
         producer = Producer({"bootstrap.servers": self._address, "log_level": 0})
         outcome = []
         producer.produce(topic, value, on_delivery=lambda error, _: outcome.append(error))
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         return (outcome[0].code(), outcome[0].str()) if outcome[0] else (OK, "")
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class KafkaPython:
     def produce(self, topic: str, value: bytes) -> tuple[int, str]:
         producer = KafkaProducer(bootstrap_servers=self._address, enable_idempotence=False)
         try:
-            producer.send(topic, value).get(20)
+            producer.send(topic, value).get(60)
         except PythonKafkaError as error:
             return error.errno, str(error)
         finally:
@@ -381,7 +381,7 @@ def test_kafka_topics_refuses_our_keys_on_its_own_side(gateway_address, name, ka
 
     assert done.returncode == 1
     assert f"Unknown topic config name: {ENABLED}" in done.stdout
-    found = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10)
+    found = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=60)
     assert name not in found.topics
 
 

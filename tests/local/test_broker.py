@@ -13,7 +13,7 @@ def test_a_named_folder_keeps_the_data(tmp_path):
             admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
             if new:
                 create_topic(admin, "kept")
-            assert "kept" in admin.list_topics(timeout=20).topics
+            assert "kept" in admin.list_topics(timeout=60).topics
             pid = kafka.nodes[0].pid
         assert pid
         assert kafka.nodes[0].pid is None

@@ -16,7 +16,7 @@ def no_thread_is_left():
     yield
     for thread in threading.enumerate():
         if thread.name == "penstock-task":
-            thread.join(5)
+            thread.join(60)
 
 
 def ended(generator):
@@ -68,7 +68,7 @@ def test_work_that_is_not_wanted_any_more_ends():
     running = background.run(work)
     next(running)
     running.close()
-    until = time.monotonic() + 5
+    until = time.monotonic() + 60
     while not ends and time.monotonic() < until:
         time.sleep(0.01)
     assert ends

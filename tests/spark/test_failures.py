@@ -81,7 +81,7 @@ def test_records_that_are_gone_meanwhile(
     def then_delete(self, *given):
         found = ranges(self, *given)
         for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
-            future.result(10)
+            future.result(60)
         return found
 
     monkeypatch.setattr(Cluster, "ranges", then_delete)
@@ -97,12 +97,13 @@ def test_records_that_are_gone_meanwhile(
 
 def test_a_topic_that_is_deleted_meanwhile(command, configured, produce, topic, admin, monkeypatch):
     from penstock.spark import raw_audit
+    from tests.conftest import delete_topic
 
     name = filled(produce, topic, *[b"good"] * 10)
     run_tasks = raw_audit.run_tasks
 
     def delete_first(*given, **options):
-        admin.delete_topics([name])[name].result(30)
+        delete_topic(admin, name)  # until the broker does not know it: else it would be read
         return run_tasks(*given, **options)
 
     monkeypatch.setattr(raw_audit, "run_tasks", delete_first)

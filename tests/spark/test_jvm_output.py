@@ -29,7 +29,7 @@ def test_only_what_java_says_of_itself_is_noise(line, noise):
 def test_the_rest_is_passed_on(capsys):
     text = b"WARNING: Using incubator modules: jdk.incubator.vector\none\n\xff two"
     thread = forward(io.BytesIO(text))
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert capsys.readouterr().err == "one\n\ufffd two"
 

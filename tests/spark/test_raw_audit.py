@@ -77,7 +77,7 @@ def test_a_sample_that_is_gone_has_no_contents(audited, produce, topic, admin):
     produce(name, [{"value": b"bad"}, {"value": b"bad", "key": b"k"}])
     access, found = audited(name)
     for future in admin.delete_records([TopicPartition(name, 0, 1)]).values():
-        future.result(10)
+        future.result(60)
     add_payloads(access.connect(), found.counts)
     [samples] = found.counts.samples.values()
     assert [(one.offset, one.key, one.value) for one in samples] == [
@@ -99,7 +99,7 @@ def test_what_a_range_lost_is_told(spark, kafka, plan, produce, topic, admin):
     name = topic("raw")
     produce(name, [{"value": b"good"} for _ in range(10)])
     for future in admin.delete_records([TopicPartition(name, 0, 4)]).values():
-        future.result(10)
+        future.result(60)
     one = plan()
     access = ClusterAccess.of({"bootstrap.servers": kafka.bootstrap_servers}, one.path)
     found = audit_raw(spark, access, [OffsetRange(name, 0, 0, 10)], one, cores=2)

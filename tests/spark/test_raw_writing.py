@@ -17,7 +17,7 @@ from penstock.client.positions import Position, Task, commit_positions, read_pos
 from penstock.cluster.offsets import Cluster
 from penstock.spark.raw_writing import OffsetsDone, job_id
 from tests.client.settings import FILE
-from tests.conftest import create_topic
+from tests.conftest import create_topic, delete_topic
 from tests.integration.reading import read_topic
 from tests.spark.conftest import NO_BAD
 
@@ -28,6 +28,18 @@ from penstock.policy import *
 class NoBad(RecordValidationPolicy):
     def validate(self, topic, record):
         time.sleep(0.004)
+        if record.value.startswith(b"bad"): raise InvalidRecordException("bad is not good")
+"""
+
+HELD = """
+import os, time
+from pathlib import Path
+from penstock.policy import *
+class NoBad(RecordValidationPolicy):
+    def validate(self, topic, record):
+        until = os.environ.get("HELD_UNTIL")
+        if until and topic.topic_id_partition.partition >= 2:
+            while not Path(until).exists(): time.sleep(0.05)
         if record.value.startswith(b"bad"): raise InvalidRecordException("bad is not good")
 """
 
@@ -127,8 +139,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(split, produce, admin
     create_topic(admin, source)
     produce(source, records(100, 1))
     assert run(source, "--job", source, *options)[0] == (90, 10)
-    admin.delete_topics([source])[source].result(30)
-    time.sleep(2)
+    delete_topic(admin, source)
     create_topic(admin, source)
     produce(source, records(200, 1, first=1000))
     assert run(source, "--job", source, *options)[0] == (180, 20)
@@ -238,26 +249,33 @@ def test_a_run_that_is_killed_goes_on(configured, produce, topic, kafka):
 
 @pytest.mark.spark_processes
 @pytest.mark.timeout(300)
-def test_of_two_runs_at_once_the_older_one_ends(configured, produce, topic, kafka):
+def test_of_two_runs_at_once_the_older_one_ends(configured, produce, topic, kafka, tmp_path):
     source, good, dead = topic("in", PARTITIONS), topic("good", 2), topic("dead", 2)
     produce(source, records())
     arguments = [
-        sys.executable, "-m", "penstock", "split", str(configured(NO_BAD, SLOW)), "--topic", source,
+        sys.executable, "-m", "penstock", "split", str(configured(NO_BAD, HELD)), "--topic", source,
         "--accepted", good, "--rejected", dead, "--job", f"j-{source}", "--master", "local[2]",
     ]  # fmt: skip
 
-    def start():
+    def start(**environment):
         return subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            arguments,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
         )
 
-    older = start()
+    ended = tmp_path / "ended"
+    older = start(HELD_UNTIL=str(ended))
     until = time.monotonic() + 90
     while not positions(kafka, source, f"j-{source}") and time.monotonic() < until:
         assert older.poll() is None, older.communicate()
         time.sleep(0.2)
     younger = start()
-    (_, told), (out, err) = older.communicate(timeout=250), younger.communicate(timeout=250)
+    out, err = younger.communicate(timeout=120)
+    ended.touch()
+    _, told = older.communicate(timeout=120)
     assert (older.returncode, younger.returncode) == (3, 0), (told, out, err)
     assert "another run of the job" in told
     assert values(kafka, good, dead) == Counter(one["value"] for one in records())

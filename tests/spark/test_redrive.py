@@ -105,7 +105,7 @@ def test_a_dry_run_makes_no_topic(command, split, admin):
         properties.write(f"redrive.places.topic={dead}-places\n")
     done = command("redrive", file, "--from", dead, "--to", good, "--dry-run")
     assert "20 again" in done.out
-    names = admin.list_topics(timeout=10).topics
+    names = admin.list_topics(timeout=60).topics
     assert not {f"{dead}.parked", f"{dead}-places"} & names.keys()
 
 
@@ -175,9 +175,9 @@ def test_the_place_outlasts_committed_offsets(command, split, kafka, admin):
     arguments = ("redrive", file, "--from", dead, "--to", good, "--with",
                  repair(file, "RepairAll"))  # fmt: skip
     assert "20 returned" in command(*arguments).out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(10).valid]
+    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
     [group] = [one for one in groups if one.startswith(f"penstock-redrive-{good}-")]
-    admin.delete_consumer_groups([group])[group].result(10)
+    admin.delete_consumer_groups([group])[group].result(60)
     assert "0 returned, 0 again" in command(*arguments).out
 
 
@@ -186,10 +186,10 @@ def test_without_a_place_it_asks_where_to_go_on(command, split, admin, topic):
     file, good, dead = split
     arguments = ("--from", dead, "--to", good, "--with", repair(file, "RepairAll"))
     assert "20 returned" in command("redrive", file, *arguments).out
-    groups = [one.group_id for one in admin.list_consumer_groups().result(10).valid]
+    groups = [one.group_id for one in admin.list_consumer_groups().result(60).valid]
     for group in groups:
         if group.startswith(f"penstock-redrive-{good}-"):
-            admin.delete_consumer_groups([group])[group].result(10)
+            admin.delete_consumer_groups([group])[group].result(60)
     file.write_text(file.read_text() + f"redrive.places.topic={dead}-places\n")
     done = command("redrive", file, *arguments)
     assert (done.code, "--reset-offsets" in done.err) == (3, True), done

@@ -178,14 +178,13 @@ def test_new_partitions_and_topics_are_read_from_their_beginning(
     assert values(stream(None, **pattern)) == [5, 6]
 
 
-def test_a_topic_that_was_made_anew_ends_the_stream(stream, produce, topic, admin, wait):
-    from tests.conftest import create_topic
+def test_a_topic_that_was_made_anew_ends_the_stream(stream, produce, topic, admin):
+    from tests.conftest import create_topic, delete_topic
 
     source = topic("in")
     produce(source, numbered(0, 5, 1))
     stream(source, startingOffsets="earliest")
-    admin.delete_topics([source])[source].result(30)
-    wait(lambda: source not in admin.list_topics().topics)
+    delete_topic(admin, source)
     create_topic(admin, source)
     produce(source, numbered(0, 20, 1))
     with pytest.raises(Exception, match="was deleted and created again"):
@@ -225,4 +224,4 @@ def wait():
     """Waits until something is true."""
     from tests.gateways import wait_until
 
-    return lambda condition: wait_until(condition, 30, what="the cluster")
+    return lambda condition: wait_until(condition, 60, what="the cluster")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.batch_jobs.kept import SourcePartition
     from penstock.batch_jobs.targets import OutgoingBatch, Target
-    from penstock.client.stamping import Source
+    from penstock.client.produced_batches import Source
     from penstock.records.stored_batch import StoredBatch
 
 GATHERED_RECORDS: Final = 500

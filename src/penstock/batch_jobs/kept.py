@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.batch_jobs.targets import OutgoingBatch, fitting
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

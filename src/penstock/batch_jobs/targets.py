@@ -9,7 +9,7 @@ from penstock.client.write_errors import RefusedBatchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.client.stamping import Source
+    from penstock.client.produced_batches import Source
 
 
 class Target(NamedTuple):

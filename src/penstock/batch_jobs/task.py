@@ -15,12 +15,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.batch_jobs.counts import KeptCounts, TaskCounts, read_counts
+from penstock.client.batches import read_fetched_batch
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.positions import Position
 from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
 from penstock.records.batch import MAX_RECORDS
 from penstock.records.errors import UnreadableRecords
-from penstock.records.stored_batch import read_stored_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -266,15 +266,14 @@ class _Running:
     def _read(self, fetched: FetchedBatch) -> StoredBatch:
         limits, offsets = self._task.limits, self._task.offsets
         try:
-            batch = read_stored_batch(
-                fetched.data,
+            return read_fetched_batch(
+                fetched,
                 max_decompressed_bytes=limits.max_decompressed_bytes,
                 max_records=limits.max_batch_records,
             )
         except UnreadableRecords as wrong:
             place = f"topic {offsets.topic}, partition {offsets.partition}"
             raise UnreadableBatchError(fetched.base_offset, wrong.message, place) from None
-        return batch if fetched.is_whole else batch.between(fetched.first, fetched.end)
 
     def _lose(self, lost: LostOffsets) -> None:
         self._task.on_lost(lost)

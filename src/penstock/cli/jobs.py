@@ -58,7 +58,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--records-policy-batch",
-        type=_positive,
+        type=positive_number,
         default=1,
         metavar="N",
         help="how many consecutive records of a partition a RecordsPolicy (KIP-686) is given at "
@@ -107,6 +107,18 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, end: bool = True) -
     parser.add_argument("--from", dest="start", default="earliest", metavar="WHERE", help=where)
     if end:
         parser.add_argument("--to", dest="end", default="latest", metavar="WHERE", help=where)
+
+
+def positive_number(text: str) -> int:
+    """Return the value of an option that is a number from 1 on.
+
+    Raises:
+        ArgumentTypeError: It is not.
+    """
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return number
 
 
 class SparkJob:
@@ -456,13 +468,6 @@ def _named(topics: Sequence[str]) -> str:
     shown = ", ".join(topics[:_NAMED_MAX])
     more = len(topics) - _NAMED_MAX
     return f"topic {shown}" + (f" and {more:,} more" if more > 0 else "")
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return number
 
 
 def _settings(given: list[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.cli.ending import Ending
 from penstock.cli.failures import ExitCode
-from penstock.cli.jobs import kept_settings, show_counts, target_names
+from penstock.cli.jobs import kept_settings, positive_number, show_counts, target_names
 from penstock.cli.raw_jobs import job_of, writing_task
 from penstock.cli.stream_lines import StreamLines, one_line
 from penstock.configuration import ConfigurationError, load_configuration
@@ -62,7 +62,7 @@ def add_streaming_arguments(parser: argparse.ArgumentParser) -> None:
     only_topics = "with --streaming from topics to topics: "
     parser.add_argument(
         "--batch-records",
-        type=_positive,
+        type=positive_number,
         metavar="N",
         help=f"{only_topics}the most records of a micro-batch (default {BATCH_RECORDS:,})",
     )
@@ -287,13 +287,6 @@ def duration(text: str) -> float:
             f"{text!r} is not a duration from 100ms to 24h, such as 500ms, 10s, 5m or 1h"
         )
     return seconds
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return number
 
 
 def _address(text: str) -> Address:

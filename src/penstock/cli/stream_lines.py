@@ -93,9 +93,7 @@ class StreamLines:
     def looked(self, behind: Mapping[Partition, int], unavailable: int) -> None:
         """See `penstock.spark.stream.Observer`."""
         self._figures.look(behind, unavailable, time.time())
-        self._tell_if_due()
-        if self._clock() >= self._next_published:
-            self._try_to_publish()
+        self._show_what_is_due()
 
     def done(self, batch: MicroBatch, result: WritingResult, seconds: float) -> None:
         """See `penstock.spark.stream.Observer`."""
@@ -103,9 +101,7 @@ class StreamLines:
         if result.counts.outcomes.total():
             self._waiting = self._waiting.plus(result.counts)
             self._numbers.append(batch.number)
-        self._tell_if_due()
-        if self._clock() >= self._next_published:
-            self._try_to_publish()
+        self._show_what_is_due()
 
     def warn(self, text: str) -> None:
         """See `penstock.spark.stream.Observer`."""
@@ -118,9 +114,11 @@ class StreamLines:
         """See `penstock.spark.stream.Observer`."""
         _write(text)
 
-    def _tell_if_due(self) -> None:
+    def _show_what_is_due(self) -> None:
         if self._clock() >= self._next_line:
             self._tell()
+        if self._clock() >= self._next_published:
+            self._try_to_publish()
 
     def _tell(self) -> None:
         if not self._numbers or self._is_terminal:

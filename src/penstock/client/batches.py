@@ -1,7 +1,8 @@
 """Which batches of a fetch response belong to a range of offsets, and to a reader.
 
 Left out are control batches, batches of aborted transactions, batches without records, and what
-lies outside the range. A batch with some records in the range comes whole; it says which.
+lies outside the range. A batch with some records in the range comes whole; it says which, and is
+cut to them when it is read.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.client.errors import UnreadableBatchError
 from penstock.client.legacy import modern_batches
+from penstock.records.batch import MAX_RECORDS
 from penstock.records.header import HEADER, PREFIX_BYTES, TRANSACTIONAL, is_intact
+from penstock.records.stored_batch import read_stored_batch
 from penstock.wire.primitives import INT32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.client.fetch import Aborted
+    from penstock.records.stored_batch import StoredBatch
 
 _MAGIC_AT: Final = 16
 _LENGTH_AT: Final = 8
@@ -64,6 +68,25 @@ class FetchedBatch(NamedTuple):
     def is_whole(self) -> bool:
         """Whether all of its records belong to the range."""
         return self.first <= self.base_offset and self.last_offset < self.end
+
+
+def read_fetched_batch(
+    fetched: FetchedBatch, *, max_decompressed_bytes: int, max_records: int = MAX_RECORDS
+) -> StoredBatch:
+    """Read and check a batch; return it with those of its records that belong to the range.
+
+    Args:
+        fetched: The batch.
+        max_decompressed_bytes: The maximum size of the decompressed records, of the whole batch.
+        max_records: The maximum number of records, of the whole batch.
+
+    Raises:
+        UnreadableRecords: It cannot be read, or is too large.
+    """
+    batch = read_stored_batch(
+        fetched.data, max_decompressed_bytes=max_decompressed_bytes, max_records=max_records
+    )
+    return batch if fetched.is_whole else batch.between(fetched.first, fetched.end)
 
 
 class Selection(NamedTuple):

@@ -60,7 +60,8 @@ def ask(
         request: An entity of `kio.schema`.
         response: The class of the response, of the same version.
         codes: Returns all error codes of a response.
-        on_lost: Called when there was no response: the request may still be carried out later.
+        on_lost: Called when there was no response, or one that does not know what became of the
+            request: it may still be carried out later.
 
     Raises:
         WriteError: The coordinator refuses it, as `write_error` says.
@@ -75,17 +76,20 @@ def ask(
             code = _decisive(codes(found))
             if not code:
                 return found
-            if code == ErrorCode.unknown_server_error:
-                on_lost()
             if code in _MOVED:
                 connection.forget_coordinator(key.name, transaction=key.transaction)
-            raise write_error(code, str(key))
-        except BrokerUnreachableError as error:
+            error = write_error(code, str(key))
+            if code == ErrorCode.unknown_server_error:
+                # While another writer takes over the transaction: asked again, it knows.
+                on_lost()
+                error.retriable = True
+            raise error
+        except BrokerUnreachableError as lost:
             on_lost()
             connection.forget_coordinator(key.name, transaction=key.transaction)
-            retries.after(error)
-        except ClientError as error:
-            retries.after(error)
+            retries.after(lost)
+        except ClientError as refused:
+            retries.after(refused)
 
 
 def _decisive(codes: Iterable[int]) -> int:

@@ -12,7 +12,7 @@ from kio.static.primitive import i32Timedelta
 from penstock.client.errors import ClientError
 from penstock.client.pipeline import Pipeline
 from penstock.client.positions import Position, commit_positions, read_positions
-from penstock.client.stamping import Producer
+from penstock.client.produced_batches import Producer
 from penstock.client.write_errors import write_error
 from penstock.client.writer import Promise, Writer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, Task
-    from penstock.client.stamping import Source
+    from penstock.client.produced_batches import Source
     from penstock.client.writer import Limits
 
 

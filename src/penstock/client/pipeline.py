@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 
 from penstock.client.errors import ClientError, describe, response_error
 from penstock.client.produce import read_response, write_head, write_request
-from penstock.client.stamping import next_sequence, record_count
+from penstock.client.produced_batches import next_sequence, record_count
 from penstock.client.write_errors import (
     ABORTABLE,
     FENCED,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from penstock.client.connection import Connection, PendingResponse
     from penstock.client.produce import Answer
+    from penstock.client.produced_batches import Producer, Source
     from penstock.client.requests import RawRequest
-    from penstock.client.stamping import Producer, Source
 
 CHANNEL: Final = "produce"
 """Its requests have connections of their own: a coordinator's answers do not wait for them."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from penstock.client.positions import Position, read_last_positions, short_id
-from penstock.client.stamping import Source
+from penstock.client.produced_batches import Source
 from penstock.cluster.compacted_topic import CompactedTopic
 from penstock.errors import UnavailableError
 

@@ -40,8 +40,9 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from penstock.client.coordinators import Key, ask
 from penstock.client.errors import ClientError
-from penstock.client.stamping import Producer
+from penstock.client.produced_batches import Producer
 from penstock.client.write_errors import UnknownOutcomeError
+from penstock.cluster.ranges import numbers_by_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -106,9 +107,6 @@ class TransactionCoordinator:
             WriteError: The producer was fenced, or the transaction is lost.
             ClientError: It cannot be done.
         """
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append(partition)
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=ProducerId(producer.producer_id),
@@ -117,7 +115,7 @@ class TransactionCoordinator:
                 AddPartitionsToTxnTopic(
                     name=TopicName(topic), partitions=tuple(map(i32, sorted(numbers)))
                 )
-                for topic, numbers in by_topic.items()
+                for topic, numbers in numbers_by_topic(partitions).items()
             ),
         )
         self._ask(self._key, request, AddPartitionsToTxnResponse, _partition_codes)

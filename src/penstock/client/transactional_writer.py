@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.places import PlaceRecords
     from penstock.client.positions import Claim, Task
-    from penstock.client.stamping import Producer, Source
+    from penstock.client.produced_batches import Producer, Source
     from penstock.client.writer import Limits
 
     _Read = Callable[..., Mapping[tuple[str, int], Position]]

@@ -75,7 +75,7 @@ class RefusedBatchError(WriteError):
 
 
 def write_error(code: int, subject: str) -> ClientError:
-    """Return the error for a code that a coordinator responds with.
+    """Return the error for a code that a coordinator or a leader responds with.
 
     Args:
         code: Kafka's error code, other than 0.
@@ -89,7 +89,4 @@ def write_error(code: int, subject: str) -> ClientError:
     if code in _HAS_MEMBERS:
         return WriteError(f"{text}: consumers have joined the group; choose another job id")
     hint = _HINTS.get(code)
-    error = response_error(code, f"{subject} ({hint})" if hint else subject)
-    # A coordinator says so while another writer takes over the transaction: asked again, it knows.
-    error.retriable = error.retriable or code == ErrorCode.unknown_server_error
-    return error
+    return response_error(code, f"{subject} ({hint})" if hint else subject)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from penstock.client.positions import Position
-    from penstock.client.stamping import Source
+    from penstock.client.produced_batches import Source
 
 
 class Promise(Enum):

@@ -113,10 +113,7 @@ def all_offsets(
 
 
 def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partition]], Answers]:
-    moved: set[str] = set()
-
     def ask(partitions: Sequence[Partition]) -> dict[Partition, int | Refusal]:
-        _refresh(admin, {one.topic for one in partitions} & moved)
         futures = admin.list_offsets(
             {TopicPartition(one.topic, one.number): spec for one in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
@@ -129,16 +126,25 @@ def _asking(admin: AdminClient, spec: OffsetSpec) -> Callable[[Sequence[Partitio
                 answers[partition] = future.result(RETRY_FOR_S + 1).offset
             except KafkaException as error:
                 answers[partition] = Refusal(error.args[0].code(), error.args[0].str())
-                moved.add(partition.topic)
             except TimeoutError:
                 answers[partition] = Refusal(KafkaError._TIMED_OUT, "no answer")  # noqa: SLF001
+        _refresh(
+            admin,
+            {
+                partition.topic
+                for partition, answer in answers.items()
+                if isinstance(answer, Refusal) and answer.code in _LEADER_UNKNOWN
+            },
+        )
         return answers
 
     return ask
 
 
 def _refresh(admin: AdminClient, topics: set[str]) -> None:
-    """Request the metadata of topics, since librdkafka keeps a leader epoch that was refused."""
+    """Request the metadata of topics: librdkafka keeps a leader epoch that was refused for the
+    next request, whoever sends it.
+    """
     with suppress(KafkaException):
         if len(topics) > _REFRESHED_ALONE:
             admin.list_topics(timeout=RETRY_FOR_S)

@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.client.batches import read_fetched_batch
 from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.cluster.ranges import OffsetRange
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import Outcome
 from penstock.records.errors import UnreadableRecords
-from penstock.records.stored_batch import read_stored_batch
 from penstock.report.counts import AuditCounts, Reason
 from penstock.report.encoding import decode, encode
 from penstock.spark.evaluation import evaluator_of, task_ended
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import LostOffsets
-    from penstock.records.stored_batch import StoredBatch
     from penstock.spark.access import ClusterAccess
     from penstock.spark.evaluation import Evaluator
     from penstock.spark.plan import RecordPlan
@@ -149,7 +148,7 @@ class RangeCounting:
 
     def _add_batch(self, wanted: WantedRange, fetched: FetchedBatch) -> int:
         try:
-            batch = _read_batch(fetched, self._max_decompressed_bytes)
+            batch = read_fetched_batch(fetched, max_decompressed_bytes=self._max_decompressed_bytes)
         except UnreadableRecords as wrong:
             reason = Reason(wanted.topic, Outcome.FAILED.value, "", wrong.code, wrong.message)
             count = _announced(fetched)
@@ -164,11 +163,6 @@ class RangeCounting:
             )
             self._counts.add(wanted.topic, wanted.partition, batch, verdicts, *others)
         return count
-
-
-def _read_batch(fetched: FetchedBatch, max_decompressed_bytes: int) -> StoredBatch:
-    batch = read_stored_batch(fetched.data, max_decompressed_bytes=max_decompressed_bytes)
-    return batch if fetched.is_whole else batch.between(fetched.first, fetched.end)
 
 
 def _announced(fetched: FetchedBatch) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.client.batches import read_fetched_batch
 from penstock.client.errors import ClientError, UnreadableBatchError
 from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.records.errors import UnreadableRecords
-from penstock.records.stored_batch import read_stored_batch
 from penstock.report.counts import AuditCounts, Sample
 from penstock.spark.audit_task import AuditResult, AuditTask, merged
 from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
@@ -97,8 +97,8 @@ def _contents(cluster: Cluster, topic: str, sample: Sample, max_bytes: int) -> I
     wanted = WantedRange(topic, sample.partition, sample.offset, sample.offset + 1)
     try:
         for fetched in RangeReader(cluster, wanted, on_lost=_ignore):
-            batch = read_stored_batch(fetched.data, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-            records = batch.between(wanted.first, wanted.end).records
+            batch = read_fetched_batch(fetched, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+            records = batch.records
             for key, value in zip(records.keys, records.values, strict=True):
                 yield Sample(
                     sample.partition,

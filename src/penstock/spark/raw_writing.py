@@ -8,10 +8,12 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.counts import TaskCounts
-from penstock.client.errors import ClientError, TruncatedError
+from penstock.client.errors import ClientError
 from penstock.client.positions import Claim, read_last_positions, read_positions, short_id
 from penstock.client.positions import Task as PositionTask
+from penstock.cluster.ranges import numbers_by_topic
 from penstock.configuration import ConfigurationError
+from penstock.spark.retention import log_was_cut
 from penstock.spark.task_runner import run_tasks
 from penstock.spark.tasks import Task, plan_tasks
 from penstock.spark.writing_task import WritingResult, WritingTask, merged
@@ -119,10 +121,8 @@ def claims(
         ConfigurationError: Another command has used the id of the job.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    wanted: dict[str, list[int]] = {}
     starts = {one.of: one.start for one in ranges}
-    for topic, partition in starts:
-        wanted.setdefault(topic, []).append(partition)
+    wanted = numbers_by_topic(starts)
     found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
     seen = frozenset(position.run for position in found.values())
     check_runs(job, run, seen)
@@ -148,19 +148,13 @@ def from_positions(
             be left out.
         ClientError: The cluster does not respond in time, or denies it.
     """
-    wanted: dict[str, list[int]] = {}
-    for one in ranges:
-        wanted.setdefault(one.topic, []).append(one.partition)
+    wanted = numbers_by_topic(one.of for one in ranges)
     found = read_last_positions(connection, group_of(job), wanted) if wanted else {}
     begun = []
     for one in ranges:
         position = found.get((one.topic, one.partition))
         if position is not None and to_end and position.offset > one.end:
-            raise TruncatedError(
-                f"{one.of}: the log ends at offset {one.end}, before {position.offset}, which the "
-                "job has come to: an unclean election, or the topic was created again; set the "
-                "position of its group with kafka-consumer-groups, or begin anew with --job NEW_ID"
-            )
+            raise log_was_cut(one.of, one.end, position.offset)
         begun.append(
             one if position is None else one._replace(start=min(one.start, position.offset))
         )
@@ -181,9 +175,7 @@ class OffsetsDone:
         self._connection = connection
         self._ranges = ranges
         self._group = group_of(job)
-        self._partitions: dict[str, list[int]] = {}
-        for one in ranges:
-            self._partitions.setdefault(one.topic, []).append(one.partition)
+        self._partitions = numbers_by_topic(one.of for one in ranges)
         self._next = time.monotonic()
         self._done = 0
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.client.errors import TruncatedError
 from penstock.cluster.ranges import OffsetRange, without
 from penstock.spark.failures import SparkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from penstock.cluster.ranges import Partition
 
 _NAMED_MAX: Final = 3
 
@@ -36,6 +39,21 @@ class RangeResult(NamedTuple):
 
 class RecordsLostError(SparkError):
     """Records of the range were removed before they were read, and `--strict` was given."""
+
+
+def log_was_cut(partition: Partition, end: int, position: int) -> TruncatedError:
+    """Return the error for a log that ends before the position that a job has come to.
+
+    Args:
+        partition: Whose log it is.
+        end: The offset after the last one of the log.
+        position: The position of the job, larger than `end`.
+    """
+    return TruncatedError(
+        f"{partition}: the log ends at offset {end}, before {position}, which the job has come "
+        "to: an unclean election, or the topic was created again; set the position of its group "
+        "with kafka-consumer-groups, or begin anew with --job NEW_ID"
+    )
 
 
 @dataclass

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from penstock.client.batches import read_fetched_batch
 from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.reader import RangeReader
 from penstock.engine.stored_columns import StoredColumns
 from penstock.records.errors import UnreadableRecords
-from penstock.records.stored_batch import read_stored_batch
 from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.spark.failures import SparkError
 from penstock.spark.plan import MAX_DECOMPRESSED_BYTES
@@ -126,10 +126,9 @@ class SourceReading:
 
 def _stored(wanted: WantedRange, fetched: FetchedBatch, max_decompressed_bytes: int) -> StoredBatch:
     try:
-        batch = read_stored_batch(fetched.data, max_decompressed_bytes=max_decompressed_bytes)
+        return read_fetched_batch(fetched, max_decompressed_bytes=max_decompressed_bytes)
     except UnreadableRecords as wrong:
         raise SourceError(
             f"{wanted.topic}-{wanted.partition}: the batch at offset {fetched.first} cannot be "
             f"read: {wrong.message}"
         ) from None
-    return batch if fetched.is_whole else batch.between(fetched.first, fetched.end)

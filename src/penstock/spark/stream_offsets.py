@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.client.errors import TruncatedError
 from penstock.cluster.ranges import OffsetRange, Partition
+from penstock.spark.retention import log_was_cut
 from penstock.spark.tasks import next_batch
 
 if TYPE_CHECKING:
@@ -147,12 +147,7 @@ class StreamOffsets:
             elif state.shorter_since is None:
                 state.shorter_since = now
             elif now - state.shorter_since >= _SHORTER_FOR_S:
-                raise TruncatedError(
-                    f"{partition}: the log ends at offset {end}, before {state.position}, which "
-                    "the job has come to: an unclean election, or the topic was created again; "
-                    "set the position of its group with kafka-consumer-groups, or begin anew "
-                    "with --job NEW_ID"
-                )
+                raise log_was_cut(partition, end, state.position)
 
     def pending(self, available: Iterable[Partition]) -> tuple[Partition, ...]:
         """Return those of some partitions that have something to be read."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.client.errors import response_error
 from penstock.client.positions import Position, commit_positions, read_positions
 from penstock.cluster.offset_requests import CHUNK
-from penstock.cluster.ranges import Partition
+from penstock.cluster.ranges import Partition, numbers_by_topic
 from penstock.spark.raw_writing import check_runs, group_of
 from penstock.wire.errors import RETRIABLE
 
@@ -63,9 +63,7 @@ class StreamSource:
         Raises:
             ClientError: They cannot be read.
         """
-        wanted: dict[str, list[int]] = {}
-        for topic, number in partitions:
-            wanted.setdefault(topic, []).append(number)
+        wanted = numbers_by_topic(partitions)
         if not wanted:
             return {}
         found = read_positions(self._connection, self._group, wanted)

@@ -311,7 +311,7 @@ def listed(admin: AdminClient, least: set[str]) -> dict[str, list[int]]:
 
     def complete() -> bool:
         topics.clear()
-        for name, topic in admin.list_topics(timeout=10).topics.items():
+        for name, topic in admin.list_topics(timeout=60).topics.items():
             topics[name] = [len(partition.replicas) for partition in topic.partitions.values()]
         return topics.keys() >= least
 
@@ -377,7 +377,7 @@ def address_of(kafka: LocalKafka) -> str:
 def admin_of(kafka: LocalKafka) -> AdminClient:
     """Ask a cluster itself, once all its brokers may get replicas."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == len(BROKERS), what="brokers")
+    wait_until(lambda: len(admin.list_topics(timeout=60).brokers) == len(BROKERS), what="brokers")
     return admin
 
 

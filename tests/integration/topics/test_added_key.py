@@ -69,7 +69,7 @@ def described(gateway: RunningGateway, topic: str) -> ConfigEntry:
     """What an admin client is told of the key."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": gateway.address})
-    return admin.describe_configs([resource])[resource].result(10)[ADDED.name]
+    return admin.describe_configs([resource])[resource].result(60)[ADDED.name]
 
 
 def name() -> str:

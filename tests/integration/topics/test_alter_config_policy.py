@@ -15,6 +15,7 @@ from kio.static.primitive import i8
 from tests.gateways import wait_until
 from tests.integration.topics.test_create_topic_policy import (
     Topic,
+    create_on_broker,
     create_topics,
     exists,
     start_gateway,
@@ -127,7 +128,7 @@ def configs(admin):
 
     def of(topic: str) -> dict[str, str]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        found = admin.describe_configs([resource])[resource].result(10)
+        found = admin.describe_configs([resource])[resource].result(60)
         return {name: one.value for name, one in found.items() if one.source == 1}
 
     return of
@@ -201,7 +202,7 @@ def test_a_policy_is_shown_what_the_named_keys_become(client, configs, tell, wha
 
 def test_what_is_appended_to_a_default_is_shown_behind_it(client, broker):
     name = unique("tell")
-    broker.call(create_topics(Topic(name)))
+    create_on_broker(broker, Topic(name))
     request = incremental((TOPIC, name, [Change("cleanup.policy", "compact", APPEND)]))
     assert shown(client, request) == ["TOPIC", name, {"cleanup.policy": "delete,compact"}]
 
@@ -237,7 +238,7 @@ def test_other_resources_have_their_types(client):
 @pytest.mark.parametrize("request_of", [incremental, legacy])
 def test_a_refused_resource_takes_no_other_with_it(client, broker, configs, request_of):
     good, bad, invalid = unique("good"), unique("bad"), unique("invalid")
-    broker.call(create_topics(*(Topic(name) for name in (good, bad, invalid))))
+    create_on_broker(broker, *(Topic(name) for name in (good, bad, invalid)))
 
     def change(name: str, value: str) -> Resource:
         return (TOPIC, name, [Change("flush.ms", "3"), Change("retention.ms", value)])
@@ -263,7 +264,7 @@ def test_a_refused_resource_takes_no_other_with_it(client, broker, configs, requ
 @pytest.mark.parametrize("request_of", [incremental, legacy])
 def test_validate_only_tells_the_same_and_alters_nothing(client, broker, configs, request_of):
     good, bad = unique("good"), unique("bad")
-    broker.call(create_topics(Topic(good), Topic(bad)))
+    create_on_broker(broker, Topic(good), Topic(bad))
     resources = [
         (TOPIC, good, [Change("retention.ms", "1000")]),
         (TOPIC, bad, [Change("retention.ms", "7")]),
@@ -279,9 +280,7 @@ def test_validate_only_tells_the_same_and_alters_nothing(client, broker, configs
 
 def test_what_is_allowed_happens(client, broker, configs):
     name = unique("t")
-    broker.call(
-        create_topics(Topic(name, configs={"cleanup.policy": "compact", "flush.ms": "1000"}))
-    )
+    create_on_broker(broker, Topic(name, configs={"cleanup.policy": "compact", "flush.ms": "1000"}))
     changes = [
         Change("cleanup.policy", "delete", APPEND),
         Change("flush.ms", None, DELETE),
@@ -312,7 +311,7 @@ FAULTY = {
 def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, fault):
     """The policy refuses all of them, if it is asked."""
     name = unique("t")
-    broker.call(create_topics(Topic(name)))
+    create_on_broker(broker, Topic(name))
     for version in (0, 1):
         request = incremental(
             *((TOPIC, name, changes) for changes in FAULTY[fault]), version=version
@@ -328,7 +327,7 @@ def test_without_a_text_after_an_error_or_an_attempt_to_change(
     client, broker, judging, configs, request_of, value, code
 ):
     good, bad = unique("good"), unique("bad")
-    broker.call(create_topics(Topic(good), Topic(bad)))
+    create_on_broker(broker, Topic(good), Topic(bad))
     resources = [
         (TOPIC, bad, [Change("retention.ms", value)]),
         (TOPIC, good, [Change("flush.ms", "2")]),

@@ -17,15 +17,18 @@ from tests.gateways import RunningGateway, wait_until
 from tests.integration.topics.test_create_topic_policy import (
     TIMEOUT,
     Topic,
+    create_on_broker,
     create_topics,
     exists,
+    metadata,
+    partitions,
     start_gateway,
     told,
     unique,
 )
 from tests.raw import RawClient
 
-METADATA, FIND_COORDINATOR, CREATE_PARTITIONS, STREAMS_GROUP_HEARTBEAT = 3, 10, 37, 88
+FIND_COORDINATOR, CREATE_PARTITIONS, STREAMS_GROUP_HEARTBEAT = 10, 37, 88
 GROUPS, TRANSACTIONS, SHARES = range(3)
 DEFAULT_PARTITIONS = 3
 UNCHANGED = i32Timedelta.parse(datetime.timedelta(milliseconds=-1))
@@ -99,31 +102,9 @@ def broker(creating):
         yield connected
 
 
-def partitions(broker: RawClient, topic: str) -> int:
-    """How many partitions a topic has for the broker; it may hear of new ones a little late."""
-    (found,) = broker.call(metadata(topic, creating=False)).topics
-    return len(found.partitions)
-
-
 # Metadata
 
 VERSIONS = [0, 1, 3, 4, 8, 9, 12, 13]
-
-
-def metadata(*topics: str, version: int = 12, creating: bool = True) -> Any:
-    """A Metadata request, which creates topics unless it says otherwise."""
-    schema = load_request_schema(METADATA, version)
-    types = sys.modules[schema.__module__]
-    by_id = {"topic_id": None} if version >= 10 else {}
-    fields = {
-        "allow_auto_topic_creation": creating,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
-    return schema(
-        topics=tuple(types.MetadataRequestTopic(name=topic, **by_id) for topic in topics),
-        **{name: value for name, value in fields.items() if name in schema.__dataclass_fields__},
-    )
 
 
 def codes(response: Any) -> dict[str, int]:
@@ -227,7 +208,7 @@ def produced(gateway: RunningGateway, topic: str) -> Any:
     )
     errors: list[Any] = []
     producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
-    producer.flush(10)
+    producer.flush(60)
     (error,) = errors
     return error
 
@@ -298,7 +279,7 @@ def test_groups_work_where_the_policy_allows_their_topic(judging):
     )
     consumer.subscribe([topic])
     try:
-        message = consumer.poll(15)
+        message = consumer.poll(60)
         assert message is not None
         assert (message.error(), message.value()) == (None, b"value")
         consumer.commit(asynchronous=False)
@@ -333,7 +314,7 @@ def results(response: Any) -> dict[str, tuple[int, str | None]]:
 @pytest.mark.parametrize("version", range(4))
 def test_no_topic_grows_beyond_what_the_policy_allows(client, broker, version):
     good, bad = unique("good"), unique("bad")
-    broker.call(create_topics(Topic(good, 2), Topic(bad, 2)))
+    create_on_broker(broker, Topic(good, 2), Topic(bad, 2))
     counts = [(bad, 11), (good, 10), ("absent", 11)]
     expected = {
         bad: (44, "11 partitions are too many"),
@@ -354,8 +335,7 @@ def test_no_topic_grows_beyond_what_the_policy_allows(client, broker, version):
 
 def test_a_topic_that_grows_is_shown_with_what_it_has(client, broker):
     name, configs = unique("tell"), {"retention.ms": "1000", "cleanup.policy": "compact"}
-    broker.call(create_topics(Topic(name, 2, configs=configs)))
-    wait_until(lambda: partitions(broker, name) == 2)
+    create_on_broker(broker, Topic(name, 2, configs=configs))
 
     ((code, message),) = results(client.call(create_partitions([(name, 4)]))).values()
 
@@ -366,7 +346,7 @@ def test_a_topic_that_grows_is_shown_with_what_it_has(client, broker):
 @pytest.mark.parametrize("counts", [[2], [1], [0], [11, 12]])
 def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, counts):
     name = unique("no")
-    broker.call(create_topics(Topic(name, 2)))
+    create_on_broker(broker, Topic(name, 2))
     request = create_partitions([(name, count) for count in counts])
     answer = results(client.call(request))
     assert answer == results(broker.call(request))
@@ -375,7 +355,7 @@ def test_what_the_cluster_objects_to_comes_before_the_policy(client, broker, cou
 
 def test_growing_topics_may_be_left_to_the_cluster(other_options, broker):
     name = unique("no")
-    broker.call(create_topics(Topic(name, 2)))
+    create_on_broker(broker, Topic(name, 2))
     with RawClient(other_options.address) as client:
         assert results(client.call(create_partitions([(name, 12)]))) == {name: (0, None)}
     wait_until(lambda: partitions(broker, name) == 12)
@@ -466,9 +446,8 @@ def group(client, refused_coordinators):
 
 
 def create(broker: RawClient, topic: str, count: int) -> str:
-    """Make a topic on the broker itself, and wait until it knows."""
-    assert told(broker.call(create_topics(Topic(topic, count)))) == {topic: (0, None)}
-    wait_until(lambda: partitions(broker, topic) == count)
+    """Make a topic on the broker itself; return its name."""
+    create_on_broker(broker, Topic(topic, count))
     return topic
 
 

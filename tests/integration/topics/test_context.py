@@ -176,7 +176,7 @@ def test_what_is_deleted_counts_no_more(client, team, version):
     assert codes(client, Topic(f"{team}.a", 10)) == [0]
     (deleted,) = client.call(delete_topics(f"{team}.a", version=version)).responses
     assert deleted.error_code == 0
-    wait_until(lambda: codes(client, Topic(f"{team}.b", 10)) == [0], 5)
+    wait_until(lambda: codes(client, Topic(f"{team}.b", 10)) == [0])
 
 
 def test_added_partitions_count(client, team):
@@ -260,7 +260,7 @@ def secured(files):
         done = [*admin.alter_user_scram_credentials([alter]).values()]
         done += admin.create_acls([may_create]).values()
         for one in done:
-            one.result(20)
+            one.result(60)
         yield running
 
 
@@ -326,12 +326,12 @@ def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, file
         ConfigResource.Type.TOPIC, "others.altered", incremental_configs=changes
     )
     with pytest.raises(KafkaException) as raised:
-        alice.incremental_alter_configs([resource])[resource].result(20)
+        alice.incremental_alter_configs([resource])[resource].result(60)
     assert raised.value.args[0].code() == 29
 
     through = AdminClient(as_client(secured_judging.address, files, "admin", "a-secret", "PLAIN"))
     asked = ConfigResource(ConfigResource.Type.TOPIC, "others.altered")
-    configs = through.describe_configs([asked])[asked].result(20)
+    configs = through.describe_configs([asked])[asked].result(60)
     assert configs[RECORDS_POLICY_ENABLED].value == "false"
     assert configs["retention.ms"].value != "1000"
 
@@ -339,6 +339,6 @@ def test_who_may_not_alter_a_topic_changes_no_key(secured, secured_judging, file
 def refusal(admin: AdminClient, topic: NewTopic) -> tuple[int, list | None]:
     """Ask for a topic that is refused; give the code, and what the policy was told."""
     with pytest.raises(KafkaException) as raised:
-        admin.create_topics([topic])[topic.topic].result(20)
+        admin.create_topics([topic])[topic.topic].result(60)
     error = raised.value.args[0]
     return error.code(), json.loads(error.str()) if error.code() == 44 else None

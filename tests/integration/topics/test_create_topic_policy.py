@@ -28,7 +28,7 @@ from tests.gateways import (
 )
 from tests.raw import RawClient
 
-CREATE_TOPICS = 19
+METADATA, CREATE_TOPICS = 3, 19
 VERSIONS = range(2, 8)
 TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=10))
 POLICY_TIMEOUT_MS = 1000
@@ -136,6 +136,35 @@ def told(response: Any) -> dict[str, tuple[int, str | None]]:
     results = {one.name: (int(one.error_code), one.error_message) for one in response.topics}
     assert len(results) == len(response.topics)
     return results
+
+
+def metadata(*topics: str, version: int = 12, creating: bool = True) -> Any:
+    """A Metadata request, which creates topics unless it says otherwise."""
+    schema = load_request_schema(METADATA, version)
+    types = sys.modules[schema.__module__]
+    by_id = {"topic_id": None} if version >= 10 else {}
+    fields = {
+        "allow_auto_topic_creation": creating,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    return schema(
+        topics=tuple(types.MetadataRequestTopic(name=topic, **by_id) for topic in topics),
+        **{name: value for name, value in fields.items() if name in schema.__dataclass_fields__},
+    )
+
+
+def partitions(broker: RawClient, topic: str) -> int:
+    """How many partitions a topic has for the broker; it may hear of new ones a little late."""
+    (found,) = broker.call(metadata(topic, creating=False)).topics
+    return len(found.partitions)
+
+
+def create_on_broker(broker: RawClient, *topics: Topic) -> None:
+    """Make topics on the broker itself, and wait until it knows them: the controller answers."""
+    names = {topic.name for topic in topics}
+    assert told(broker.call(create_topics(*topics))) == dict.fromkeys(names, (0, None))
+    wait_until(lambda: all(partitions(broker, topic.name) == topic.partitions for topic in topics))
 
 
 def exists(broker: RawClient, topic: str) -> bool:

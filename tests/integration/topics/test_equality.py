@@ -1016,7 +1016,7 @@ def test_answers_and_effects(worlds, api_key, version):
         if api_key == METADATA:
             wait_until(lambda world=world: world.has("unknown"), 60, what="automatic creation")
     with contextlib.suppress(AssertionError):  # the next line tells what is missing
-        wait_until(lambda: worlds[0].effects() == worlds[1].effects(), 20)
+        wait_until(lambda: worlds[0].effects() == worlds[1].effects())
     assert worlds[1].effects() == worlds[0].effects()
 
 

@@ -196,7 +196,7 @@ def check_settings(client: TopicClient, topic: str, expected: Mapping[str, str])
 
 def topics_of(admin) -> Mapping[str, object]:
     """The topics that there are."""
-    return admin.list_topics(timeout=10).topics
+    return admin.list_topics(timeout=60).topics
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
@@ -281,7 +281,7 @@ class Load:
         """Wait until all threads have noticed."""
         self._ended.set()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(60)
 
     def _run(self) -> None:
         try:

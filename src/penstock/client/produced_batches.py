@@ -1,4 +1,4 @@
-"""Checks that a stored record batch can be written again, and counts sequence numbers.
+"""Batches on their way to a partition: whether a stored one can be written, and by which producer.
 
 A broker accepts a batch of magic 2 with base offset 0, without gaps between its records, with the
 timestamp type CreateTime, and with the id, epoch and sequence of its producer (LogValidator.java).

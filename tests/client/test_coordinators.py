@@ -1,0 +1,39 @@
+"""Requests to coordinators, repeated where the answer may be another one later."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from penstock.client.errors import ResponseError
+from penstock.client.transaction_coordinator import TransactionCoordinator
+from tests.client.scripted import END, INIT, ScriptedConnection
+
+ID = "penstock-j:x:0"
+UNKNOWN = int(ErrorCode.unknown_server_error)
+
+
+@pytest.fixture
+def broker():
+    return ScriptedConnection(api_timeout_s=30.0)
+
+
+@pytest.fixture
+def coordinator(broker):
+    return TransactionCoordinator(broker, ID, 60.0)
+
+
+def test_a_coordinator_that_does_not_know_is_asked_again(broker, coordinator):
+    """As while another writer takes over the transaction whose end is asked for."""
+    producer = coordinator.new_producer()
+    broker.script[END] = [UNKNOWN, UNKNOWN]
+    coordinator.end(producer, commit=True)
+    assert broker.ended == [True]
+    assert [api for api, _ in broker.asked].count(END) == 3
+    assert coordinator.is_unsure, "one of the requests may still be carried out"
+
+
+def test_another_refusal_is_final(broker, coordinator):
+    broker.script[INIT] = [int(ErrorCode.invalid_transaction_timeout)]
+    with pytest.raises(ResponseError, match="INVALID_TRANSACTION_TIMEOUT"):
+        coordinator.new_producer()
+    assert [api for api, _ in broker.asked] == [INIT]
+    assert not coordinator.is_unsure
