@@ -1,6 +1,7 @@
 """Load everything as the gateway would, and print the plan for each topic pattern.
 
-Nothing is contacted, unless --connect says so. The classes are shown by name, in the order in which they judge.
+Nothing is contacted, unless --connect says so. The classes are shown by name, in the order in
+which they judge.
 """
 
 from __future__ import annotations

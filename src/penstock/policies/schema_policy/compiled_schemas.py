@@ -10,6 +10,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import NamesMessages
 from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.rules import Rules
 
-_SCHEMAS_KEPT: Final = 1000
-"""Compiled ones. What the registry said about others is kept, too, and compiled again."""
+_KEPT: Final = 32 * 1024 * 1024
+"""Characters of schemas that are kept compiled; others are compiled again."""
+_LEAST: Final = 32 * 1024
+"""What each counts as at least: there are no more than 1,024."""
 
 
 class Compiled(NamedTuple):
@@ -31,12 +34,14 @@ class Compiled(NamedTuple):
         rules: None where it has none, or where they cannot be used.
         problem: Why nothing can be judged by it; empty where all is well.
         problem_of_rules: Why its rules cannot be.
+        size: How many characters the schema has, with all that it refers to.
     """
 
     schema: CompiledSchema | None
     rules: Rules | None
     problem: str = ""
     problem_of_rules: str = ""
+    size: int = 0
 
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the Protobuf message that a payload says it is; None for none."""
@@ -56,7 +61,9 @@ class CompiledSchemas:
         """
         self._registry = registry
         self._unknown_fields = unknown_fields
-        self._kept: MutableMapping[int | str, Compiled] = LRUCache(_SCHEMAS_KEPT)
+        self._kept: MutableMapping[int | str, Compiled] = LRUCache(
+            _KEPT, lambda compiled: max(compiled.size, _LEAST)
+        )
 
     def of(self, schema: RegisteredSchema, known_as: int | str) -> Compiled:
         """Return a schema and its rules, compiled.
@@ -66,9 +73,9 @@ class CompiledSchemas:
             known_as: Its id or GUID, by which it is remembered.
 
         Raises:
-            RetriableException: The registry does not give the schemas that it refers to now.
+            RetriableException: The registry does not give the schemas that it refers to now, or
+                protoc cannot be run.
             ValueError: A package is missing; the text says how to install it.
-            OSError: protoc cannot be run.
         """
         try:
             return self._kept[known_as]
@@ -81,10 +88,13 @@ class CompiledSchemas:
             source = self._registry.source(schema)
             compiled = compile_schema(source, unknown_fields=self._unknown_fields)
         except InvalidSchemaError as error:
-            return Compiled(None, None, str(error), str(error))
+            return Compiled(None, None, str(error), str(error), len(schema.text))
+        except OSError as error:
+            raise RetriableException(f"a schema cannot be compiled now: {error}") from None
+        size = len(source.text) + sum(map(len, source.references.values()))
         try:
-            return Compiled(compiled, compile_rules(schema, compiled, source))
+            return Compiled(compiled, compile_rules(schema, compiled, source), size=size)
         except InvalidSchemaError as error:
-            return Compiled(compiled, None, problem_of_rules=str(error))
+            return Compiled(compiled, None, problem_of_rules=str(error), size=size)
         except ValueError as error:  # CEL is an extra of its own, needed at the level of rules
-            return Compiled(compiled, None, problem_of_rules=str(error))
+            return Compiled(compiled, None, problem_of_rules=str(error), size=size)

@@ -17,6 +17,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.settings import FILE
+from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +44,7 @@ def compile_file(
 
     Raises:
         ValueError: It is missing, or cannot be used; the text names `schema.file`.
+        RetriableException: protoc cannot be run.
     """
     kind = _kind(file.name)
     if (kind == "PROTOBUF") != (file.message is not None):
@@ -57,6 +59,8 @@ def compile_file(
         return compile_schema(source, unknown_fields=unknown_fields)
     except InvalidSchemaError as error:
         raise ValueError(f"{FILE}={file.name}: {error}") from None
+    except OSError as error:
+        raise RetriableException(f"{file.name} cannot be compiled now: {error}") from None
 
 
 def _kind(name: str) -> str:
