@@ -33,6 +33,7 @@ class Fault(Enum):
     HUGE_CHUNKS = auto()  # the same in chunks
     DEEP = auto()  # JSON, 100,000 levels deep
     REDIRECT = auto()
+    LATE = auto()  # well, but not before `release`
 
 
 class Schema(NamedTuple):
@@ -96,6 +97,7 @@ class FakeRegistry:
         self.fault: Fault | None = None
         self.only = ""
         self.location = "/"
+        self._released = threading.Event()
         self._wanted = f"Bearer {token}" if token else None
         if user_info:
             self._wanted = f"Basic {b64encode(user_info.encode()).decode()}"
@@ -129,6 +131,11 @@ class FakeRegistry:
         """Listen at the same port as before."""
         self._server = _Server(self, self._port, self._tls)
         self._port = self._server.server_port
+
+    def release(self) -> None:
+        """Answer requests that are `LATE`; those that come later are answered at once."""
+        self.fault = None
+        self._released.set()
 
     def register(
         self,
@@ -241,6 +248,10 @@ class FakeRegistry:
                 return self._by_version(subject, str(version), {}, None)
         return _unknown(40403, "Schema not found")
 
+    def _associations(self, *_: Any) -> tuple[int, Any]:
+        """Confluent's serializers ask first whether a topic has subjects of its own."""
+        return 200, []
+
     def _delete(self, subject: str, number: str, *_: Any) -> tuple[int, Any]:
         self.delete(subject, int(number))
         return 200, int(number)
@@ -252,6 +263,7 @@ _ROUTES = (
     ("GET", "schemas/guids/*", FakeRegistry._by_guid),
     ("GET", "schemas/guids/*/ids", FakeRegistry._ids_by_guid),
     ("GET", "subjects/*/versions/*", FakeRegistry._by_version),
+    ("GET", "associations/resources/*/*", FakeRegistry._associations),
     ("POST", "subjects/*/versions", FakeRegistry._register),
     ("POST", "subjects/*", FakeRegistry._look_up),
     ("DELETE", "subjects/*/versions/*", FakeRegistry._delete),
@@ -341,7 +353,10 @@ class _Handler(BaseHTTPRequestHandler):
         registry.authorizations.append(self.headers.get("Authorization"))
         registry.headers = dict(self.headers)
         if re.search(registry.only, self.path):
-            if registry.fault is not None:
+            if registry.fault is Fault.LATE:
+                while not (registry._released.is_set() or self.server.ended.wait(0.05)):
+                    pass
+            elif registry.fault is not None:
                 self._fail(registry.fault)
                 self.close_connection = True
                 return

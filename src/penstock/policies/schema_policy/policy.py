@@ -119,6 +119,7 @@ class SchemaPolicy(Policy):
         Raises:
             RetriableException: The registry does not answer now.
         """
+        self._allow(self._settings.preparation_s)
         for is_key, judge in self._of(topic).items():
             judge.prepare(
                 batch.keys if is_key else batch.values,
@@ -132,6 +133,7 @@ class SchemaPolicy(Policy):
             InvalidRecordException: One is not; the text says where and why, without its value.
             RetriableException: The registry does not answer now.
         """
+        self._allow(self._settings.judging_s)
         for is_key, judge in self._of(topic).items():
             data = record.key if is_key else record.value
             for _, message in self._side((data,), (record.headers,), judge, is_key=is_key):
@@ -145,6 +147,7 @@ class SchemaPolicy(Policy):
         Raises:
             RetriableException: The registry does not answer now.
         """
+        self._allow(self._settings.judging_s)
         refused: dict[int, str] = {}
         for is_key, judge in self._of(topic).items():  # the key first: its objection counts
             column = batch.keys if is_key else batch.values
@@ -171,6 +174,11 @@ class SchemaPolicy(Policy):
             text = f"the {side_of(is_key=is_key)} is null"
             yield from ((index, text) for index, data in enumerate(column) if data is None)
         yield from judge.objections(column, headers)
+
+    def _allow(self, seconds: float) -> None:
+        """Have look-ups end before the worker is killed: what they found by then is kept."""
+        if self._client is not None:
+            self._client.allow(seconds)
 
     def _of(self, topic: TopicMetadata) -> Mapping[bool, Judge]:
         return self._topic_judges(topic.topic_id_partition.topic, topic.configs)

@@ -121,13 +121,27 @@ FILE_KEYS: Final = {
 """Keys of the configuration file, with defaults and meanings for the configuration reference."""
 
 
+_DEADLINES: Final = (
+    ("policy.preparation.timeout.ms", 10_000, 0.8),
+    ("policy.timeout.ms", 5000, 0.5),
+)
+"""Deadlines at which a worker is killed, their defaults, and how much of each look-ups may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """The values of `FILE_KEYS`: whether a null passes, and unknown fields."""
+    """The values of `FILE_KEYS`: whether a null passes, and unknown fields.
+
+    Attributes:
+        preparation_s: How long the look-ups of a batch may take together, in seconds.
+        judging_s: The same of those that are needed once more while it is judged.
+    """
 
     null_values: bool
     null_keys: bool
     unknown_fields: bool
+    preparation_s: float
+    judging_s: float
 
     @classmethod
     def read(cls, configs: Mapping[str, str]) -> FileSettings:
@@ -139,7 +153,8 @@ class FileSettings:
         for key in configs:
             if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:
                 raise ValueError(f"{key} is unknown; there are {', '.join(FILE_KEYS)}")
-        return cls(*(_accepts(configs, key) for key in FILE_KEYS))
+        shares = (int(configs.get(key, ms)) / 1000 * share for key, ms, share in _DEADLINES)
+        return cls(*(_accepts(configs, key) for key in FILE_KEYS), *shares)
 
 
 def _accepts(configs: Mapping[str, str], key: str) -> bool:

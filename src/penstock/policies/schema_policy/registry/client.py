@@ -8,6 +8,7 @@ Only newer registries know GUIDs.
 from __future__ import annotations
 
 import re
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -55,7 +56,15 @@ class RegistryClient:
         self._endpoints = [Endpoint(url, settings) for url in settings.urls]
         self._timeout = settings.timeout
         self._clock = clock
+        self._until = inf
         self._problem = ""
+
+    def allow(self, seconds: float) -> None:
+        """Have all look-ups from now on end within a time together, whatever each of them may take.
+
+        What is asked after it raises a `RegistryAwayException`, until `allow` is called again.
+        """
+        self._until = self._clock() + seconds
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema:
         """Look up a schema by its id.
@@ -153,7 +162,12 @@ class RegistryClient:
             read: Reads the body of an answer.
         """
         now = self._clock()
-        deadline = now + self._timeout
+        if now >= self._until:
+            raise RegistryAwayException(
+                f"{what} cannot be looked up: the schema registry takes too long for all that is "
+                "asked at once; it is asked again"
+            )
+        deadline = min(now + self._timeout, self._until)
         willing = [one for one in self._endpoints if one.not_before <= now]
         for number, endpoint in enumerate(willing):
             # One that hangs leaves the others their share of the time.
