@@ -252,6 +252,29 @@ def test_the_next_url_is_asked_after_any_trouble(registry, connect, status, faul
         assert len(first.requests) == 1
 
 
+def test_look_ups_end_within_a_time_together(registry, connect, clock):
+    registry.register("a", '"int"')
+    registry.register("a", '"long"')
+    client = connect(registry)
+    client.allow(3)
+    clock.passes(2)
+    assert client.schema_by_id(1).text == '"int"'
+    clock.passes(1)
+    with pytest.raises(RegistryAwayException, match="schema 2 cannot be looked up: .* too long"):
+        client.schema_by_id(2)
+    assert registry.requests == ["GET /schemas/ids/1"]
+    client.allow(3)
+    assert client.schema_by_id(2).text == '"long"'
+
+
+def test_one_that_hangs_is_given_up_when_that_time_is_over(registry, connect):
+    registry.fault = Fault.SILENT
+    client = connect(registry, timeout="600000")
+    client.allow(0.2)
+    with pytest.raises(RegistryAwayException, match="schema 1 cannot be looked up"):
+        client.schema_by_id(1)
+
+
 def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
     registry.register("a", '"int"')
     with FakeRegistry() as first:

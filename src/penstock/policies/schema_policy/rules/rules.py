@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.fields.tree import leading_to, reachable
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.payloads.protobuf.serialized import is_descriptor
 from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program, Shared
 from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
 from penstock.policies.schema_policy.rules.values import without_branches
@@ -284,7 +285,8 @@ def _root_of(source: SchemaSource, patterns: TagPatterns) -> Node | None:
 
 def _has_inline_rules(root: Node | None, source: SchemaSource) -> bool:
     if root is None:
-        return any("_meta" in text for text in (source.text, *source.references.values()))
+        texts = (source.text, *source.references.values())
+        return any("_meta" in text or is_descriptor(text) for text in texts)
     return any(node.rules or any(field.rules for field in node.fields) for node in reachable(root))
 
 

@@ -21,6 +21,10 @@ from typing import TYPE_CHECKING, Final
 import grpc_tools
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.protobuf.serialized import (
+    descriptor_in,
+    named_in_set,
+)
 
 if TYPE_CHECKING:
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
@@ -45,7 +49,7 @@ _TOO_MUCH: Final = {
 
 
 def compile_files(source: SchemaSource) -> tuple[str, bytes]:
-    """Compile a schema with its references.
+    """Compile a schema with its references, each a text or a serialized descriptor in base64.
 
     `google/protobuf/*.proto` are protoc's own, whatever the references say. `confluent/*.proto` and
     `google/type/*.proto`, which Confluent's serializers never send as references, are ours unless
@@ -63,18 +67,27 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
     _check_size(source)
     name = _free_name(source)
     with tempfile.TemporaryDirectory(prefix="penstock-proto-") as folder:
-        texts, output, complaints = (Path(folder, part) for part in ("in", "out", "err"))
+        texts, descriptors, output, complaints = (
+            Path(folder, part) for part in ("in", "descriptors", "out", "err")
+        )
         texts.mkdir()
-        for reference, text in source.references.items():
-            if not reference.startswith(_OURS):
-                _write(texts, reference, text)
-        _write(texts, name, source.text)
-        code = _run(texts, output, complaints, name)
+        described = b""
+        for one, text in (*source.references.items(), (name, source.text)):
+            if one.startswith(_OURS):
+                continue
+            descriptor = descriptor_in(text)
+            if descriptor is None:
+                _write(texts, one, text)
+            else:
+                described += named_in_set(descriptor, one)
+        descriptors.write_bytes(described)
+        code = _run(texts, descriptors, output, complaints, name)
         if code == 0:
             return name, output.read_bytes()
         with complaints.open("rb") as file:
             said = file.read(64 * 1024).decode(errors="replace")
-    raise InvalidSchemaError(_complaint(code, said.replace(f"{texts}/", ""), name))
+    said = said.replace(f"{texts}/", "").replace(f"{descriptors}: ", "its base64: ")
+    raise InvalidSchemaError(_complaint(code, said, name))
 
 
 def _check_size(source: SchemaSource) -> None:
@@ -117,7 +130,7 @@ def _write(folder: Path, name: str, text: str) -> None:
         raise InvalidSchemaError("has a reference whose name cannot be one of a file") from None
 
 
-def _run(texts: Path, output: Path, complaints: Path, name: str) -> int:
+def _run(texts: Path, descriptors: Path, output: Path, complaints: Path, name: str) -> int:
     here = files(__package__)
     script = here.joinpath("limited_protoc.py").read_text("utf-8")
     with (
@@ -130,6 +143,7 @@ def _run(texts: Path, output: Path, complaints: Path, name: str) -> int:
             *(str(Path(grpc_tools.__file__).resolve().parents[1]),),
             *(str(_MEMORY_BYTES), str(_CPU_SECONDS), str(_FILE_BYTES)),
             *(f"-I{folder}" for folder in (texts, ours, protocs)),
+            f"--descriptor_set_in={descriptors}",  # what is in no folder
             f"--descriptor_set_out={output}",
             "--include_imports",
             name,
