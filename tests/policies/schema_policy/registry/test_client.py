@@ -260,7 +260,7 @@ def test_look_ups_end_within_a_time_together(registry, connect, clock):
     clock.passes(2)
     assert client.schema_by_id(1).text == '"int"'
     clock.passes(1)
-    with pytest.raises(RegistryAwayException, match="schema 2 cannot be looked up: .* too long"):
+    with pytest.raises(RegistryAwayException, match=r"schema 2 cannot be looked up: .* too long"):
         client.schema_by_id(2)
     assert registry.requests == ["GET /schemas/ids/1"]
     client.allow(3)
