@@ -209,10 +209,7 @@ def test_each_bad_record_has_its_own_text(gateway, topic, stored, registry):
     schema = f"schema {name}-value version 1 (id 2)"
     assert errors(answers[0]) == [
         (1, f"the value does not fit {schema}: Avro: ends before the field note does"),
-        (
-            2,
-            "the value is 2 bytes long, too short for a schema id (5 bytes)",
-        ),
+        (2, "the value does not begin with a schema id (its first byte is neither 0 nor 1)"),
         (4, "the value has schema id 77, which the registry does not know"),
         (5, f"the value has schema id 1, which is not under subject {name}-value"),
     ]
