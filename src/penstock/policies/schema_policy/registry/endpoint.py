@@ -208,7 +208,7 @@ class _Request:
 
 
 def _too_late(limit: float) -> str:
-    return f"does not answer within {limit:g} seconds"
+    return f"does not answer within {limit:.3g} seconds"
 
 
 def _reason(error: Exception) -> str:
