@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from penstock.policies.topic_interceptor import TopicInterceptor
+from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
     Location,
@@ -90,20 +91,15 @@ class RedactTagged(TopicInterceptor):
         """Return the registry of the settings.
 
         Raises:
-            ValueError: The settings are invalid.
+            ValueError: The settings are invalid, or a package is not installed.
         """
-        try:
-            from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-            from penstock.policies.schema_policy.registry.client import (  # noqa: PLC0415
-                RegistryClient,
-            )
-            from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
-                RegistrySettings,
-            )
-        except ModuleNotFoundError as error:
-            raise ValueError(
-                f"there is no module {error.name}: pip install 'penstock[schemas]'"
-            ) from None
+        check_packages(OF_SCHEMAS, "schemas")
+        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
+            RegistrySettings,
+        )
+
         settings = RegistrySettings.from_configs(dict(self.registry))
         if settings is None:
             raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
