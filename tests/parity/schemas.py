@@ -67,7 +67,7 @@ class Avro(Schema):
 
     def _order(self, chance, depth):
         return {
-            "id": chance.choice((-1, 0, 1, 2**62)),
+            "id": chance.choice((0, 1, 7, 2**62)) if chance.random() < 0.95 else -1,
             "note": chance.choice((None, *_TEXTS)),
             "state": chance.choice("AB"),
             "parts": [chance.choice((1.5, True, b"\xff")) for _ in range(chance.randrange(3))],
@@ -199,27 +199,24 @@ class Generator:
 
     def _framed(self, side, schema, header, headers):
         chance = self._chance
-        if chance.random() < 0.1:
+        some = 1.0 if side == "value" else 0.2  # the key's objection hides that to the value
+        if chance.random() < 0.1 * some:
             return chance.choice((None, None, b"", b"\x00\x00\x00", b"{}"))
         payload = schema.payload(chance)
-        if chance.random() < (0.5 if side == "value" else 0.1):
+        if chance.random() < 0.4 * some:
             payload = self._spoiled(payload)
         ids = self._ids[side]
-        one = ids[0] if chance.random() < 0.8 else chance.choice(ids)
-        match chance.randrange(12):
-            case 0:
-                prefix = b"\x00" + struct.pack(">I", chance.choice(_UNKNOWN))
-            case 1 | 2:
-                guid = self._guids[one] if chance.random() < 0.8 else _NO_GUID
-                prefix = b"\x01" + guid.bytes
-            case _:
-                prefix = b"\x00" + struct.pack(">i", one)
+        one = chance.choice(ids) if chance.random() < 0.2 * some else ids[0]
+        is_known = chance.random() > 0.1 * some
+        if chance.random() < 0.2:
+            prefix = b"\x01" + (self._guids[one] if is_known else _NO_GUID).bytes
+        else:
+            prefix = b"\x00" + struct.pack(">I", one if is_known else chance.choice(_UNKNOWN))
         if chance.random() < 0.2:
             headers.append(Header(header, self._in_header(prefix, schema, payload)))
-            if chance.random() < 0.1:
+            if chance.random() < 0.1 * some:
                 headers.append(Header(header, chance.choice((None, b"", prefix, prefix[:-1]))))
-            is_protobuf = schema.schema_type == "PROTOBUF"
-            return payload[2:] if is_protobuf else payload
+            return payload[2:] if schema.schema_type == "PROTOBUF" else payload
         return prefix + payload
 
     def _in_header(self, prefix, schema, payload):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from penstock.policies.topic_interceptor import TopicInterceptor
 from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.wire_format import (
     FramingError,
@@ -14,6 +13,7 @@ from penstock.policies.schema_policy.wire_format import (
     find_id,
     groups_of,
 )
+from penstock.policies.topic_interceptor import TopicInterceptor
 from penstock.policy import ProduceRequestInterceptorResult, RetriableException
 
 if TYPE_CHECKING:
