@@ -10,6 +10,7 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.engine.chain import Chain
 from penstock.engine.instances import VALIDATION, PolicyInstances
+from penstock.engine.interceptor_chain import intercept
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError
 from penstock.engine.workers.progress import JUDGING, PREPARING
@@ -18,6 +19,9 @@ from penstock.engine.workers.worker import WorkerState
 from penstock.policy import (
     BrokerRecordValidator,
     InvalidRecordException,
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
     RecordIntrospectionHints,
     RecordValidationPolicy,
     RetriableException,
@@ -128,6 +132,75 @@ def test_the_clock_is_told():
     plan = replace(policies.plan, validation_policy="P")
     Chain(plan, instances).judge(3, TOPIC_ID, columns(b"away"))
     assert calls == [True, ("prepare", 3, [b"awa"]), False]
+
+
+class Intercepts(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return ""
+
+    def prepare_batch(self, topic, partition, batch):
+        calls.append(("prepare", topic, partition, list(batch.values)))
+        if b"away" in batch.values:
+            raise RetriableException("away")
+        if b"fail" in batch.values:
+            raise KeyError("secret")
+
+    def process_record(self, key, value, topic, partition, headers):
+        calls.append(("process", value))
+        return ProduceRequestInterceptorResult(key, value + b"!")
+
+
+class InterceptsColumns(Intercepts):
+    def process_batch(self, topic, partition, batch):
+        calls.append(("process", len(batch)))
+        for index, value in enumerate(batch.values):
+            yield index, ProduceRequestInterceptorResult(None, value + b"!")
+
+
+class Drops(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return ""
+
+    def process_record(self, key, value, topic, partition, headers):
+        if value == b"x":
+            raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value)
+
+
+INTERCEPTORS_TOO = pytest.mark.parametrize("cls", [Intercepts, InterceptsColumns])
+
+
+@INTERCEPTORS_TOO
+def test_an_interceptor_prepares_once_for_what_is_left(cls):
+    policies = chain(interceptors=[Drops, cls])
+    done = intercept(policies.interceptors, "orders", 3, columns(b"x", b"a", b"b"))
+    assert calls[0] == ("prepare", "orders", 3, [b"a", b"b"])
+    assert prepared() == [[b"a", b"b"]]
+    assert done.values == [None, b"a!", b"b!"]
+    assert [(index, verdict.outcome) for index, verdict in done.verdicts] == [(0, Outcome.DROPPED)]
+
+
+@INTERCEPTORS_TOO
+@pytest.mark.parametrize("until_failure", [True, False])
+def test_an_interceptor_that_cannot_prepare_lets_nothing_pass(cls, until_failure):
+    made = chain(interceptors=[cls, Drops]).interceptors
+    done = intercept(made, "orders", 3, columns(b"a", b"away"), until_failure=until_failure)
+    ((_, verdict),) = done.verdicts
+    assert (verdict.outcome, verdict.code, verdict.message) == (Outcome.POSTPONED, 7, "away")
+    done = intercept(made, "orders", 3, columns(b"a", b"fail"), until_failure=until_failure)
+    found = [(index, one.outcome) for index, one in done.verdicts]
+    assert found == [(index, Outcome.FAILED) for index in range(1 if until_failure else 2)]
+    assert "secret" not in repr(done.verdicts)
+    assert [what for what, *_ in calls] == ["prepare", "prepare"]
+
+
+def test_what_would_not_run_is_an_error_of_an_interceptor_too():
+    async def runs_not(self, *_):
+        pass
+
+    cls = type("Lazy", (Intercepts,), {"prepare_batch": runs_not})
+    with pytest.raises(ConfigurationError, match=r"prepare_batch\(\) must not"):
+        chain(interceptors=[cls])
 
 
 @pytest.mark.parametrize("method", ["prepare_batch", "prepare_topic"])

@@ -209,9 +209,9 @@ class Keys(BaseModel):
         POLICIES,
         default=10_000,
         meaning=(
-            "Deadline for `prepare_batch()` of a policy of KIP-940, for one batch; that of "
-            "`policy.timeout.ms` does not run meanwhile. At the deadline the worker is killed, and "
-            "the batch gets 7 REQUEST_TIMED_OUT, which clients retry."
+            "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor (KIP-905), "
+            "for one batch; their other deadlines do not run meanwhile. At the deadline the worker "
+            "is killed, and the batch gets 7 REQUEST_TIMED_OUT, which clients retry."
         ),
     )
     policy_worker_memory_max_bytes: NonNegativeInt64 = key(

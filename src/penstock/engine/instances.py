@@ -34,6 +34,7 @@ from penstock.policy import (
     AlterConfigPolicyWithContext,
     CreateTopicPolicy,
     CreateTopicPolicyWithContext,
+    ProduceRequestInterceptor,
     RecordIntrospectionHints,
     RecordValidationPolicy,
     RetriableException,
@@ -136,10 +137,13 @@ class PolicyInstances:
 
     @property
     def judges_columns(self) -> bool:
-        """Whether a validator, the validation policy or an interceptor is given whole batches."""
+        """Whether a validator, the validation policy or an interceptor is given whole batches.
+
+        It is to judge or process them, or only to prepare for that.
+        """
         policies = filter(None, (*self.validators.values(), self.validation_policy))
-        return any(one.validate_batch for one in policies) or any(
-            one.process_batch for one in self._interceptors
+        return any(one.validate_batch or one.prepare_batch for one in policies) or any(
+            one.is_apart for one in self._interceptors
         )
 
     def interceptors_for(self, topic: str) -> list[Interceptor]:
@@ -375,7 +379,13 @@ class PolicyInstances:
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
         by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
-        return Interceptor(name, pattern, by_record, code, by_batch)
+        try:
+            prepare = overrides(instance, "prepare_batch", ProduceRequestInterceptor)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._configuration.path}: {INTERCEPTORS}: {name}: {error}"
+            ) from None
+        return Interceptor(name, pattern, by_record, code, by_batch, self._timed(prepare))
 
     def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""

@@ -53,6 +53,7 @@ class Interceptor(NamedTuple):
         process: Its `process_record`; None where it has only the other.
         failed_code: What a record that it fails on is answered with.
         process_batch: The method that is called in place of it; None where it has none.
+        prepare_batch: Called before either, once for some records; None where it has none.
     """
 
     name: str
@@ -60,6 +61,12 @@ class Interceptor(NamedTuple):
     process: Callable[..., Any] | None
     failed_code: int
     process_batch: Callable[..., Any] | None = None
+    prepare_batch: Callable[..., Any] | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is given records together, and so is a stage by itself."""
+        return self.process_batch is not None or self.prepare_batch is not None
 
     def by_record(self) -> Interceptor:
         """Return the same interceptor, working record by record if it can."""
@@ -99,8 +106,8 @@ def intercept(
     """Run a chain over records.
 
     Interceptors that work record by record and are next to each other are one stage: each
-    record goes through all of them. One that works on columns is a stage by itself, and gets
-    the records that no stage before it dropped or failed on.
+    record goes through all of them. One that works on columns, or prepares for them, is a stage
+    by itself, and gets the records that no stage before it dropped or failed on.
 
     Args:
         interceptors: Those for the topic, in order.
@@ -148,7 +155,7 @@ def intercept(
 def _stages(interceptors: Sequence[Interceptor]) -> list[list[Interceptor]]:
     stages: list[list[Interceptor]] = []
     for one in interceptors:
-        if stages and not one.process_batch and not stages[-1][0].process_batch:
+        if stages and not one.is_apart and not stages[-1][0].is_apart:
             stages[-1].append(one)
         else:
             stages.append([one])
@@ -163,9 +170,36 @@ def _run(
     *,
     until_failure: bool,
 ) -> InterceptedRecords:
+    unprepared = _prepare(stage[0], topic, partition, records, until_failure=until_failure)
+    if unprepared:
+        nothing = (None,) * len(unprepared)
+        return InterceptedRecords(nothing, nothing, unprepared, changed=False)
     if stage[0].process_batch:
         return _by_batch(stage[0], topic, partition, records, until_failure=until_failure)
     return _by_record(stage, topic, partition, records, until_failure=until_failure)
+
+
+def _prepare(
+    one: Interceptor,
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool,
+) -> list[tuple[int, Verdict]]:
+    """Have an interceptor prepare; return the verdicts where it cannot."""
+    if one.prepare_batch is None:
+        return []
+    prepare: Any = one.prepare_batch
+    try:
+        prepare(topic, partition, PolicyBatch(records))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        verdict = failure(one.name, one.failed_code, error)
+        is_one = until_failure or isinstance(error, RetriableException)
+        return [(index, verdict) for index in range(1 if is_one else records.count)]
+    return []
 
 
 def _kept(

@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.wire_format import (
+    FramingError,
+    Location,
+    check_header,
+    find_id,
+    groups_of,
+)
 from penstock.policies.topic_interceptor import TopicInterceptor
-from penstock.policy import ProduceRequestInterceptorResult
+from penstock.policy import ProduceRequestInterceptorResult, RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.tags import TagPatterns
-    from penstock.policy import Header
+    from penstock.policy import BatchProxy, Header
 
     Redact = Callable[[bytes], bytes]
     """Takes a payload and returns it, or another one."""
@@ -37,7 +45,8 @@ class RedactTagged(TopicInterceptor):
     What cannot be redacted does not pass: a value without a schema id, of an unknown or unusable
     schema, or that does not fit its schema is a failure of the interceptor. While the registry
     does not answer for a schema that is not known yet, the partition is answered with a
-    retriable error.
+    retriable error. It is asked before a batch is processed, outside of the interceptors'
+    deadline.
 
     Attributes:
         topics: Found anywhere in the names of the topics (`re.search`).
@@ -76,25 +85,21 @@ class RedactTagged(TopicInterceptor):
         self._tags = frozenset(self.tags)
         self._schemas = self.open_registry()
         self._redactions: dict[int | str, tuple[str, Redact]] = {}
+        self._unusable: dict[int | str, Exception] = {}
 
     def open_registry(self) -> Registry:
         """Return the registry of the settings.
 
         Raises:
-            ValueError: The settings are invalid.
+            ValueError: The settings are invalid, or a package is not installed.
         """
-        try:
-            from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-            from penstock.policies.schema_policy.registry.client import (  # noqa: PLC0415
-                RegistryClient,
-            )
-            from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
-                RegistrySettings,
-            )
-        except ModuleNotFoundError as error:
-            raise ValueError(
-                f"there is no module {error.name}: pip install 'penstock[schemas]'"
-            ) from None
+        check_packages(OF_SCHEMAS, "schemas")
+        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
+            RegistrySettings,
+        )
+
         settings = RegistrySettings.from_configs(dict(self.registry))
         if settings is None:
             raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
@@ -105,6 +110,24 @@ class RedactTagged(TopicInterceptor):
         """Close the connections to the registry."""
         if self._client is not None:
             self._client.close()
+
+    def prepare_batch(self, topic: str, partition: int, batch: BatchProxy) -> None:  # noqa: ARG002
+        """Look up and compile the schemas of a batch.
+
+        Raises:
+            RetriableException: The registry does not answer.
+        """
+        self._unusable = {}
+        for is_key, column in ((True, batch.keys), (False, batch.values)):
+            if not (self.keys if is_key else self.values):
+                continue
+            groups, _ = groups_of(column, batch.headers, is_key=is_key, location=Location.ANY)
+            for schema in {group.framed.schema for group in groups}:
+                try:
+                    self._redaction(schema)
+                except (LookupError, ValueError) as error:
+                    # Only its own records fail, when they are processed, and nothing is asked then.
+                    self._unusable[schema] = error
 
     def process_record(
         self,
@@ -118,6 +141,7 @@ class RedactTagged(TopicInterceptor):
 
         Raises:
             ValueError: The key or the value cannot be redacted; the text does not show it.
+            LookupError: The registry does not know its schema.
             RetriableException: The registry does not answer.
         """
         if self.keys and key is not None:
@@ -127,25 +151,14 @@ class RedactTagged(TopicInterceptor):
         return ProduceRequestInterceptorResult(key, value)
 
     def _redact(self, data: bytes, headers: Sequence[Header], *, is_key: bool) -> bytes:
-        from penstock.policies.schema_policy.wire_format import (  # noqa: PLC0415
-            FramingError,
-            Location,
-            check_header,
-            find_id,
-        )
-
         side = "key" if is_key else "value"
         try:
             framed = find_id(data, headers, is_key=is_key, location=Location.ANY)
         except FramingError as error:
             raise ValueError(f"the {side} {error}") from None
-        found = self._redactions.get(framed.schema)
-        if found is None:
-            found = self._make(framed.schema)
-            if len(self._redactions) >= _SCHEMAS_KEPT:
-                del self._redactions[next(iter(self._redactions))]
-            self._redactions[framed.schema] = found
-        schema_type, redact = found
+        if framed.schema in self._unusable:
+            raise self._unusable[framed.schema]
+        schema_type, redact = self._redaction(framed.schema)
         payload = framed.payload(data)
         try:
             check_header(framed, schema_type)
@@ -159,13 +172,26 @@ class RedactTagged(TopicInterceptor):
         # Message indexes of Protobuf that stand in a header stay there.
         return data[: framed.start] + redacted[len(framed.message_indexes) :]
 
-    def _make(self, known_as: int | str) -> tuple[str, Redact]:
+    def _redaction(self, schema: int | str) -> tuple[str, Redact]:
         """Return a schema's type, and what redacts its payloads.
 
         Raises:
             InvalidSchemaError: The schema cannot be used.
-            RetriableException: The registry does not answer.
+            LookupError: The registry does not know it.
+            RetriableException: The registry does not answer, or protoc cannot be run.
         """
+        found = self._redactions.get(schema)
+        if found is None:
+            try:
+                found = self._make(schema)
+            except OSError as error:
+                raise RetriableException(f"a schema cannot be compiled now: {error}") from None
+            if len(self._redactions) >= _SCHEMAS_KEPT:
+                del self._redactions[next(iter(self._redactions))]
+            self._redactions[schema] = found
+        return found
+
+    def _make(self, known_as: int | str) -> tuple[str, Redact]:
         from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415
         from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
 

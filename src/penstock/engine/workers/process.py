@@ -70,6 +70,7 @@ class Judge:
         self._max_bytes = configuration.socket_request_max_bytes
         self._chain = lru_cache(_CHAINS_CACHED)(self._new_chain)
         self._attempt = 0
+        self._phase = JUDGING
         policies.on_preparing = self._preparing
 
     def judge(
@@ -115,7 +116,9 @@ class Judge:
 
     def _preparing(self, begins: bool) -> None:
         """Have the clock of another deadline run while a policy prepares."""
-        self._progress.begin(self._attempt, PREPARING if begins else JUDGING)
+        if begins:
+            self._phase = self._progress.current.phase
+        self._progress.begin(self._attempt, PREPARING if begins else self._phase)
 
     @property
     def needs_context(self) -> bool:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
+from penstock.policies.schema_policy.packages import OF_RULES, OF_SCHEMAS, check_packages
 from penstock.policies.schema_policy.settings import (
     KEY_VALIDATION,
     TOPIC_CONFIGS,
     VALUE_VALIDATION,
     FileSettings,
+    Level,
     TopicSettings,
 )
 from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
@@ -67,21 +69,16 @@ class SchemaPolicy(Policy):
             ValueError: A key has a wrong value, or a package is missing.
         """
         self._settings = FileSettings.read(configs)
-        try:
-            from penstock.policies.schema_policy.compiled_schemas import (  # noqa: PLC0415 - an extra
-                CompiledSchemas,
-            )
-            from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-            from penstock.policies.schema_policy.registry.client import (  # noqa: PLC0415
-                RegistryClient,
-            )
-            from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
-                RegistrySettings,
-            )
-        except ModuleNotFoundError as error:
-            raise ValueError(
-                f"there is no module {error.name}: install penstock[schemas]"
-            ) from None
+        check_packages(OF_SCHEMAS, "schemas")
+        from penstock.policies.schema_policy.compiled_schemas import (  # noqa: PLC0415 - an extra
+            CompiledSchemas,
+        )
+        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
+            RegistrySettings,
+        )
+
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
             self._client = RegistryClient(registry)
@@ -200,6 +197,8 @@ class SchemaPolicy(Policy):
             RegistryJudge,
         )
 
+        if settings.level is Level.RULES:
+            check_packages(OF_RULES, "rules")
         if self._registry is None or self._schemas is None:
             key = KEY_VALIDATION if is_key else VALUE_VALIDATION
             raise ValueError(f"{key} needs schema.registry.url, or schema.file on the topic")
