@@ -138,7 +138,9 @@ class FileSettings:
         """
         for key in configs:
             if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:
-                raise ValueError(f"{key} is unknown; there are {', '.join(FILE_KEYS)}")
+                raise ValueError(
+                    f"{key} is unknown; there are {', '.join(FILE_KEYS)} and {PREFIX}*"
+                )
         return cls(*(_accepts(configs, key) for key in FILE_KEYS))
 
 
