@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _DECLARED_MAX: Final = 100
 _VALUES_MAX: Final = 1000
 _TEXT_MAX_BYTES: Final = 32 * 1024 - 1
-"""Kafka's strings have no more: whoever describes a topic gets the default and the documentation."""
+"""Kafka's strings have no more: who describes a topic gets the default and the documentation."""
 _TIMEOUT_S: Final = 60.0
 
 
