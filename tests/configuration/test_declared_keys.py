@@ -199,6 +199,32 @@ def test_without_the_policy_they_are_not_passed_over():
         kept({"shop.level": "high"})
 
 
+def test_a_reload_that_adds_the_policy_reads_what_other_gateways_have_kept_before_it():
+    index, key = TopicConfigIndex(), topic_key(TOPIC_ID).encode()
+    first = TopicConfigRecord("t", {"records.policy.enabled": "true"}, "gateway")
+    index.apply(key, first.encode(), 0)
+    changes = {"shop.level": "high"}
+    # The gateway that wrote it did not know the first record yet.
+    second = TopicConfigRecord("t", changes, "other", changes=changes, base="of-none")
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(key, second.encode(), 0)
+    assert index.read_again() == ()
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.of("t", TOPIC_ID)
+    put_in_force(rows_of(DECLARED))
+    try:
+        assert index.read_again() == ("t",)
+        assert index.of("t", TOPIC_ID) == {"records.policy.enabled": "true", "shop.level": "high"}
+        assert index.read_again() == ()
+    finally:
+        put_in_force({})
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(key, second.encode(), 0)
+    index.apply(key, None, 0)
+    assert index.read_again() == ()
+    assert index.of("t", TOPIC_ID) == {}
+
+
 class Tells(RecordValidationPolicy):
     seen: list = []
 
