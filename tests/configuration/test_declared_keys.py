@@ -1,5 +1,6 @@
 """Topic level keys that the class of KIP-940 declares: in the file, in plans, on topics, on Spark."""
 
+import itertools
 import pickle
 
 import pytest
@@ -141,6 +142,15 @@ def test_declarations_that_are_not_usable_are_errors_at_start(tmp_path, declared
         ([5], "must be a sequence of TopicConfig"),
         ([(1,)], "all but switches_on must be text"),
         ([("a",)] * 101, "more than 100 keys"),
+        ((("a",) for _ in itertools.count()), "more than 100 keys"),
+        ((1 // 0 for _ in range(1)), "must be a sequence of TopicConfig"),
+        ([("a", "BOOLEAN", False)], "all but switches_on must be text"),
+        ([("a", "INT", 0)], "all but switches_on must be text"),
+        ([("a", "STRING", None, "", None)], "must be a sequence of TopicConfig"),
+        ([("a", "STRING", None, "", "xy")], "must be a sequence of TopicConfig"),
+        ([("a", "BOOLEAN", "false", "", (), "false")], "switches_on must be True or False"),
+        ([("a", "STRING", None, "x" * 32_768)], "longer than 32767 bytes"),
+        ([("a", "STRING", "\ud800")], "not Unicode text"),
     ],
 )
 def test_what_is_no_declaration_is_an_error(given, text):
@@ -187,6 +197,32 @@ def test_topics_keep_them():
 def test_without_the_policy_they_are_not_passed_over():
     with pytest.raises(UnreadableTopicConfigsError):
         kept({"shop.level": "high"})
+
+
+def test_a_reload_that_adds_the_policy_reads_what_other_gateways_have_kept_before_it():
+    index, key = TopicConfigIndex(), topic_key(TOPIC_ID).encode()
+    first = TopicConfigRecord("t", {"records.policy.enabled": "true"}, "gateway")
+    index.apply(key, first.encode(), 0)
+    changes = {"shop.level": "high"}
+    # The gateway that wrote it did not know the first record yet.
+    second = TopicConfigRecord("t", changes, "other", changes=changes, base="of-none")
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(key, second.encode(), 0)
+    assert index.read_again() == ()
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.of("t", TOPIC_ID)
+    put_in_force(rows_of(DECLARED))
+    try:
+        assert index.read_again() == ("t",)
+        assert index.of("t", TOPIC_ID) == {"records.policy.enabled": "true", "shop.level": "high"}
+        assert index.read_again() == ()
+    finally:
+        put_in_force({})
+    with pytest.raises(UnreadableTopicConfigsError):
+        index.apply(key, second.encode(), 0)
+    index.apply(key, None, 0)
+    assert index.read_again() == ()
+    assert index.of("t", TOPIC_ID) == {}
 
 
 class Tells(RecordValidationPolicy):
@@ -249,8 +285,9 @@ def test_with_a_class_path_too(tmp_path):
         ("import nothing_such", None),
         ("raise SystemExit", None),
         ("class Policy: pass", None),
+        ("class Policy: topic_configs = [('a', 'BOOLEAN', False)]", "all but switches_on"),
         ("class Policy: topic_configs = 5", "must be a sequence of TopicConfig"),
-        ("class Policy: topic_configs = [('a' * 70000,)]", "too long"),
+        ("class Policy: topic_configs = [('a' * 30000,)] * 3", "too long"),
     ],
 )
 def test_what_cannot_be_imported_is_left_to_the_workers(tmp_path, module, text):

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from importlib.machinery import PathFinder
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration.errors import ConfigurationError
@@ -36,6 +37,9 @@ VALIDATION: Final = "record.validation.policy.class.name"
 _OWN: Final = "penstock.policies"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 _DECLARED_MAX: Final = 100
+_VALUES_MAX: Final = 1000
+_TEXT_MAX_BYTES: Final = 32 * 1024 - 1
+"""Kafka's strings have no more: who describes a topic gets the default and the documentation."""
 _TIMEOUT_S: Final = 60.0
 
 
@@ -129,17 +133,31 @@ def as_configs(given: Any) -> tuple[TopicConfig, ...]:
         ValueError: They are not what they should be; the text completes "<class>: ...".
     """
     try:
-        rows = [TopicConfig(*row) for row in given]
-    except TypeError:
+        # No more are taken than are looked at: what is given may have no end.
+        rows = [TopicConfig(*row) for row in islice(given, _DECLARED_MAX + 1)]
+        rows = [row._replace(valid_values=_sequence(row.valid_values)) for row in rows]
+    except Exception:
         raise ValueError("topic_configs must be a sequence of TopicConfig") from None
     if len(rows) > _DECLARED_MAX:
         raise ValueError(f"topic_configs has more than {_DECLARED_MAX} keys")
-    rows = [row._replace(valid_values=tuple(row.valid_values)) for row in rows]
     for row in rows:
-        texts = (row.name, row.type, row.documentation, *row.valid_values, row.default or "")
+        default = "" if row.default is None else row.default
+        texts = (row.name, row.type, row.documentation, *row.valid_values, default)
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("topic_configs: all but switches_on must be text")
+        if type(row.switches_on) is not bool:
+            raise ValueError("topic_configs: switches_on must be True or False")
+        if any(len(text.encode(errors="surrogatepass")) > _TEXT_MAX_BYTES for text in texts):
+            raise ValueError(f"topic_configs: a text is longer than {_TEXT_MAX_BYTES} bytes")
+        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+            raise ValueError("topic_configs: a text is not Unicode text")
     return tuple(rows)
+
+
+def _sequence(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str):  # its letters are not what was meant
+        raise TypeError
+    return tuple(islice(given, _VALUES_MAX))
 
 
 def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[str, TopicKey]:

@@ -316,6 +316,7 @@ class Gateway:
         self._policies, self._pool = loaded.policies, loaded.pool
         self._topic_keys = loaded.topic_keys
         put_in_force(loaded.topic_keys)
+        self.topic_configs.read_again()
         self._topic_policies = loaded.policies.topics
         for one in before:
             self._draining.add(one)

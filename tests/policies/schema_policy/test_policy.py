@@ -290,12 +290,22 @@ def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
     [
         ({}, VALUES, "schema.registry.url"),
         ({"schema.nul.values": "refuse"}, VALUES, "schema.nul.values is unknown"),
+        (
+            {"schema.regsitry.url": "http://a"},
+            VALUES,
+            "schema.protobuf.unknown.fields and schema.registry.*",
+        ),
         ({"schema.null.values": "maybe"}, VALUES, "schema.null.values must be accept or refuse"),
         ({}, VALUES | {"schema.file": "none.avsc"}, "none.avsc"),
         ({}, VALUES | {"schema.file": "order.proto"}, "#MESSAGE"),
         ({}, VALUES | {"schema.file": "a.avsc#b"}, "only a .proto has messages"),
         ({}, KEYS | {"schema.file": "a.avsc"}, "names no schema of keys"),
         ({}, VALUES | {"schema.file": "../../etc/passwd"}, "outside"),
+        (
+            {},
+            VALUES | {"schema.file": "a\0b.json"},
+            "schema.file=a\0b.json: is not the name of a file",
+        ),
         ({}, VALUES | {"schema.file": "other=a.avsc"}, "must be FILE"),
     ],
 )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_BYTES: Final = 8 << 20
 _MAX_FILES: Final = 1000
-_IMPORT: Final = re.compile(r'^\s*import\s+(?:public\s+|weak\s+)?"([^"\n]+)"\s*;', re.MULTILINE)
+_IMPORT: Final = re.compile(r'^[^\S\n]*+import\s++(?:public\s+|weak\s+)?"([^"\n]+)"', re.MULTILINE)
 _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -68,7 +68,10 @@ def _kind(name: str) -> str:
 
 
 def _read(folder: Path, name: str) -> str:
-    path = (folder / name).resolve()
+    try:
+        path = (folder / name).resolve()
+    except (ValueError, OSError, RuntimeError):
+        raise InvalidSchemaError("is not the name of a file") from None
     if not path.is_relative_to(folder.resolve()):
         raise InvalidSchemaError(f"{name} is outside the configuration file's folder {folder}")
     try:
@@ -87,17 +90,30 @@ def _read(folder: Path, name: str) -> str:
 def _references(folder: Path, name: str, text: str, kind: str) -> dict[str, str]:
     """Read the files that a schema refers to, and those that they refer to."""
     found: dict[str, str] = {}
+    size = len(text)
     names = {"PROTOBUF": _imports, "JSON": _refs}.get(kind)
     waiting = [] if names is None else list(names(text, name))
     while waiting and names is not None:
         one = waiting.pop()
-        if one in found or one == name or not (folder / one).is_file():
+        if one in found or not _is_file(folder / one):
             continue  # a file that is not there is the compiler's to find: it knows the standard's
         if len(found) == _MAX_FILES:
             raise InvalidSchemaError(f"{name} refers to more than {_MAX_FILES} files")
         found[one] = _read(folder, one)
+        size += len(found[one])
+        if size > _MAX_BYTES:
+            raise InvalidSchemaError(
+                f"{name} and what it refers to are larger than {_MAX_BYTES} bytes"
+            )
         waiting += names(found[one], one)
     return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (ValueError, OSError):  # no name that a file can have
+        return False
 
 
 def _imports(text: str, name: str) -> Iterable[str]:

@@ -44,13 +44,14 @@ class _Usable(NamedTuple):
 
     Attributes:
         schema_type: `AVRO`, `PROTOBUF` or `JSON`.
-        compiled: The schema and its rules.
+        compiled: The schema and its rules; None while it is remembered, since how many are kept
+            compiled is for `CompiledSchemas` to say.
         title: What messages call it.
         until: When it is asked for again, in seconds of the clock.
     """
 
     schema_type: str
-    compiled: Compiled
+    compiled: Compiled | None
     title: str
     until: float
 
@@ -201,6 +202,7 @@ class RegistryJudge:
         self, usable: _Usable, positions: Sequence[int], payloads: Sequence[bytes]
     ) -> Iterator[tuple[int, str]]:
         compiled, begins = usable.compiled, f"the {self._side} does not fit {usable.title}: "
+        assert compiled is not None
         assert compiled.schema is not None
         refused = list(compiled.schema.objections(payloads))
         for index, message in refused:
@@ -223,10 +225,10 @@ class RegistryJudge:
         """Return what to judge by, or why the schema may not be used for the topic."""
         usable = self._usable.get((schema, name))
         if usable is not None and self._clock() < usable.until:
-            return usable
+            return usable._replace(compiled=self._schemas.of(registered, schema))
         found = self._found(schema, registered, name)
         if isinstance(found, _Usable):
-            self._usable[schema, name] = found
+            self._usable[schema, name] = found._replace(compiled=None)
         else:
             self._usable.pop((schema, name), None)
         return found

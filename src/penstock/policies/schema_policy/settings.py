@@ -152,7 +152,9 @@ class FileSettings:
         """
         for key in configs:
             if key.startswith("schema.") and not key.startswith(PREFIX) and key not in FILE_KEYS:
-                raise ValueError(f"{key} is unknown; there are {', '.join(FILE_KEYS)}")
+                raise ValueError(
+                    f"{key} is unknown; there are {', '.join(FILE_KEYS)} and {PREFIX}*"
+                )
         shares = (int(configs.get(key, ms)) / 1000 * share for key, ms, share in _DEADLINES)
         return cls(*(_accepts(configs, key) for key in FILE_KEYS), *shares)
 

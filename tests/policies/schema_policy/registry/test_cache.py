@@ -229,6 +229,29 @@ def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
     assert len(client.asked) == 3
 
 
+def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(
+    registry, client, clock
+):
+    client.schemas[9000] = avro()
+    client.subjects |= dict.fromkeys(range(1, 1001), (("other", 1),))
+    for one in range(1, 1001):
+        assert registry.subject_versions(one, "mine") == (("other", 1),)
+    client.asked.clear()
+    postponed = 0
+    for _ in range(10):
+        clock.passes(cache.MISS_SECONDS)
+        for one in range(1, 1001):
+            try:
+                registry.subject_versions(one, "mine")
+            except RetriableException:
+                postponed += 1
+    seconds = 10 * cache.MISS_SECONDS
+    assert len(client.asked) <= cache.MISSES + seconds * cache.MISSES_PER_SECOND
+    assert postponed >= 9000
+    assert registry.schema(9000) == avro()
+    assert registry.subject_versions(1, "other") == (("other", 1),)
+
+
 def test_a_schema_that_a_registry_does_not_know_has_no_subjects(registry, client):
     for _ in range(10):
         assert registry.subject_versions(17, "a") == ()

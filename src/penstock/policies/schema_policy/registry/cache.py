@@ -42,6 +42,11 @@ MOST_SOURCE: Final = 8 * 1024 * 1024
 _MOST_SUBJECTS: Final = 200_000
 """How many pairs of subject and version are kept."""
 
+_TOO_MANY: Final = (
+    "the schema registry is asked for too many schemas that it does not know; it is asked again in "
+    "a moment"
+)
+
 _Key: TypeAlias = "int | str | tuple[str, int]"
 _Found = TypeVar("_Found")
 _Named = TypeVar("_Named")
@@ -96,6 +101,7 @@ class Registry:
         self._client = client
         self._clock = clock
         self._budget = Budget(MISSES, MISSES_PER_SECOND, clock)
+        self._rereads = Budget(MISSES, MISSES_PER_SECOND, clock)
         self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
         self._versions: LRUCache[int, _Kept[Sequence[tuple[str, int]]]] = LRUCache(
             _MOST_SUBJECTS, lambda kept: 20 + len(kept.value)
@@ -139,7 +145,8 @@ class Registry:
         """Return the subjects that have a schema, each with its version there.
 
         What a registry said counts for five minutes, except where a subject is wanted that it
-        did not name: then it is asked anew, for each id every two seconds at most.
+        did not name: then it is asked anew, for each id every two seconds at most, and for all
+        ids together as often as for schemas that it does not know.
 
         Args:
             schema_id: The schema's id.
@@ -158,6 +165,8 @@ class Registry:
             is_new = now - kept.at < MISS_SECONDS
             if subject is None or is_new or _has(kept.value, subject):
                 return kept.value
+            if self._rereads.is_spent:
+                raise RetriableException(_TOO_MANY)
         try:
             pairs = self._ask(
                 ("subjects of", schema_id), lambda: self._client.subject_versions(schema_id)
@@ -169,6 +178,8 @@ class Registry:
                 raise
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
+        if kept is not None and subject is not None and not _has(pairs, subject):
+            self._rereads.spend()
         _keep(self._versions, schema_id, _Kept(pairs, now, now + SUBJECTS_SECONDS))
         return pairs
 
@@ -258,10 +269,7 @@ class Registry:
         if miss is not None and (miss.is_last or self._clock() - miss.at < REREAD_SECONDS):
             raise UnknownSchemaError(miss.text)
         if self._budget.is_spent:
-            raise RetriableException(
-                "the schema registry is asked for too many schemas that it does not know; it is "
-                "asked again in a moment"
-            )
+            raise RetriableException(_TOO_MANY)
         try:
             return ask()
         except UnknownSchemaError as error:

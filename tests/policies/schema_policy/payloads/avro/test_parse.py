@@ -94,6 +94,7 @@ def test_no_default_is_refused(schema, default):
             [{"type": "array", "items": "int"}, {"type": "array", "items": "long"}],
             "a union has array twice",
         ),
+        ({"type": "array", "items": "a\n\x1b[31m"}, "it refers to a??[31m, which is not defined"),
         (record("n" * 1000 + "-"), "nnn... is not a name"),
     ],
 )

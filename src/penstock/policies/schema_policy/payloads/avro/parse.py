@@ -200,4 +200,5 @@ def _check_union(union: AvroType) -> None:
 
 
 def _shown(name: str) -> str:
-    return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
+    shown = "".join(one if one.isprintable() else "?" for one in name[:_MAX_SHOWN])
+    return shown if len(name) <= _MAX_SHOWN else f"{shown}..."

@@ -32,6 +32,8 @@ class AvroType:
         size: How many bytes each value takes; None where that differs.
         empty: How many values that take no bytes it has, itself included, outside arrays, maps
             and unions.
+        fields: The names and types of a record's fields whose values may take bytes; set by
+            `measure`.
     """
 
     kind: str
@@ -40,6 +42,7 @@ class AvroType:
     names: tuple[str, ...] = ()
     size: int | None = None
     empty: int = 0
+    fields: tuple[tuple[str, AvroType], ...] = ()
 
 
 PRIMITIVES: Final = {
@@ -55,7 +58,7 @@ PRIMITIVES: Final = {
 
 
 def measure(records: list[AvroType]) -> None:
-    """Set `size` and `empty` of records whose fields' types are all known.
+    """Set `size`, `empty` and `fields` of records whose fields' types are all known.
 
     Raises:
         InvalidSchemaError: One has too many levels, or too many values that take no bytes.
@@ -84,3 +87,6 @@ def measure(records: list[AvroType]) -> None:
 
     for record in records:
         visit(record, 1)
+    for record in records:
+        fields = zip(record.names, record.inner, strict=True)
+        record.fields = tuple((name, inner) for name, inner in fields if inner.size != 0)

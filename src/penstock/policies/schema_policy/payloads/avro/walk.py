@@ -102,7 +102,7 @@ class _Walk:
         return self._step(position, length)
 
     def _record(self, schema: AvroType, position: int, level: int) -> int:
-        for name, inner in zip(schema.names, schema.inner, strict=True):
+        for name, inner in schema.fields:
             self._path.append(f".{name}")
             position = self.read(inner, position, level)
             self._path.pop()
