@@ -17,8 +17,7 @@ Source: Confluent's "Wire format", and the `SchemaId` of its Java and Python ser
 from __future__ import annotations
 
 from enum import Enum
-from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -219,17 +218,16 @@ def _bytes(count: int) -> str:
 
 def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
     """Return the id that all begin with; None where there is no such, or only perhaps."""
-    first = column[0] if column else None
-    if first is None or None in column:
+    values = cast("Sequence[bytes]", column)
+    try:
+        # Of bytes that are ordered, all begin as the first and the last of them do.
+        first, last = min(values)[:_OF_AN_ID], max(values)[:_OF_AN_ID]
+    except (TypeError, ValueError):  # a null; or nothing
         return None
-    prefix = first[:_OF_AN_ID]
-    if len(prefix) < _OF_AN_ID or prefix[0] != 0:
-        return None
-    values: Sequence[bytes] = column  # type: ignore[assignment]
-    if not all(map(bytes.startswith, values, repeat(prefix))):
+    if first != last or first[:1] != b"\0":
         return None
     try:
-        return _read(prefix)
+        return _read(first)
     except FramingError:
         return None
 
