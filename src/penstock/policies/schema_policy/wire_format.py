@@ -17,6 +17,7 @@ Source: Confluent's "Wire format", and the `SchemaId` of its Java and Python ser
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from uuid import UUID
 
@@ -32,6 +33,7 @@ _OF_A_GUID: Final = 17
 _MOST_INDEXES: Final = 100
 """How deep a Protobuf message may be nested in others; protoc allows fewer."""
 _LONGEST_VARINT: Final = 5
+_PREFIXES_KEPT: Final = 1000
 
 
 class FramingError(ValueError):
@@ -212,6 +214,9 @@ def _read(data: bytes) -> Framed:
     return Framed(schema, _OF_AN_ID)
 
 
+_remembered: Final = lru_cache(_PREFIXES_KEPT)(_read)
+
+
 def _bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
@@ -227,7 +232,7 @@ def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
     if first != last or first[:1] != b"\0":
         return None
     try:
-        return _read(first)
+        return _remembered(first)
     except FramingError:
         return None
 
