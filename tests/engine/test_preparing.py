@@ -120,6 +120,20 @@ def test_any_other_exception_lets_nothing_pass(cls):
     assert [(index, outcome) for index, outcome, *_ in found] == [(0, "failed"), (1, "failed")]
 
 
+def test_columns_are_judged_in_the_batch_that_was_prepared_for():
+    class Remembers(PreparesColumns):
+        def prepare_batch(self, topic, batch):
+            self.prepared = batch
+
+        def validate_batch(self, topic, batch):
+            calls.append(batch is self.prepared)
+            return super().validate_batch(topic, batch)
+
+    verdict = chain(validation=Remembers).judge(3, TOPIC_ID, columns(b"a", b"bad"))
+    assert calls[0] is True
+    assert [one.index for one in verdict.record_errors] == [1]
+
+
 def test_nothing_is_prepared_for_where_nothing_is_left():
     chain(validators=[NoX], validation=Prepares).judge(3, TOPIC_ID, columns(b"x"))
     assert calls == []

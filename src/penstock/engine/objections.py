@@ -67,13 +67,20 @@ class Stage(Protocol):
     """Policies that are asked together about some records."""
 
     def objections(
-        self, place: Place, records: RecordColumns, *, each: bool
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,
     ) -> Iterable[Objection]:
         """Return what they object to, by ascending position.
 
         Args:
             place: Where the records are going.
             records: At least one.
+            batch: The same records as the policy was given them to prepare for; a policy that
+                judges columns is given the same object.
             each: Whether records are judged as if each had been sent alone, so that one that a
                 policy fails on does not keep the others from being judged. Where a policy cannot
                 decide now, that is the last objection either way.
@@ -177,6 +184,7 @@ class _ByRecord:
         records: RecordColumns,
         *,
         each: bool,  # noqa: ARG002 - whoever takes the objections stops where it wants to
+        batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
     ) -> Iterator[Objection]:
         if not self._validators:
             return self._of_validation(place.topic, records)
@@ -234,7 +242,14 @@ class _ByBatch:
         self._validate_batch: Any = policy.validate_batch
         self._hints = hints
 
-    def objections(self, place: Place, records: RecordColumns, *, each: bool) -> list[Objection]:
+    def objections(
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,
+    ) -> list[Objection]:
         """Return what the policy objects to.
 
         A failure is one of the batch, and stands at its first position. Where each record counts
@@ -245,7 +260,9 @@ class _ByBatch:
             if self._hints is None:
                 given = self._validate_batch(place.topic_partition, PolicyBatch(records))
             else:
-                given = self._validate_batch(place.topic, PolicyBatch(records, self._hints))
+                given = self._validate_batch(
+                    place.topic, batch or PolicyBatch(records, self._hints)
+                )
             found = read_objections(given, records.count)
         except KeyboardInterrupt:
             raise
@@ -273,11 +290,17 @@ class _Prepared:
         self._stage = stage
 
     def objections(
-        self, place: Place, records: RecordColumns, *, each: bool
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,
     ) -> Iterable[Objection]:
         """Return what the policy objects to; of all records that it cannot prepare for, that."""
+        batch = batch or PolicyBatch(records, self._hints)
         try:
-            self._prepare(place.topic, PolicyBatch(records, self._hints))
+            self._prepare(place.topic, batch)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -285,7 +308,7 @@ class _Prepared:
             is_one = not each or isinstance(error, RetriableException)
             count = 1 if is_one else records.count
             return [Objection(index, None, self._name, verdict) for index in range(count)]
-        return self._stage.objections(place, records, each=each)
+        return self._stage.objections(place, records, each=each, batch=batch)
 
 
 def _apart(policy: RecordPolicy, hints: RecordIntrospectionHints) -> Stage:

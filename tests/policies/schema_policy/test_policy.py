@@ -3,13 +3,15 @@
 import io
 import json
 import struct
+from typing import NamedTuple
+from uuid import UUID
 
 import fastavro
 import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policies import SchemaPolicy
-from penstock.policy import Header
+from penstock.policy import Header, TopicIdPartition, TopicMetadata
 from penstock.policy.testing import judge
 from tests.policies.schema_policy.fake_registry import Fault
 
@@ -113,6 +115,31 @@ def test_payloads_of_each_type(registry, schema_type, text, good, bad):
     found = verdicts(registry, [framed(one, good), framed(one, bad), framed(one, good)])
     assert [outcome for outcome, _ in found] == ["accepted", "refused", "accepted"]
     assert found[1][1].startswith("the value does not fit schema orders-value version 1 (id 1): ")
+
+
+class Batch(NamedTuple):
+    """The columns that the policy looks at."""
+
+    keys: tuple
+    values: tuple
+    headers: tuple
+
+
+def test_what_was_prepared_is_used_for_that_batch_and_for_no_other(registry):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    policy = SchemaPolicy()
+    policy.configure({"schema.registry.url": registry.url})
+    topic = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
+    good = Batch((None,) * 2, (order(one),) * 2, ((),) * 2)
+    bad = good._replace(values=(order(one), order(one)[:-1]))
+    policy.prepare_batch(topic, good)
+    assert [at for at, _ in policy.validate_batch(topic, bad)] == [1]
+    policy.prepare_batch(topic, good)
+    registry.goes_away()
+    assert list(policy.validate_batch(topic, good)) == []
+    policy.prepare_batch(topic, bad)
+    assert [at for at, _ in policy.validate_batch(topic, bad)] == [1]
+    policy.close()
 
 
 def test_at_the_level_of_ids_payloads_are_not_looked_at(registry):

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policy import Header
 
     Column = Sequence[bytes | None]
     Headers = Sequence[Sequence[Header]]
+
+
+class PreparedColumn(Protocol):
+    """Keys or values, and all that is needed to judge them."""
+
+    def objections(self) -> Iterable[tuple[int, str]]:
+        """Give the positions of what is refused, each with a message."""
+        ...
 
 
 class Judge(Protocol):
@@ -22,23 +30,15 @@ class Judge(Protocol):
         """Whether an id may be in a header."""
         ...
 
-    def prepare(self, column: Column, headers: Headers) -> None:
+    def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Look up what is needed to judge these.
-
-        Raises:
-            RetriableException: It cannot be looked up now.
-        """
-        ...
-
-    def objections(self, column: Column, headers: Headers) -> Iterable[tuple[int, str]]:
-        """Give the positions of what is refused, each with a message.
 
         Args:
             column: Keys or values. Nulls are passed over.
             headers: Of the same records; empty unless `reads_headers`.
 
         Raises:
-            RetriableException: What is needed cannot be looked up now.
+            RetriableException: It cannot be looked up now.
         """
         ...
 
@@ -71,13 +71,30 @@ class FileJudge:
         """Return what `Judge.describe` says."""
         return (self._describes,)
 
-    def prepare(self, column: Column, headers: Headers) -> None:
-        """Do nothing: all is there."""
-
-    def objections(self, column: Column, headers: Headers) -> Iterable[tuple[int, str]]:
-        """Yield what `Judge.objections` says."""
+    def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
+        """Return the column with the schema: nothing has to be looked up."""
         del headers
-        positions = [index for index, data in enumerate(column) if data is not None]
-        payloads = [data for data in column if data is not None]
-        for index, message in self._compiled.objections(payloads):
-            yield positions[index], self._begins + message
+        return _ColumnOfFile(column, self._compiled, self._begins)
+
+
+class _ColumnOfFile(NamedTuple):
+    """Implements `PreparedColumn`.
+
+    Attributes:
+        column: Keys or values.
+        compiled: The schema.
+        begins: How messages begin.
+    """
+
+    column: Column
+    compiled: CompiledSchema
+    begins: str
+
+    def objections(self) -> Iterator[tuple[int, str]]:
+        positions: Sequence[int] = range(len(self.column))
+        payloads = self.column
+        if None in payloads:
+            positions = [index for index, data in enumerate(self.column) if data is not None]
+            payloads = [data for data in self.column if data is not None]
+        for index, message in self.compiled.objections(cast("Sequence[bytes]", payloads)):
+            yield positions[index], self.begins + message

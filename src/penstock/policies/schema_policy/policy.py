@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
+    from penstock.policies.schema_policy.judge import PreparedColumn
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.registry.client import RegistryClient
     from penstock.policies.schema_policy.settings import SchemaFileName
@@ -51,6 +52,10 @@ class SchemaPolicy(Policy):
         self._client: RegistryClient | None = None
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
+        self._prepared: tuple[TopicMetadata, BatchProxy, Mapping[bool, PreparedColumn]] | None = (
+            None
+        )
+        self._last: tuple[TopicMetadata, Mapping[bool, Judge]] | None = None
         self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
         self._file = lru_cache(_FILES_KEPT)(self._file_judge)
 
@@ -117,11 +122,8 @@ class SchemaPolicy(Policy):
             RetriableException: The registry does not answer now.
         """
         self._allow(self._settings.preparation_s)
-        for is_key, judge in self._of(topic).items():
-            judge.prepare(
-                batch.keys if is_key else batch.values,
-                batch.headers if judge.reads_headers else _NONE,
-            )
+        self._prepared = None  # one batch at most is held
+        self._prepared = topic, batch, self._columns(topic, batch)
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return where key and value are what their schemas say.
@@ -132,8 +134,9 @@ class SchemaPolicy(Policy):
         """
         self._allow(self._settings.judging_s)
         for is_key, judge in self._of(topic).items():
-            data = record.key if is_key else record.value
-            for _, message in self._side((data,), (record.headers,), judge, is_key=is_key):
+            column = (record.key if is_key else record.value,)
+            prepared = judge.prepared(column, (record.headers,))
+            for _, message in self._objections(column, prepared, is_key=is_key):
                 raise InvalidRecordException(message)
 
     def validate_batch(
@@ -145,11 +148,15 @@ class SchemaPolicy(Policy):
             RetriableException: The registry does not answer now.
         """
         self._allow(self._settings.judging_s)
+        last, self._prepared = self._prepared, None
+        if last is not None and last[0] is topic and last[1] is batch:
+            columns = last[2]
+        else:
+            columns = self._columns(topic, batch)
         refused: dict[int, str] = {}
-        for is_key, judge in self._of(topic).items():  # the key first: its objection counts
+        for is_key, prepared in columns.items():  # the key first: its objection counts
             column = batch.keys if is_key else batch.values
-            headers = batch.headers if judge.reads_headers else _NONE
-            for position, message in self._side(column, headers, judge, is_key=is_key):
+            for position, message in self._objections(column, prepared, is_key=is_key):
                 refused.setdefault(position, message)
         return sorted(refused.items())
 
@@ -158,19 +165,23 @@ class SchemaPolicy(Policy):
         if self._client is not None:
             self._client.close()
 
-    def _side(
-        self,
-        column: Sequence[bytes | None],
-        headers: Sequence[Sequence[Header]],
-        judge: Judge,
-        *,
-        is_key: bool,
+    def _columns(self, topic: TopicMetadata, batch: BatchProxy) -> Mapping[bool, PreparedColumn]:
+        return {
+            is_key: judge.prepared(
+                batch.keys if is_key else batch.values,
+                batch.headers if judge.reads_headers else _NONE,
+            )
+            for is_key, judge in self._of(topic).items()
+        }
+
+    def _objections(
+        self, column: Sequence[bytes | None], prepared: PreparedColumn, *, is_key: bool
     ) -> Iterator[tuple[int, str]]:
         accepts_null = self._settings.null_keys if is_key else self._settings.null_values
         if not accepts_null:
             text = f"the {side_of(is_key=is_key)} is null"
             yield from ((index, text) for index, data in enumerate(column) if data is None)
-        yield from judge.objections(column, headers)
+        yield from prepared.objections()
 
     def _allow(self, seconds: float) -> None:
         """Have look-ups end before the worker is killed: what they found by then is kept."""
@@ -178,7 +189,10 @@ class SchemaPolicy(Policy):
             self._client.allow(seconds)
 
     def _of(self, topic: TopicMetadata) -> Mapping[bool, Judge]:
-        return self._topic_judges(topic.topic_id_partition.topic, topic.configs)
+        if self._last is None or self._last[0] is not topic:
+            judges = self._topic_judges(topic.topic_id_partition.topic, topic.configs)
+            self._last = topic, judges
+        return self._last[1]
 
     def _topic_judges(self, topic: str, configs: Mapping[str, str]) -> Mapping[bool, Judge]:
         return self._judges(topic, tuple(sorted(configs.items())))

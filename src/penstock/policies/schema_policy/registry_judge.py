@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping, Sequence
 
     from penstock.policies.schema_policy.compiled_schemas import Compiled, CompiledSchemas
-    from penstock.policies.schema_policy.judge import Column, Headers
+    from penstock.policies.schema_policy.judge import Column, Headers, PreparedColumn
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import TopicSettings
-    from penstock.policies.schema_policy.wire_format import Group
+    from penstock.policies.schema_policy.wire_format import Framed, Group
 
 _USABLE_FOR_S: Final = 1.0
 """How long a schema that may be used is used without asking again; a refused one is not kept."""
@@ -54,6 +54,22 @@ class _Usable(NamedTuple):
     compiled: Compiled | None
     title: str
     until: float
+
+
+class _Part(NamedTuple):
+    """Records of a column that are judged alike.
+
+    Attributes:
+        by: What they are judged by, or why none of them is accepted.
+        positions: Where they are in the column.
+        payloads: Of each that is judged, bytes in which its payload is.
+        start: Where that starts in them.
+    """
+
+    by: _Usable | str
+    positions: Sequence[int]
+    payloads: Sequence[bytes] = ()
+    start: int = 0
 
 
 class RegistryJudge:
@@ -88,6 +104,9 @@ class RegistryJudge:
         self._is_key = is_key
         self._side = side_of(is_key=is_key)
         self._clock = clock
+        # What the last records had, which those after them have as well, mostly.
+        self._last_framed: Framed | None = None
+        self._last: _Usable | None = None
         self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
 
     @property
@@ -95,28 +114,24 @@ class RegistryJudge:
         """Whether an id may be in a header."""
         return self._location is not Location.PREFIX
 
-    def prepare(self, column: Column, headers: Headers) -> None:
+    def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Look up and compile the schemas of a column.
 
         Raises:
             RetriableException: The registry does not answer now.
         """
-        groups, _ = groups_of(column, headers, is_key=self._is_key, location=self._location)
-        for group in groups:
-            for _ in self._by_schema(column, group):
-                pass
-
-    def objections(self, column: Column, headers: Headers) -> Iterator[tuple[int, str]]:
-        """Yield what `Judge.objections` says."""
         groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
-        for position, text in without:
-            yield position, f"the {self._side} {text}"
+        parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
         for group in groups:
-            for found, positions, payloads in self._by_schema(column, group):
-                if isinstance(found, str):
-                    yield from ((position, found) for position in positions)
-                elif self._level is not Level.ID:
-                    yield from self._objections_by(found, positions, payloads)
+            parts += self._parts(column, group)
+        return _ColumnOfRegistry(self, parts)
+
+    def objections_to(self, part: _Part) -> Iterator[tuple[int, str]]:
+        """Yield the positions of what is refused, each with a message."""
+        if isinstance(part.by, str):
+            yield from ((position, part.by) for position in part.positions)
+        elif self._level is not Level.ID:
+            yield from self._unfit(part.by, part)
 
     def describe(self) -> Iterator[str]:
         """Yield lines that say which schemas the registry has for the topic now.
@@ -149,62 +164,62 @@ class RegistryJudge:
         if compiled.rules is not None:
             yield from (f"  not run: {one}" for one in compiled.rules.not_run)
 
-    def _by_schema(
-        self, column: Column, group: Group
-    ) -> Iterator[tuple[_Usable | str, Sequence[int], Sequence[bytes]]]:
-        """Yield what to judge by, or why the schema may not be used; positions and payloads."""
+    def _parts(self, column: Column, group: Group) -> Iterator[_Part]:
+        """Yield the records of a group by what they are judged by."""
         framed, positions = group.framed, group.positions
+        if framed == self._last_framed and self._last is not None:
+            if self._clock() < self._last.until:
+                yield _Part(self._last, positions, _payloads(column, group), framed.start)
+                return
+            self._last = None
         try:
             registered = self._registry.schema(framed.schema)
         except UnknownSchemaError:
             text = f"the {self._side} has {_named(framed.schema)}, which the registry does not know"
-            yield text, positions, ()
+            yield _Part(text, positions)
             return
         try:
             check_header(framed, registered.schema_type)
         except FramingError as error:
-            yield f"the {self._side} {error}", positions, ()
+            yield _Part(f"the {self._side} {error}", positions)
             return
-        start, indexes = framed.start, framed.message_indexes
-        some = column if len(positions) == len(column) else [column[one] for one in positions]
-        data = cast("Sequence[bytes]", some)  # null is in no group
-        if start:
-            payloads: Sequence[bytes] = [one[start:] for one in data]
-        else:
-            payloads = [indexes + one for one in data] if indexes else data
+        payloads = _payloads(column, group)
         if self._strategy.needs_record_name and registered.schema_type == "PROTOBUF":
-            yield from self._by_message(framed.schema, registered, positions, payloads)
+            yield from self._by_message(framed, registered, positions, payloads)
             return
         name = record_name(registered) if self._strategy.needs_record_name else None
-        yield self._resolve(framed.schema, registered, name), positions, payloads
+        by = self._resolve(framed.schema, registered, name)
+        if isinstance(by, _Usable):
+            self._last_framed, self._last = framed, by
+        yield _Part(by, positions, payloads, framed.start)
 
     def _by_message(
         self,
-        schema: int | str,
+        framed: Framed,
         registered: RegisteredSchema,
         positions: Sequence[int],
         payloads: Sequence[bytes],
-    ) -> Iterator[tuple[_Usable | str, Sequence[int], Sequence[bytes]]]:
-        """Do `_by_schema` where the subject is named after the Protobuf message of each payload."""
-        compiled = self._schemas.of(registered, schema)
+    ) -> Iterator[_Part]:
+        """Do `_parts` where the subject is named after the Protobuf message of each payload."""
+        compiled = self._schemas.of(registered, framed.schema)
         by_name: dict[str | None, list[int]] = {}
         for index, payload in enumerate(payloads):
-            name = compiled.message_name(payload)
+            name = compiled.message_name(payload[framed.start :])
             by_name.setdefault(name, []).append(index)
         for name, indexes in by_name.items():
-            yield (
-                self._resolve(schema, registered, name),
+            yield _Part(
+                self._resolve(framed.schema, registered, name),
                 [positions[index] for index in indexes],
                 [payloads[index] for index in indexes],
+                framed.start,
             )
 
-    def _objections_by(
-        self, usable: _Usable, positions: Sequence[int], payloads: Sequence[bytes]
-    ) -> Iterator[tuple[int, str]]:
+    def _unfit(self, usable: _Usable, part: _Part) -> Iterator[tuple[int, str]]:
+        _, positions, payloads, start = part
         compiled, begins = usable.compiled, f"the {self._side} does not fit {usable.title}: "
         assert compiled is not None
         assert compiled.schema is not None
-        refused = list(compiled.schema.objections(payloads))
+        refused = list(compiled.schema.objections(payloads, start))
         for index, message in refused:
             yield positions[index], begins + message
         rules = compiled.rules
@@ -214,7 +229,7 @@ class RegistryJudge:
         for index, payload in enumerate(payloads):
             if index in unfit:
                 continue
-            value = compiled.schema.decode(payload)
+            value = compiled.schema.decode(payload[start:])
             objection = rules.objection(value, topic=self._topic, is_key=self._is_key)
             if objection is not None:
                 yield positions[index], begins + objection
@@ -263,6 +278,26 @@ class RegistryJudge:
             return f"the rules of {title} cannot be judged by: {compiled.problem_of_rules}"
         until = self._clock() + _USABLE_FOR_S
         return _Usable(registered.schema_type, compiled, title, until)
+
+
+class _ColumnOfRegistry(NamedTuple):
+    """Implements `PreparedColumn`."""
+
+    judge: RegistryJudge
+    parts: Sequence[_Part]
+
+    def objections(self) -> Iterator[tuple[int, str]]:
+        for part in self.parts:
+            yield from self.judge.objections_to(part)
+
+
+def _payloads(column: Column, group: Group) -> Sequence[bytes]:
+    framed, positions = group
+    some = column if len(positions) == len(column) else [column[one] for one in positions]
+    payloads = cast("Sequence[bytes]", some)  # null is in no group
+    if framed.message_indexes:
+        payloads = [framed.message_indexes + one for one in payloads]
+    return payloads
 
 
 def _named(schema: int | str) -> str:

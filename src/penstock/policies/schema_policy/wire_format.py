@@ -17,8 +17,8 @@ Source: Confluent's "Wire format", and the `SchemaId` of its Java and Python ser
 from __future__ import annotations
 
 from enum import Enum
-from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _OF_A_GUID: Final = 17
 _MOST_INDEXES: Final = 100
 """How deep a Protobuf message may be nested in others; protoc allows fewer."""
 _LONGEST_VARINT: Final = 5
+_PREFIXES_KEPT: Final = 1000
 
 
 class FramingError(ValueError):
@@ -213,23 +214,25 @@ def _read(data: bytes) -> Framed:
     return Framed(schema, _OF_AN_ID)
 
 
+_remembered: Final = lru_cache(_PREFIXES_KEPT)(_read)
+
+
 def _bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
     """Return the id that all begin with; None where there is no such, or only perhaps."""
-    first = column[0] if column else None
-    if first is None or None in column:
+    values = cast("Sequence[bytes]", column)
+    try:
+        # Of bytes that are ordered, all begin as the first and the last of them do.
+        first, last = min(values)[:_OF_AN_ID], max(values)[:_OF_AN_ID]
+    except (TypeError, ValueError):  # a null; or nothing
         return None
-    prefix = first[:_OF_AN_ID]
-    if len(prefix) < _OF_AN_ID or prefix[0] != 0:
-        return None
-    values: Sequence[bytes] = column  # type: ignore[assignment]
-    if not all(map(bytes.startswith, values, repeat(prefix))):
+    if first != last or first[:1] != b"\0":
         return None
     try:
-        return _read(prefix)
+        return _remembered(first)
     except FramingError:
         return None
 

@@ -48,6 +48,8 @@ def test_verdicts_and_reasons_are_those_of_the_policy_by_file(tmp_path, schema):
 
     assert list(compiled(schema).objections(PAYLOADS)) == expected
     assert list(compiled(schema).objections([memoryview(one) for one in PAYLOADS])) == expected
+    behind_ids = [b"\0\0\0\0\1" + one for one in PAYLOADS]
+    assert list(compiled(schema).objections(behind_ids, 5)) == expected
     assert expected
     assert "secret" not in str(expected)
 

@@ -35,10 +35,16 @@ class CompiledSchema(Protocol):
     the message indexes and the message, or the message alone where the source names it.
     """
 
-    def objections(self, payloads: Sequence[bytes | memoryview]) -> Iterable[tuple[int, str]]:
+    def objections(
+        self, payloads: Sequence[bytes | memoryview], start: int = 0
+    ) -> Iterable[tuple[int, str]]:
         """Return the positions of payloads that do not fit, ascending, each with the reason.
 
         The reason says what is wrong and where, never what a payload holds.
+
+        Args:
+            payloads: What is judged.
+            start: Where each of them starts: the bytes before, a schema id, are not looked at.
         """
         ...
 

@@ -6,6 +6,7 @@ schema is of draft 2020-12.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -15,9 +16,10 @@ from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.features import MAX_SCHEMAS
 from penstock.policies.json_schema.texts import SchemaTexts
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.fast_way import not_accepted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
@@ -49,19 +51,20 @@ class JsonPayloads:
         fits = self._check.fits
         return fits is not None and all(map(fits, payloads))
 
-    def objections(self, payloads: Iterable[bytes | memoryview]) -> Iterator[tuple[int, str]]:
+    def objections(
+        self, payloads: Sequence[bytes | memoryview], start: int = 0
+    ) -> Iterator[tuple[int, str]]:
         """Yield the position of each payload that does not fit, with what is wrong and where.
 
-        The fast way reads `bytes`; a `memoryview` is judged the slow way.
+        The fast way reads `bytes`; a `memoryview` is judged the slow way. Of payloads that start
+        later there is one copy at a time.
         """
         fits: Callable[[Any], bool] = self._check.fits or _no_answer
-        for position, payload in enumerate(payloads):
-            try:
-                if fits(payload):
-                    continue
-            except Exception:  # noqa: S110 - no answer: the slow way has one
-                pass
-            text = self._check.explanation(bytes(payload))
+        cut: Any = itemgetter(slice(start, None))
+        for position in not_accepted(
+            payloads, lambda some: map(fits, map(cut, some) if start else some)
+        ):
+            text = self._check.explanation(bytes(payloads[position][start:]))
             if text is not None:
                 yield position, text
 

@@ -39,7 +39,9 @@ def test_each_objection_has_its_position(shop):
     payloads[301] = b""
     payloads[302] = b"\x02\x0c"
     unknown = "Protobuf: unknown field 9 in shop.Address"
-    assert list(shop.objections(payloads)) == [
+    found = list(shop.objections(payloads))
+    assert list(shop.objections([b"\x00\x00\x00\x00\x01" + one for one in payloads], 5)) == found
+    assert found == [
         (0, unknown),
         (255, unknown),
         (256, unknown),
@@ -49,6 +51,20 @@ def test_each_objection_has_its_position(shop):
         (700, unknown),
         (1499, unknown),
     ]
+
+
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+@pytest.mark.parametrize("size", [1, 5000, 2**20])
+def test_payloads_that_begin_alike_are_judged_as_those_that_do_not(shop, kind, size):
+    good = b"\x00" + inside(1, b"s" * size)
+    payloads = [good] * 3 if size > 10_000 else [good] * 600
+    payloads[1] = payloads[-1] = b"\x00" + inside(9, SECRET)
+    unknown = "Protobuf: unknown field 9 in shop.Address"
+    expected = [(1, unknown), (len(payloads) - 1, unknown)]
+    assert list(shop.objections([kind(one) for one in payloads])) == expected
+    behind_ids = [kind(b"\x00\x00\x00\x00\x01" + one) for one in payloads]
+    assert list(shop.objections(behind_ids, 5)) == expected
+    assert list(shop.objections([*behind_ids, b"\x00\x00\x00\x00\x01" + ORDER], 5)) == expected
 
 
 @pytest.mark.parametrize(

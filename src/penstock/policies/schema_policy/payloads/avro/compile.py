@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from io import BytesIO
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import fastavro
@@ -11,9 +12,10 @@ import fastavro
 from penstock.policies.schema_policy.payloads.avro.generate import generate
 from penstock.policies.schema_policy.payloads.avro.parse import parse
 from penstock.policies.schema_policy.payloads.avro.walk import objection
+from penstock.policies.schema_policy.payloads.fast_way import not_accepted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
@@ -33,17 +35,15 @@ class AvroSchema:
         self._root = root
         self._fits = generate(root) or _no_answer
 
-    def objections(self, payloads: Iterable[bytes | memoryview]) -> Iterator[tuple[int, str]]:
+    def objections(
+        self, payloads: Sequence[bytes | memoryview], start: int = 0
+    ) -> Iterator[tuple[int, str]]:
         """Yield the position of each payload that does not fit, with what is wrong and where."""
         fits = self._fits
-        for position, given in enumerate(payloads):
-            payload = given if type(given) is bytes else bytes(given)
-            try:
-                if fits(payload):
-                    continue
-            except Exception:  # noqa: S110 - no answer: the slow way has one
-                pass
-            text = objection(self._root, payload)
+        are_bytes = set(map(type, payloads)) <= {bytes}
+        data = cast("Sequence[bytes]", payloads) if are_bytes else list(map(bytes, payloads))
+        for position in not_accepted(data, lambda some: map(fits, some, repeat(start))):
+            text = objection(self._root, data[position][start:])
             if text is not None:
                 yield position, text
 
@@ -107,7 +107,7 @@ def compile_avro(source: SchemaSource) -> AvroSchema:
     return AvroSchema(parse(source.text, dict(source.references)))
 
 
-def _no_answer(_: bytes) -> bool:
+def _no_answer(_payload: bytes, _start: int) -> bool:
     return False
 
 

@@ -31,12 +31,13 @@ _ONE_BYTE: Final = 64
 """Numbers below it have one byte."""
 
 
-def generate(root: AvroType) -> Callable[[bytes], bool] | None:
+def generate(root: AvroType) -> Callable[..., bool] | None:
     """Return the fast way for a schema.
 
     Returns:
-        A function that returns True where a payload fits, whatever it raises or returns
-        otherwise being no answer; None where the schema is too large for it.
+        A function of bytes, and of where in them the payload starts (0 unless given), that
+        returns True where it fits, whatever it raises or returns otherwise being no answer; None
+        where the schema is too large for it.
     """
     uses = _uses(root)
     if uses is None:
@@ -53,7 +54,7 @@ def generate(root: AvroType) -> Callable[[bytes], bool] | None:
         )
     }
     exec(compile(source, "<avro>", "exec", dont_inherit=True), names)  # noqa: S102 - see above
-    fits: Callable[[bytes], bool] = names["fits"]
+    fits: Callable[..., bool] = names["fits"]
     return fits
 
 
@@ -92,7 +93,7 @@ class _Generator:
 
     def source(self, root: AvroType) -> str:
         body = self._body(root)
-        functions = [f"def fits(d):\n p = level = 0\n{body}\n return p == len(d)"]
+        functions = [f"def fits(d, p=0):\n level = 0\n{body}\n return p == len(d)"]
         while self._waiting:
             schema = self._waiting.pop()
             body = self._body(schema)

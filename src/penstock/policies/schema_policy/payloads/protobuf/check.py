@@ -13,6 +13,7 @@ that may be deeper are read inside of as many levels as make upb refuse what is 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -76,13 +77,10 @@ class MessageCheck:
 
     def all_fit(self, messages: Sequence[bytes | memoryview]) -> bool:
         """Return whether every message fits; False where each has to be looked at alone."""
-        parts: list[bytes | memoryview] = [_START * self._levels]
-        for message in messages:
-            size = len(message)
-            parts.append(_HEADERS[size] if size < _LENGTHS else _header(size))
-            parts.append(message)
-        parts.append(_END * self._levels)
-        data = b"".join(parts)
+        sizes = list(map(len, messages))
+        header = _HEADERS.__getitem__ if max(sizes, default=0) < _LENGTHS else _header
+        items = chain.from_iterable(zip(map(header, sizes), messages, strict=True))
+        data = b"".join((_START * self._levels, *items, _END * self._levels))
         try:
             merged = self._merged.FromString(data)
             if not self._allowed and not self._all_known(merged):

@@ -17,7 +17,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
@@ -73,8 +75,40 @@ class ProtobufSchema:
         elif file.message_type:
             self._split(_FIRST)  # made while compiling, not while the first payload is judged
 
-    def objections(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
+    def objections(
+        self, payloads: Sequence[bytes | memoryview], start: int = 0
+    ) -> list[tuple[int, str]]:
         """Return the positions of payloads that do not fit, ascending, each with the reason."""
+        alike = self._alike(payloads, start)
+        if alike is not None:
+            return _judged(*alike, payloads)
+        if start:
+            payloads = [one[start:] for one in payloads]
+        return self._each(payloads)
+
+    def _alike(
+        self, payloads: Sequence[bytes | memoryview], start: int
+    ) -> tuple[tuple[MessageCheck, ...], int] | None:
+        """Return how to judge all, and where each message starts; None where they differ.
+
+        Payloads of a topic have the same message indexes, mostly, and no such prefix is the
+        beginning of another.
+        """
+        if self._only is not None:
+            return self._only, start
+        first = payloads[0] if payloads else b""
+        try:
+            checks, message = self._split(bytes(first[start:]))
+        except MessageIndexError:
+            return None
+        end = len(first) - len(message)
+        try:
+            are_alike = all(map(bytes.startswith, payloads, repeat(first[:end])))  # type: ignore[arg-type]
+        except TypeError:  # a memoryview
+            return None
+        return (checks, end) if are_alike else None
+
+    def _each(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
         refused: list[tuple[int, str]] = []
         chunks: dict[tuple[MessageCheck, ...], _Chunk] = {}
         # Payloads of a topic begin alike, mostly; no prefix is the beginning of another.
@@ -225,6 +259,24 @@ class _Chunk:
         self._positions.clear()
         self._messages.clear()
         self._size = 0
+
+
+def _judged(
+    checks: tuple[MessageCheck, ...], start: int, payloads: Sequence[bytes | memoryview]
+) -> list[tuple[int, str]]:
+    """Judge messages that start at the same place; there are copies of a chunk at a time."""
+    refused: list[tuple[int, str]] = []
+    largest = max(map(len, payloads), default=0)
+    count = max(1, min(_CHUNK, _CHUNK_BYTES // max(1, largest)))
+    cut: Any = itemgetter(slice(start, None))
+    for first in range(0, len(payloads), count):
+        messages = list(map(cut, payloads[first : first + count]))
+        if not checks[0].all_fit(messages):
+            for position, message in enumerate(messages, first):
+                objection = _objection(checks, bytes(message))
+                if objection is not None:
+                    refused.append((position, f"Protobuf: {objection}"))
+    return refused
 
 
 def _objection(checks: tuple[MessageCheck, ...], message: bytes) -> str | None:
