@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from itertools import takewhile
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.gateways import PENSTOCK, write_configuration
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 from tests.policies.schema_policy.test_policy import CONTRACT, JSON_ORDER, ORDER, ORDER_2
 
+pytestmark = pytest.mark.system
 VALIDATION = "confluent.value.schema.validation"
 TRANSFORM = {
     "name": "upper",
@@ -52,8 +54,8 @@ def check(file, *arguments):
 
 def lines_of(done, topic):
     """The lines below a topic's name, in what was asked of the cluster."""
-    asked = done.stdout[done.stdout.rindex(f"topic {topic}\n") :]
-    return [line[2:] for line in asked.splitlines()[1:] if line.startswith("  ")]
+    asked = done.stdout[done.stdout.rindex(f"topic {topic}\n") :].splitlines()[1:]
+    return [line[2:] for line in takewhile(lambda line: line.startswith("  "), asked)]
 
 
 def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path, registry):
