@@ -7,13 +7,16 @@ import fastavro
 import orjson
 import pytest
 
+from penstock.engine.policy_batch import PolicyBatch
 from penstock.policies import RedactTagged
 from penstock.policies.schema_policy import payloads
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
+from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policy import Header, RetriableException
+from tests.engine.chains import columns
 from tests.policies.schema_policy.messages import Messages, meta, order_class
 
 PREFIX = b"\x00\x00\x00\x00\x07"
@@ -195,6 +198,50 @@ def test_a_registry_that_is_away_is_asked_again():
         value_of(made, data)
     registry.known = registered("AVRO", AVRO)
     assert b"secret" not in value_of(made, data)
+
+
+def prepare(made, *values):
+    made.prepare_batch("t", 0, PolicyBatch(columns(*values)))
+
+
+def test_what_a_batch_needs_is_asked_for_before_it_is_processed():
+    made, registry = interceptor(registered("AVRO", AVRO))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    prepare(made, data, None, b"no id", data)
+    assert registry.asked == 1
+    registry.known = RetriableException("the registry is away")
+    assert b"secret" not in value_of(made, data)
+    prepare(made, data)
+    assert registry.asked == 1
+
+
+def test_while_the_registry_is_away_nothing_is_processed():
+    made, _ = interceptor(RetriableException("the registry is away"))
+    with pytest.raises(RetriableException):
+        prepare(made, PREFIX + avro_bytes({"ssn": "secret", "age": 5}))
+
+
+def test_an_unknown_schema_is_told_by_its_records_alone_and_asked_for_with_the_next_batch():
+    made, registry = interceptor(UnknownSchemaError("schema 7 is not in the schema registry"))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    prepare(made, data, None)
+    for _ in range(2):
+        with pytest.raises(UnknownSchemaError):
+            value_of(made, data)
+    assert registry.asked == 1
+    registry.known = registered("AVRO", AVRO)
+    prepare(made, data)
+    assert b"secret" not in value_of(made, data)
+
+
+def test_a_compiler_that_cannot_be_run_is_our_trouble(monkeypatch):
+    def fails(_):
+        raise OSError("no more processes")
+
+    made, _ = interceptor(registered("PROTOBUF"))
+    monkeypatch.setattr(payloads, "compile_schema", fails)
+    with pytest.raises(RetriableException, match="no more processes"):
+        prepare(made, PREFIX + b"\x00")
 
 
 @pytest.mark.parametrize(
