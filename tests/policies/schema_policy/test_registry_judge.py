@@ -37,10 +37,9 @@ def test_schemas_that_are_not_kept_compiled_are_not_kept_by_judges():
         judges.append(judge)
         ids = range(1000 * topic, 1000 * topic + 900)
         good = [b"\0" + one.to_bytes(4) + b"\2" for one in ids]
-        judge.prepare(good, [()] * len(good))
-        assert list(judge.objections(good, [()] * len(good))) == []
+        assert list(judge.prepared(good, [()] * len(good)).objections()) == []
         bad = [one + b"\0" for one in good]
-        assert len(list(judge.objections(bad, [()] * len(bad)))) == len(bad)
+        assert len(list(judge.prepared(bad, [()] * len(bad)).objections())) == len(bad)
     assert _alive() - before <= _KEPT
 
 

@@ -83,6 +83,10 @@ class CompiledSchemas:
             made = self._kept[known_as] = self._made(schema)
             return made
 
+    def kept(self, known_as: int | str) -> Compiled | None:
+        """Return a schema that was compiled before and is still kept; None for another."""
+        return self._kept.get(known_as)
+
     def _made(self, schema: RegisteredSchema) -> Compiled:
         try:
             source = self._registry.source(schema)

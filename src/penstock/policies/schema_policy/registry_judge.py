@@ -167,11 +167,13 @@ class RegistryJudge:
     def _parts(self, column: Column, group: Group) -> Iterator[_Part]:
         """Yield the records of a group by what they are judged by."""
         framed, positions = group.framed, group.positions
-        if framed == self._last_framed and self._last is not None:
-            if self._clock() < self._last.until:
-                yield _Part(self._last, positions, _payloads(column, group), framed.start)
+        last = self._last
+        if framed == self._last_framed and last is not None and self._clock() < last.until:
+            compiled = self._schemas.kept(framed.schema)
+            if compiled is not None:
+                by_last = last._replace(compiled=compiled)
+                yield _Part(by_last, positions, _payloads(column, group), framed.start)
                 return
-            self._last = None
         try:
             registered = self._registry.schema(framed.schema)
         except UnknownSchemaError:
@@ -190,7 +192,7 @@ class RegistryJudge:
         name = record_name(registered) if self._strategy.needs_record_name else None
         by = self._resolve(framed.schema, registered, name)
         if isinstance(by, _Usable):
-            self._last_framed, self._last = framed, by
+            self._last_framed, self._last = framed, by._replace(compiled=None)
         yield _Part(by, positions, payloads, framed.start)
 
     def _by_message(
