@@ -10,7 +10,6 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -28,12 +27,7 @@ class Ending:
         self.listen()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

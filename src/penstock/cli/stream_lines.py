@@ -14,7 +14,6 @@ from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
     from typing import Self
 
     from penstock.cluster.ranges import Partition
@@ -67,12 +66,7 @@ class StreamLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._tell()
         self._try_to_publish()
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
-    from types import TracebackType
 
     from penstock.client.settings import Settings
 
@@ -102,12 +101,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -26,8 +26,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from penstock.client.positions import Position
     from penstock.client.produced_batches import Source
 
@@ -116,10 +114,5 @@ class Writer(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -24,7 +24,6 @@ from penstock.local.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
 READY_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 20.0
@@ -194,12 +193,7 @@ class LocalKafka:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
