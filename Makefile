@@ -32,9 +32,9 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not dist"
+SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist"
 
-.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity model fuzz schemas kills lint format bench bench-records bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills lint format bench bench-records bench-schemas bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -104,6 +104,10 @@ spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs
 parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=
 	$(BIN)/python -m pytest tests/parity -m parity --parity-records=$(or $(RECORDS),100000) $(if $(SEED),--parity-seed=$(SEED))
 
+registry: setup  ## a real schema registry (Apicurio, fetched here), with what Confluent's serializers write
+	$(BIN)/python -m tests.registry.apicurio
+	$(BIN)/python -m pytest tests/registry -m registry
+
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
 
@@ -144,6 +148,10 @@ bench: setup  ## benchmarks/gateway: direct against through the gateway, as rati
 
 bench-records: setup  ## benchmarks/records.py: record batches natively and in Python
 	$(BIN)/python benchmarks/records.py
+
+bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema by file, plain fastavro and plain upb; and rules
+	$(BIN)/python benchmarks/schemas.py
+	$(BIN)/python benchmarks/rules.py
 
 bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/small_requests.py

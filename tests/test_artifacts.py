@@ -62,6 +62,52 @@ def test_what_is_fetched_is_reported(fetched):
     assert len(lines) == 1, "it is there"
 
 
+ARCHIVE = "org/example/one/1.0/one-1.0-all.tar.gz"
+
+
+@pytest.fixture
+def archived(tmp_path, monkeypatch):
+    """Where an archive is, how often it is fetched, and its sum."""
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    file = tmp_path / "maven" / ARCHIVE
+    fetched = []
+
+    def fetch(coordinates, folder, report):
+        fetched.append(coordinates)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"content")
+
+    monkeypatch.setattr(artifacts, "_fetch", fetch)
+    sums = {ARCHIVE: hashlib.sha256(b"content").hexdigest()}
+    monkeypatch.setattr(artifacts, "_sums", lambda: sums)
+    return file, fetched, sums
+
+
+def test_an_archive_is_fetched_once(archived):
+    file, fetched, _ = archived
+    for _ in range(2):
+        assert artifacts.archive("org.example:one:1.0:tar.gz:all") == file
+    assert fetched == ["org.example:one:1.0:tar.gz:all"]
+
+
+def test_an_archive_that_is_something_else_is_neither_used_nor_kept(archived):
+    file, fetched, sums = archived
+    artifacts.archive("org.example:one:1.0:tar.gz:all")
+    file.write_bytes(b"another")
+    with pytest.raises(ArtifactError, match="is not used"):
+        artifacts.archive("org.example:one:1.0:tar.gz:all")
+    assert not file.exists()
+    sums.clear()
+    with pytest.raises(ArtifactError, match="there is no sum of it"):
+        artifacts.archive("org.example:one:1.0:tar.gz:all")
+    assert not file.exists()
+    assert len(fetched) == 2
+
+
+def test_make_setup_fetches_no_archive():
+    assert all(len(one.split(":")) == 3 for all_of in Artifacts for one in all_of.split("+"))
+
+
 def test_there_are_sums_of_all_that_is_used():
     sums = artifacts._sums()
     assert len(sums) > 50

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.local.tools import run_tool
 
-TOPIC, SETTING = "returns", "record.validation.policy"
+TOPIC, FILE, SETTING = "returns", "schema.file", "confluent.value.schema.validation"
 RECORD = 'r-1|{"id": 1}'
 say = Console(highlight=False, width=100, soft_wrap=True).print
 
@@ -39,10 +39,10 @@ def run(gateway: str) -> dict[str, bool]:
     produce = ("kafka-console-producer", *at, "--topic", TOPIC, *properties)
     _, before = tool(*produce, text_in=RECORD)
     change = ("kafka-configs", *at, "--alter", "--topic", TOPIC)
-    switched, _ = tool(*change, "--add-config", f"{SETTING}=order.schema.json")
+    switched, _ = tool(*change, "--add-config", f"{FILE}=order.schema.json,{SETTING}=true")
     _, shown = tool("kafka-configs", *at, "--describe", "--topic", TOPIC)
     _, after = tool(*produce, text_in=RECORD)
-    off, _ = tool(*change, "--delete-config", SETTING)
+    off, _ = tool(*change, "--delete-config", f"{FILE},{SETTING}")
     say("")
     return {
         "a topic with 50 partitions was refused, with the policy's reason": not large

@@ -1,9 +1,9 @@
 """The main job, end to end: `make demo`.
 
 Starts a Kafka and the gateway in front of it, produces orders through the gateway with
-confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. Then
-what may be done to topics, with Kafka's own tools: see about_topics.py. Then the second door, on
-Spark: see history.py.
+confluent-kafka, shows what was refused and why, then asks the broker itself what is stored. The
+same for payments in Avro: see payments.py. Then what may be done to topics, with Kafka's own
+tools: see about_topics.py. Then the second door, on Spark: see history.py.
 """
 
 import asyncio
@@ -17,14 +17,15 @@ from pathlib import Path
 
 import about_topics
 import history
+import payments
 import structlog
 import uvloop
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from orders import Order, make_orders
+from proof import show_reasons, stored
 from rich.console import Console
-from rich.table import Table
 
 from penstock.configuration import load_configuration
 from penstock.gateway.server import Gateway
@@ -36,9 +37,11 @@ CONFIGURATION = """\
 upstream.bootstrap.servers={kafka}
 listeners=PLAINTEXT://127.0.0.1:{port}
 record.validator.classes=key_required.KeyRequired
-record.validation.policy.class.name=penstock.policies.JsonSchema
-topics.orders*.record.validation.policy=order.schema.json
-json.schema.folder={here}
+record.validation.policy.class.name=penstock.policies.SchemaPolicy
+topics.orders*.confluent.value.schema.validation=true
+topics.orders*.schema.file=order.schema.json
+topics.payments.confluent.value.schema.validation=true
+topics.payments.schema.file=payment.avsc
 create.topic.policy.class.name=penstock.policies.TopicRules
 topic.rules.partitions.max=12
 """
@@ -117,27 +120,6 @@ def produce(
     return acknowledged, refused
 
 
-def stored(bootstrap: str) -> list[tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]]:
-    """Read everything that the broker has, from the broker itself."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "proof", "enable.partition.eof": True}
-    )
-    consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
-    found, ended = [], set()
-    while len(ended) < PARTITIONS:
-        message = consumer.poll(30)
-        if message is None:
-            raise SystemExit("the broker did not answer within 30 s")
-        if message.error():
-            if message.error().code() != KafkaError._PARTITION_EOF:
-                raise SystemExit(str(message.error()))
-            ended.add(message.partition())
-        else:
-            found.append((message.key(), message.value(), tuple(message.headers() or ())))
-    consumer.close()
-    return found
-
-
 def show(
     orders: list[Order],
     acknowledged: list[Order],
@@ -146,10 +128,7 @@ def show(
     reasons: Counter[tuple[str, str]],
 ) -> dict[str, bool]:
     """Show what was refused; give what was proved."""
-    table = Table("refused", "policy", "reason", title="\nWhat was refused, and why")
-    for (policy, reason), count in sorted(reasons.items(), key=lambda item: -item[1]):
-        table.add_row(str(count), policy, reason)
-    say(table)
+    show_reasons(reasons)
     made = Counter(order.bad for order in orders if order.bad)
     say("as made:", ", ".join(f"{count} {bad}" for bad, count in sorted(made.items())), "\n")
 
@@ -170,9 +149,10 @@ async def run(kafka: str, folder: Path) -> bool:
     """Run the demo in front of a Kafka; tell whether it proved what it should."""
     file = folder / "penstock.properties"
     port = free_ports(2)[0]
-    file.write_text(CONFIGURATION.format(kafka=kafka, port=port, here=HERE))
-    for policy in (HERE.parent / "policies").glob("*.py"):
-        (folder / policy.name).write_text(policy.read_text())
+    file.write_text(CONFIGURATION.format(kafka=kafka, port=port))
+    schemas = (HERE / name for name in ("order.schema.json", payments.SCHEMA_FILE))
+    for one in (*(HERE.parent / "policies").glob("*.py"), *schemas):
+        (folder / one.name).write_text(one.read_text())
     reasons: Counter[tuple[str, str]] = Counter()
 
     def watch(refused) -> None:
@@ -180,7 +160,10 @@ async def run(kafka: str, folder: Path) -> bool:
             reasons[error.policy, error.message or ""] += 1
 
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result()
+    for done in admin.create_topics(
+        [NewTopic(name, PARTITIONS) for name in (TOPIC, payments.TOPIC)]
+    ).values():
+        done.result()
     gateway = Gateway(load_configuration(file), watch=watch)
     address = await gateway.start()
     say(f"[bold]gateway[/] {address} in front of [bold]Kafka[/] {kafka}\n")
@@ -188,9 +171,11 @@ async def run(kafka: str, folder: Path) -> bool:
         orders = make_orders(COUNT, bad_share=BAD_SHARE, seed=7)
         say(f"producing {len(orders)} orders through the gateway, some of them bad:")
         acknowledged, refused = await asyncio.to_thread(produce, str(address), orders, reasons)
-        found = await asyncio.to_thread(stored, kafka)
+        found = await asyncio.to_thread(stored, kafka, TOPIC)
         checks = show(orders, acknowledged, refused, found, reasons)
         say(f"\n{len(found)} records stored, {len(refused)} refused.")
+        reasons.clear()
+        checks |= await asyncio.to_thread(payments.run, str(address), kafka, reasons)
         checks |= await asyncio.to_thread(about_topics.run, str(address))
     finally:
         await gateway.stop()

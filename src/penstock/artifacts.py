@@ -16,7 +16,7 @@ import time
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import UnavailableError
 
@@ -84,6 +84,54 @@ def class_path(coordinates: str, report: Report | None = None) -> str:
     return os.pathsep.join(jars)
 
 
+def archive(coordinates: str, report: Report | None = None) -> Path:
+    """Return one file of an artifact, without what it depends on, fetching it the first time.
+
+    Args:
+        coordinates: `group:artifact:version:packaging:classifier`.
+        report: Takes a line before it is fetched.
+
+    Raises:
+        ArtifactError: It cannot be fetched, or is not what it was when its sum was taken.
+    """
+    folder = cache_folder() / "maven"
+    folder.mkdir(parents=True, exist_ok=True)
+    group, artifact, version, packaging, classifier = coordinates.split(":")
+    file = folder.joinpath(
+        *group.split("."), artifact, version, f"{artifact}-{version}-{classifier}.{packaging}"
+    )
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching the same
+        if not file.exists():
+            _fetch(coordinates, folder, report or _silent)
+        _check(file, folder)
+    return file
+
+
+def _fetch(coordinates: str, folder: Path, report: Report) -> None:
+    group, artifact, version, packaging, classifier = coordinates.split(":")
+    component = _maven(coordinates, folder).project(group, artifact).at_version(version)
+    report(f"fetching {coordinates}")
+    try:
+        component.artifact(classifier=classifier, packaging=packaging).resolve()
+    except Exception as error:
+        raise ArtifactError(
+            f"{coordinates} cannot be fetched from the Maven registry: "
+            f"{type(error).__name__}: {error}"
+        ) from None
+
+
+def _maven(coordinates: str, folder: Path) -> Any:
+    """Return what fetches into a folder."""
+    try:
+        from jgo.maven import MavenContext  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ArtifactError(
+            f"jgo is needed to fetch {coordinates}: pip install 'penstock[local]'"
+        ) from None
+    return MavenContext(repo_cache=folder, local_repos=[], timeout=60)
+
+
 def _check(jar: Path, folder: Path) -> None:
     """Compare a file with its sum; one that is something else does not stay."""
     name = jar.relative_to(folder).as_posix()
@@ -112,13 +160,9 @@ def _silent(_line: str) -> None:
 
 
 def _resolve(coordinates: str, folder: Path, report: Report) -> list[str]:
-    try:
-        from jgo.maven import Dependency, MavenContext, PythonResolver  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ArtifactError(
-            f"jgo is needed to fetch {coordinates}: pip install 'penstock[local]'"
-        ) from None
-    context = MavenContext(repo_cache=folder, local_repos=[], timeout=60)
+    context = _maven(coordinates, folder)
+    from jgo.maven import Dependency, PythonResolver  # noqa: PLC0415 - an extra
+
     wanted = []
     for coordinate in coordinates.split("+"):
         group, artifact, version = coordinate.split(":")

@@ -35,6 +35,7 @@
     │       ├── LocalStoreError          gateway: the file that stores producer state
     │       ├── LostPlaceError           client: how far a job has come is not known any more
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
+    │       ├── PostponedError           engine: a policy cannot decide about stored records now
     │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── SparkError               spark: a session or a job
     │       │   ├── RecordsLostError     spark: retention took what was to be read
@@ -43,8 +44,26 @@
     ├── PolicyException                  public: what policies raise, by Kafka's names
     │   ├── InvalidRecordException
     │   ├── PolicyViolationException
-    │   └── ProduceRequestInterceptorSkipRecordException
-    └── SchemaError                      policies: a schema file cannot be used
+    │   ├── ProduceRequestInterceptorSkipRecordException
+    │   └── RetriableException           not now: what a policy needs is away
+    │       └── RegistryAwayException    policies: no URL of a schema registry can be asked
+    ├── EvaluationError                  policies: a rule has no result for a value
+    ├── NoAnswerError                    policies: one URL of a schema registry fails
+    ├── SchemaError                      policies: a JSON Schema cannot be used
+    └── UnfitError                       policies: what is wrong with an Avro payload
+    LookupError
+    └── UnknownSchemaError               policies: a schema registry has no such schema
+    ValueError
+    ├── FramingError                     policies: a record without a schema id
+    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── TooLongError                     policies: a number in an Avro payload
+    └── UnreadableAnswerError            policies: what no schema registry answers
+
+    ValueError
+    ├── FlawError                        policies: what is wrong with a Protobuf message
+    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
+    ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
+    └── TooManyFieldsError               policies: a Protobuf message is not looked at further
 
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.

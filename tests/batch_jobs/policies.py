@@ -6,6 +6,7 @@ from penstock.policy import (
     ProduceRequestInterceptor,
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
+    RetriableException,
 )
 
 
@@ -48,3 +49,13 @@ class Repair(ProduceRequestInterceptor):
         if value is not None and value.startswith(b"bad "):
             value = b"good " + value[4:]
         return ProduceRequestInterceptorResult(key, value)
+
+
+class Later(BrokerRecordValidator):
+    """Cannot decide about values that begin with "later" while `away` is set."""
+
+    away = True
+
+    def validate_record(self, topic_partition, key, value, headers):
+        if self.away and value is not None and value.startswith(b"later"):
+            raise RetriableException("the registry is away")

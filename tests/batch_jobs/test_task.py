@@ -18,10 +18,10 @@ from penstock.client.write_errors import (
     RefusedBatchError,
     UnknownOutcomeError,
 )
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import Outcome, PostponedError
 from penstock.policy import Header, Record
 from tests.batch_jobs.memory import LIMIT, MemoryCluster, content
-from tests.batch_jobs.policies import Mask, NoBad
+from tests.batch_jobs.policies import Later, Mask, NoBad
 from tests.client.stored import damaged, empty, marker
 from tests.engine.chains import TOPIC_ID, chain
 from tests.records.encoding import CODECS, encode_stored
@@ -354,3 +354,24 @@ def test_a_task_that_is_over_leaves_the_rest_to_another_one():
     rows = [row for row in cluster.rows("source") if row.headers or row.key.isdigit()]
     assert counted == Counter(map(fate, rows))
     check(cluster, None)
+
+
+def test_a_policy_that_cannot_decide_now_ends_the_task_and_the_next_one_goes_on(monkeypatch):
+    """What was not committed is aborted; nothing is a dead letter for it."""
+    cluster = MemoryCluster()
+    for value in (b"fine", b"later", b"fine"):
+        records = [Record(NOW, b"k", value, ()), Record(NOW, b"k", b"bad", ())]
+        cluster.store("source", encode_stored(records))
+    job = split(chain(validators=[Later, NoBad]))
+    with pytest.raises(PostponedError, match="Later: the registry is away"):
+        run(task(cluster, limits=Limits(chunk_records=2)), job)
+    before = [row.value for row in cluster.rows("clean")]
+    assert before == [b"fine"]
+
+    monkeypatch.setattr(Later, "away", False)
+    result = run(
+        task(cluster, limits=Limits(chunk_records=2)), split(chain(validators=[Later, NoBad]))
+    )
+    assert result.ending is Ending.DONE
+    assert [row.value for row in cluster.rows("clean")] == [b"fine", b"later", b"fine"]
+    assert [row.value for row in cluster.rows("dead")] == [b"bad"] * 3

@@ -14,6 +14,7 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.policy_set import PolicySet
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.routes import Route, handled_by, route
@@ -52,6 +53,7 @@ class Talk:
     verdicts: list = field(default_factory=list)
     refusals: list = field(default_factory=list)
     withdrawn: list = field(default_factory=list)
+    postponed: PostponedBatches = field(default_factory=PostponedBatches)
     done: bool = False
     peer: str | None = None
     addresses = None

@@ -7,6 +7,7 @@ each has a verdict there.
 
 import json
 import random
+import re
 import time
 
 import pytest
@@ -204,19 +205,18 @@ def by_raw_batches(plan, ranges, reading, monkeypatch):
     return found
 
 
-def test_zero_differences(running, spark, kafka, topic, monkeypatch, pytestconfig):
-    count = pytestconfig.getoption("parity_records")
-    seed = pytestconfig.getoption("parity_seed") or random.randrange(2**32)
-    generator, now = Generator(seed), int(time.time() * 1000)
+def same_at_all_doors(running, spark, bootstrap, topics, generator, count, monkeypatch, *, note=""):
+    """Judge records at each door; return what the gateway said of each."""
+    now = int(time.time() * 1000)
     records = [generator.record(number, now) for number in range(count)]
     batches = [encode_batch([one], codec=generator.codec()) for one in records]
     plan = load_plan(running.file)
 
-    through, name = topic("parity-through", PARTITIONS), topic("parity-stored", PARTITIONS)
+    through, name = topics
     answers = send(running.broker_address(), through, batches)
-    stored = read_topic(kafka.bootstrap_servers, through, full=True)
-    expected = of_gateway(answers, stored, records)
-    assert all(not int(one.error_code) for one in send(kafka.bootstrap_servers, name, batches))
+    stored = read_topic(bootstrap, through, full=True)
+    expected = in_any_topic(topics, of_gateway(answers, stored, records))
+    assert all(not int(one.error_code) for one in send(bootstrap, name, batches))
     cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
     ranges = cluster.ranges(cluster.topics(name), "earliest")
 
@@ -225,8 +225,33 @@ def test_zero_differences(running, spark, kafka, topic, monkeypatch, pytestconfi
         doors[f"raw, {reading}"] = by_raw_batches(plan, ranges, reading, monkeypatch)
     for door, found in doors.items():
         assert len(found) == count, door
-        different = [number for number in range(count) if found[number] != expected[number]]
+        told = in_any_topic(topics, [found[number] for number in range(count)])
+        different = [number for number in range(count) if told[number] != expected[number]]
         for number in different[:3]:
-            print(records[number], "gateway", expected[number], door, found[number])
-        assert not different, f"{len(different)} of {count} differ, {door}, seed {seed}"
+            print(records[number], "gateway", expected[number], door, told[number])
+        assert not different, f"{len(different)} of {count} differ, {door}{note}"
     assert len({outcome for outcome, *_ in expected}) > 1
+    return expected
+
+
+def in_any_topic(topics, verdicts):
+    """Return the same with messages that name no topic: each door has one of its own."""
+    of_topic = re.compile("|".join(map(re.escape, topics)))
+    return [
+        (outcome, code, message and of_topic.sub("TOPIC", message), content)
+        for outcome, code, message, content in verdicts
+    ]
+
+
+def test_zero_differences(running, spark, kafka, topic, monkeypatch, pytestconfig):
+    seed = pytestconfig.getoption("parity_seed") or random.randrange(2**32)
+    same_at_all_doors(
+        running,
+        spark,
+        kafka.bootstrap_servers,
+        (topic("parity-through", PARTITIONS), topic("parity-stored", PARTITIONS)),
+        Generator(seed),
+        pytestconfig.getoption("parity_records"),
+        monkeypatch,
+        note=f", seed {seed}",
+    )

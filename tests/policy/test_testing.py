@@ -17,6 +17,8 @@ from penstock.policy import (
     RecordIntrospectionHints,
     RecordsPolicy,
     RecordValidationPolicy,
+    RetriableException,
+    TopicConfig,
 )
 from penstock.policy.testing import Verdict, judge
 
@@ -135,3 +137,44 @@ def test_importing_the_interfaces_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert done.stdout.strip() == b"[]"
+
+
+class Levels(RecordValidationPolicy):
+    topic_configs = (
+        TopicConfig("level", default="low", valid_values=("low", "high")),
+        TopicConfig("on", "BOOLEAN"),
+    )
+
+    def validate(self, topic, record):
+        raise InvalidRecordException(str(sorted(topic.configs.items())))
+
+
+def test_topics_have_the_keys_that_the_policy_declares():
+    [verdict] = judge(Levels, ["a"])
+    assert verdict.message == "[('level', 'low')]"
+    [verdict] = judge(Levels(), ["a"], topic_configs={"level": "high", "on": " TRUE"})
+    assert verdict.message == "[('level', 'high'), ('on', 'true')]"
+    for given, text in (({"x": "y"}, "x is not declared"), ({"level": "x"}, "one of low, high")):
+        with pytest.raises(ConfigurationError, match=text):
+            judge(Levels, ["a"], topic_configs=given)
+
+
+class Later(BrokerRecordValidator):
+    def validate_batch(self, topic_partition, batch):
+        if b"later" in batch.values:
+            raise RetriableException("the registry is away")
+        return ()
+
+
+class LaterAlone(RecordValidationPolicy):
+    def validate(self, topic, record):
+        if record.value == b"later":
+            raise RetriableException("the registry is away")
+
+
+@pytest.mark.parametrize("policy", [Later, LaterAlone])
+def test_what_a_policy_cannot_decide_now_is_postponed(policy):
+    [one, other] = judge(policy, ["fine", "later"])
+    assert one == other
+    assert (one.outcome, one.code, one.message) == ("postponed", 7, "the registry is away")
+    assert judge(policy, ["fine"]) == [Verdict("accepted")]

@@ -62,6 +62,10 @@ def test_only_keys_that_switch_on_what_judges_these_topics_are_shown():
         "topics.orders.secret": "secret",
         "some.key": "secret",
     }
+    declared = {"topics.orders*.shop.level": "high", "topics.other.shop.level": "low"}
+    assert keys_in_force(declared, ["orders.eu"], ["shop.level"]) == (
+        "topics.orders*.shop.level=high",
+    )
     assert keys_in_force(properties, ["orders.eu"]) == (
         "record.validator.classes=a.B",
         "produce.request.interceptors=c.D",

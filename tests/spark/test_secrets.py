@@ -1,4 +1,4 @@
-"""Secrets of the cluster are in nothing that Spark shows: its UI, its event log, its plans."""
+"""Secrets of the cluster and of a schema registry are in nothing that Spark shows: its UI, its event log, its plans."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.conftest import create_topic
 from tests.integration.test_security import Files, as_client, produce, secure_kafka
-from tests.spark.conftest import NO_BAD
+from tests.policies.schema_policy.fake_registry import FakeRegistry
 from tests.spark.test_secured import PLAIN
 
 # Runs the commands on a session with a UI and an event log, and a job that connects from its
@@ -98,15 +98,22 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     secrets = ["a-secret", "registry-secret", *key.read_text().split("-----")[2].split()]
     shown, events = tmp_path / "shown", tmp_path / "events"
     shown.mkdir(), events.mkdir()
-    with secure_kafka(files) as kafka:
+    with (
+        secure_kafka(files) as kafka,
+        FakeRegistry(user_info="me:registry-secret") as registry,
+    ):
+        registry.register("in-value", '"int"')
         settings = as_client(kafka.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
         for name in ("in", "good", "dead"):
             create_topic(AdminClient(settings), name)
-        for value in (b"good", b"bad"):
+        for value in (b"\x00\x00\x00\x00\x01\x02", b"bad"):
             assert produce(settings, "in", value) == ""
         file = configured(
             {
-                **NO_BAD,
+                # Their registry asks for a password, too.
+                "record.validation.policy.class.name": "policies.SchemaPolicy",
+                "topics.in.confluent.value.schema.validation": "true",
+                "schema.registry.url": registry.url,
                 "upstream.bootstrap.servers": kafka.bootstrap_servers,
                 "upstream.security.protocol": "SASL_SSL",
                 "upstream.ssl.truststore.location": files.trust,
@@ -116,7 +123,8 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
                     f'{PLAIN} required username="admin" password="a-secret";'
                 ),
                 "schema.registry.basic.auth.user.info": "me:registry-secret",
-            }
+            },
+            "from penstock.policies import SchemaPolicy",
         )
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, master, str(file), str(shown), str(events)],
@@ -127,6 +135,8 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     texts = {path: path.read_text(errors="replace") for path in written}
     texts[tmp_path / "output"] = done.stdout + done.stderr
     assert any(kafka.bootstrap_servers in text for text in texts.values())  # options are there
+    report = (shown / "report" / "report.json").read_text()
+    assert "does not begin with a schema id" in report
     assert any("SparkListenerSQLExecutionStart" in text for text in texts.values())
     found = {
         (path.name, text.splitlines()[0][:80])
@@ -135,3 +145,5 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
         if secret in text
     }
     assert found == set()
+    assert "GET /schemas/ids/1" in registry.requests
+    assert len(set(registry.authorizations)) == 1  # all were let in

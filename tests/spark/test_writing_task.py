@@ -1,12 +1,16 @@
 """The results of tasks that write: as bytes, and merged. The tasks are in test_raw_writing.py."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from penstock.batch_jobs.counts import TaskCounts
+from penstock.cluster.ranges import OffsetRange
+from penstock.engine.verdict import PostponedError, postponed
+from penstock.policy import RetriableException
 from penstock.report.counts import Reason
-from penstock.spark.writing_task import Unfinished, WritingResult, merged
+from penstock.spark.writing_task import Unfinished, WritingResult, WritingTask, merged
 
 pytestmark = pytest.mark.unit
 
@@ -56,3 +60,13 @@ def test_results_of_a_stream_are_added_up_by_topic():
     assert found.removed == {"t": 5}
     assert found.unfinished == (stopped, failed)
     assert found.counts.outcomes == {"accepted": 13}
+
+
+def test_what_a_policy_cannot_decide_now_ends_a_job_and_is_left_by_a_stream():
+    task = WritingTask(None, None, {}, {}, "job", "run", {})
+    wanted = OffsetRange("t", 3, 0, 9)
+    error = PostponedError(postponed("shop.Registry", RetriableException("away")))
+    with pytest.raises(PostponedError):
+        task._failed(wanted, error)
+    (left,) = replace(task, budget_s=5.0)._failed(wanted, error).unfinished
+    assert left == Unfinished("t", 3, reason="a policy cannot decide now: shop.Registry: away")

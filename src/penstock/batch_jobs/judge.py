@@ -40,6 +40,9 @@ class Judge:
         """Return what becomes of each of some records of a partition.
 
         What interceptors replaced is None where they left all records as they were.
+
+        Raises:
+            PostponedError: A policy cannot decide now.
         """
         if not isinstance(self._chain, Chain):
             return RecordVerdicts([(index, self._chain) for index in range(records.count)], None)

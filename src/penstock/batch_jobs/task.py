@@ -66,6 +66,7 @@ class Job(Protocol):
 
         Raises:
             RefusedBatchError: A record does not fit a target.
+            PostponedError: A policy cannot decide now.
         """
 
     def rest(self) -> Iterable[OutgoingBatch]:
@@ -179,6 +180,7 @@ def run(task: RangeTask, job: Job) -> TaskResult:
         UnknownOutcomeError: It is not known whether one was committed, again and again.
         UnreadableBatchError: A batch is damaged, or larger than allowed.
         RefusedBatchError: A target does not take a batch or a record.
+        PostponedError: A policy cannot decide now; what was not committed is aborted.
         ClientError: The cluster does not respond in time, or denies it.
     """
     running = _Running(task, job)

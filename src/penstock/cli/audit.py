@@ -25,7 +25,7 @@ from penstock.cli.jobs import (
     show_counts,
 )
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _LINES_MAX: Final = 10
 _RECORDS_PER_TASK: Final = 500_000
+_OF_TOPICS: Final = tuple(one for one in Outcome if one is not Outcome.DROPPED)
 """Some seconds of work: Spark says how many records a task has read when it ends."""
 _FOR_RECORDS: Final = ("topic", "input", "report", "compare", "baseline", "history")
 """Options that do not go with --topics."""
@@ -281,7 +282,7 @@ def _about(
         ),
         file=str(plan.path),
         fingerprint=plan.fingerprint,
-        keys=keys_in_force(plan.policies.properties, names),
+        keys=keys_in_force(plan.policies.properties, names, plan.policies.topic_keys),
         other=options.compare and str(Path(options.compare).absolute()),
         fail_over=options.fail_over,
         seconds=round(time.monotonic() - running.began, 1),
@@ -301,7 +302,9 @@ def _topics(options: argparse.Namespace) -> int:
     judged = asyncio.run(judge_topics(configuration, properties))
     short = [one for one in judged if one.verdict.outcome is not Outcome.ACCEPTED]
     counts = Counter(one.verdict.outcome for one in judged)
-    shown = show_counts({one.value: counts[one] for one in Outcome if one is not Outcome.DROPPED})
+    shown = show_counts(
+        {one.value: counts[one] for one in _OF_TOPICS if counts[one] or one in OF_RECORDS}
+    )
     print(f"{properties['bootstrap.servers']}: {len(judged):,} topics judged: {shown}")
     for one in short:
         print(f"  {one.topic}  {one.verdict.policy}  {one.verdict.code}  {one.why}")
@@ -309,7 +312,7 @@ def _topics(options: argparse.Namespace) -> int:
 
 
 def _print(report: Report) -> None:
-    outcomes = {one.value: getattr(report, one) for one in Outcome}
+    outcomes = {one.value: getattr(report, one) for one in OF_RECORDS}
     print(f"{report.about.source}: {report.judged:,} records judged: {show_counts(outcomes)}")
     for reason in report.reasons[:_LINES_MAX]:
         message = reason.message or ""

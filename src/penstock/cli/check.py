@@ -1,6 +1,7 @@
 """Load everything as the gateway would, and print the plan for each topic pattern.
 
-Nothing is contacted. The classes are shown by name, in the order in which they judge.
+Nothing is contacted, unless --connect says so. The classes are shown by name, in the order in
+which they judge.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
 from penstock.configuration import load_configuration
+from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the configuration, a .properties file")
+    parser.add_argument(
+        "--connect",
+        action="store_true",
+        help="ask the cluster for its topics, and what policies look up (a schema registry), and "
+        "say what each topic's records would be judged by",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,6 +40,11 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     patterns = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
+    if options.connect:
+        from penstock.cli.connected_check import describe_topics  # noqa: PLC0415
+
+        for line in describe_topics(configuration):
+            print(line)
     for warning in configuration.warnings:
         print(f"warning: {warning}")
     print("ok")
@@ -79,6 +92,10 @@ def _steps(plan: TopicPlan, inline_judge: InlineJudge) -> list[str]:
     steps += [f"record  {name}" for name in plan.validators]
     if plan.validation_policy:
         inline = "; small batches inline" if inline_judge.judges(plan) else ""
-        setting = f"  record.validation.policy={plan.validation_setting}"
+        shown = {VALIDATION_POLICY: plan.validation_setting} if plan.validation_setting else {}
+        shown |= {
+            key: plan.settings[key] for key in plan.validation_configs if key in plan.settings
+        }
+        setting = "".join(f"  {key}={value}" for key, value in shown.items())
         steps.append(f"record  {plan.validation_policy}{setting}{inline}")
     return steps

@@ -146,7 +146,7 @@ def _saved(file: Path) -> dict[Path, int]:
 
 def _show(refused: Refused) -> None:
     verdict = refused.verdict
-    what = "refused" if verdict.outcome is Outcome.REFUSED else "FAILED "
+    what = "FAILED " if verdict.outcome is Outcome.FAILED else verdict.outcome.value
     place = refused.topic
     if refused.partition is not None:
         place = f"{refused.topic}-{refused.partition}"

@@ -19,7 +19,7 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.explain import LocatedRecord, explain
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
-from penstock.engine.verdict import REJECTED
+from penstock.engine.verdict import REJECTED, Outcome
 from penstock.policy import Header, Record
 from penstock.wire.names import NO_ID
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--key and --header belong to --value")
     plan = Plan(configuration.policies)
     policies = PolicyInstances(configuration.policies, plan.names)
-    short = False
+    short = postponed = False
     try:
         for place, given in _records(options, configuration):
             explained = explain(plan, policies, options.topic, given)
@@ -73,9 +73,12 @@ def run(options: argparse.Namespace) -> int:
             if not explained.steps:
                 print("  no policy judges this topic")
             short = short or explained.verdict.outcome in REJECTED
+            postponed = postponed or explained.verdict.outcome is Outcome.POSTPONED
     finally:
         policies.close()
-    return ExitCode.FALLS_SHORT if short else ExitCode.DONE
+    if short:
+        return ExitCode.FALLS_SHORT
+    return ExitCode.CLUSTER_FAILED if postponed else ExitCode.DONE
 
 
 def _records(

@@ -385,12 +385,14 @@ def kept_settings(configuration: Configuration, properties: Mapping[str, str]) -
         ConfigurationError: They may not be read.
         CompactedTopicError: The cluster does not answer.
     """
+    from penstock.configuration.topic_keys import put_in_force  # noqa: PLC0415
     from penstock.engine.plan import allows_topic_settings  # noqa: PLC0415
     from penstock.topic_configs.index import index_of  # noqa: PLC0415
     from penstock.topic_configs.storage import topic_configs_topic  # noqa: PLC0415
 
     if not allows_topic_settings(configuration):
         return index_of(())
+    put_in_force(configuration.policies.topic_keys)
     return index_of(topic_configs_topic(configuration, properties).read(_SETTINGS_TIMEOUT_S))
 
 

@@ -19,7 +19,7 @@ from penstock.cli.jobs import (
     show_counts,
 )
 from penstock.cli.raw_jobs import add_writing_arguments, is_raw, write_topics
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import OF_RECORDS, Outcome
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
             written = {ACCEPTED: target}
             what = f"rewriting {options.topic}"
             done = write_topics(options, running, topics, ranges, plan, written, what)
-            counts: Mapping[str, int] = {one: done.outcomes[one] for one in Outcome}
+            counts: Mapping[str, int] = {one: done.outcomes[one] for one in OF_RECORDS}
         else:
             sinks = running.sinks({REWRITTEN: target})
             sinks.check_new()

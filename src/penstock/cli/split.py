@@ -32,7 +32,7 @@ from penstock.cli.split_stream import (
     run_stream,
 )
 from penstock.configuration import ConfigurationError
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import OF_RECORDS
 
 if TYPE_CHECKING:
     import argparse
@@ -84,7 +84,7 @@ def _batch(options: argparse.Namespace, running: SparkJob) -> int:
     if is_raw(options, topics, list(locations.values())):
         what = f"splitting {options.topic}"
         done = write_topics(options, running, topics, ranges, plan, locations, what)
-        print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in Outcome})}")
+        print(f"{options.topic}: {show_counts({one: done.outcomes[one] for one in OF_RECORDS})}")
         print(f"accepted in {options.accepted}, the others in {options.rejected}")
         return ExitCode.DONE
     sinks = running.sinks(locations)

@@ -16,7 +16,7 @@ from penstock.cli.raw_jobs import job_of, writing_task
 from penstock.cli.stream_lines import StreamLines, one_line
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.values import address
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import OF_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -268,7 +268,7 @@ def _metrics(options: argparse.Namespace, figures: StreamFigures) -> Iterator[Ca
 
 
 def _print_totals(options: argparse.Namespace, figures: StreamFigures) -> None:
-    outcomes = {one.value: figures.outcomes[one.value] for one in Outcome}
+    outcomes = {one.value: figures.outcomes[one.value] for one in OF_RECORDS}
     print(f"{options.topic}: {show_counts(outcomes)}")
     reasons, others = figures.reasons.most_common(_REASONS_MAX)
     for reason, count in reasons:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.batch_jobs.counts import TaskCounts
 from penstock.cli.jobs import show_counts
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import OF_RECORDS
 from penstock.progress import LINE_EVERY_S
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class StreamLines:
             return
         first, last = self._numbers[0], self._numbers[-1]
         name = f"batch {first}" if first == last else f"batches {first} to {last}"
-        counts = {one.value: self._waiting.outcomes[one.value] for one in Outcome}
+        counts = {one.value: self._waiting.outcomes[one.value] for one in OF_RECORDS}
         behind = sum(self._figures.behind.values())
         reasons = "".join(
             f"; {count:,} {reason.outcome} by {reason.policy}: {one_line(reason.message or '')}"

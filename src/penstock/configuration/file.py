@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from penstock.configuration.declared_keys import (
+    VALIDATION,
+    declared_by_own,
+    declared_by_user,
+    is_own,
+    rows_of,
+)
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.model import Configuration
@@ -16,18 +23,28 @@ from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pydantic.fields import FieldInfo
 
+    from penstock.configuration.declared_keys import AskClass
+    from penstock.policy import TopicConfig
+
 _SHOWN_MAX: Final = 200
+_CLASS_PATH: Final = "record.validation.policy.class.path"
 _UPSTREAM_KEYSTORE: Final = "upstream.ssl.keystore."
 _ONE_PRINCIPAL: Final = (
     "upstream.ssl.keystore.*: with upstream.security.protocol=SSL there is no login, and every "
     "client acts in the cluster as the principal of this certificate; let only those connect who "
     "may (listeners=SSL://..., ssl.client.auth=required)"
 )
-_BUILT_IN_POLICIES: Final = ("topic.rules.", "json.schema.")
+_BUILT_IN_POLICIES: Final = (
+    "topic.rules.",
+    "json.schema.",
+    "schema.registry.",
+    "schema.null.",
+    "schema.protobuf.",
+)
 """Keys of the ready-made policies, which check them themselves."""
 _LISTENER_TLS_KEYS: Final = frozenset(
     {
@@ -48,7 +65,11 @@ _KEYS: Final[dict[str, FieldInfo]] = {
 
 
 def load_configuration(
-    path: str | Path, *, without: str = "", replaced: Mapping[str, str] = MappingProxyType({})
+    path: str | Path,
+    *,
+    without: str = "",
+    replaced: Mapping[str, str] = MappingProxyType({}),
+    ask: AskClass = declared_by_user,
 ) -> Configuration:
     """Read and check a configuration file.
 
@@ -56,6 +77,8 @@ def load_configuration(
         path: A `.properties` file.
         without: Keys with this prefix are left out, if it is not empty.
         replaced: Values that hold instead of those of the file.
+        ask: Finds out which topic level keys a validation policy of the user's declares; in
+            another process unless given.
 
     Raises:
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
@@ -65,11 +88,22 @@ def load_configuration(
     if without:
         written = {key: value for key, value in written.items() if not key.startswith(without)}
     written |= replaced
-    return read_configuration(file, resolve_variables(file, written), written=written)
+    properties = resolve_variables(file, written)
+    name = properties.get(VALIDATION, "").strip()
+    class_path = properties.get(_CLASS_PATH, "").strip()
+    declared = None
+    if name and (class_path or not is_own(name)):
+        folders = [file.parent / one.strip() for one in class_path.split(",") if one.strip()]
+        declared = ask(name, file, folders)
+    return read_configuration(file, properties, written=written, declared=declared)
 
 
 def read_configuration(
-    file: Path, properties: Mapping[str, str], *, written: Mapping[str, str] | None = None
+    file: Path,
+    properties: Mapping[str, str],
+    *,
+    written: Mapping[str, str] | None = None,
+    declared: Sequence[TopicConfig] | None = None,
 ) -> Configuration:
     """Check properties as if they stood in `file`; see `load_configuration`.
 
@@ -78,6 +112,8 @@ def read_configuration(
         properties: Text by key, with all variables resolved.
         written: The same before they were resolved: errors show these, because what comes
             from a variable may be a secret.
+        declared: The topic level keys that the validation policy declares; those of a ready-made
+            one unless given.
     """
     shown = properties if written is None else written
     for name, key in _KEYS.items():
@@ -86,8 +122,17 @@ def read_configuration(
                 f"{file}: {name} is not served by this version of Penstock; "
                 "remove it, because nothing would be judged by it"
             )
-    topic_defaults = _topic_defaults(file, properties, shown)
-    warnings = [sentence for key in properties if (sentence := _unknown(file, key)) is not None]
+    name = properties.get(VALIDATION, "").strip()
+    if declared is None:
+        declared = declared_by_own(name)
+    try:
+        keys = rows_of(declared, (*_KEYS, *_LISTENER_TLS_KEYS))
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: {VALIDATION}: {name}: {error}") from None
+    topic_defaults = _topic_defaults(file, properties, shown, keys)
+    warnings = [
+        sentence for key in properties if (sentence := _unknown(file, key, keys)) is not None
+    ]
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
     values: dict[str, Any] = {name: properties[name] for name in _KEYS if name in properties}
@@ -96,6 +141,7 @@ def read_configuration(
         "properties": MappingProxyType(dict(properties)),
         "topic.defaults": topic_defaults,
         "warnings": tuple(warnings),
+        "declared.topic.keys": tuple(declared),
     }
     try:
         return Configuration.model_validate(values)
@@ -120,14 +166,17 @@ def _must_be(file: Path, key: str, wanted: object, given: str) -> str:
 
 
 def _topic_defaults(
-    file: Path, properties: Mapping[str, str], shown: Mapping[str, str]
+    file: Path,
+    properties: Mapping[str, str],
+    shown: Mapping[str, str],
+    declared: Mapping[str, TopicKey],
 ) -> tuple[TopicDefault, ...]:
     """Return the defaults of topic level keys: those with a glob first, they win over bare ones."""
     with_glob, bare = [], []
-    of_file = keys_in(Scope.FILE)
+    of_file = keys_in(Scope.FILE, declared)
     for name, value in properties.items():
         if name.startswith("topics."):
-            glob, key = _glob_and_key(file, name)
+            glob, key = _glob_and_key(file, name, declared)
             with_glob.append(TopicDefault(glob, key.name, value.strip()))
         elif name in of_file:
             key = of_file[name]
@@ -141,17 +190,28 @@ def _topic_defaults(
     return (*with_glob, *bare)
 
 
-def _glob_and_key(file: Path, name: str) -> tuple[str, TopicKey]:
-    """Split `topics.<glob>.<key>`."""
+def _glob_and_key(file: Path, name: str, declared: Mapping[str, TopicKey]) -> tuple[str, TopicKey]:
+    """Split `topics.<glob>.<key>`; of two keys that end it, the longer one counts."""
     rest = name.removeprefix("topics.")
-    keys = keys_in(Scope.GLOB)
-    for key in keys.values():
+    keys = keys_in(Scope.GLOB, declared)
+    for key in sorted(keys.values(), key=lambda one: -len(one.name)):
         glob = rest.removesuffix("." + key.name)
         if glob and glob != rest:
             return glob, key
     raise ConfigurationError(
         f"{file}: {name} must be topics.<glob>.<key> with one of the keys {', '.join(keys)}"
+        + _suggestion(rest, keys)
     )
+
+
+def _suggestion(rest: str, keys: Iterable[str]) -> str:
+    """Ask whether one of the keys was meant by the end of `<glob>.<key>`."""
+    words = rest.split(".")
+    for key in keys:
+        end = ".".join(words[-key.count(".") - 1 :])
+        if difflib.get_close_matches(end, [key], n=1, cutoff=0.88):
+            return f"; did you mean {key}?"
+    return ""
 
 
 def _has_one_principal(properties: Mapping[str, str]) -> bool:
@@ -160,12 +220,12 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
     return protocol == "SSL" and any(key.startswith(_UPSTREAM_KEYSTORE) for key in properties)
 
 
-def _unknown(file: Path, key: str) -> str | None:
+def _unknown(file: Path, key: str, declared: Mapping[str, TopicKey]) -> str | None:
     """Say nothing of a known key, warn of an unknown one, refuse one that looks misspelt."""
-    known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE)}
+    known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
     if key in known or key.startswith(("topics.", "upstream.", *_BUILT_IN_POLICIES)):
         return None
-    if key in TOPIC_KEYS:
+    if key in TOPIC_KEYS or key in declared:
         raise ConfigurationError(
             f"{file}: {key} belongs to a topic: write topics.<glob>.{key}, "
             f"for example topics.*.{key}"

@@ -205,6 +205,15 @@ class Keys(BaseModel):
             "and the batch refused."
         ),
     )
+    policy_preparation_timeout_ms: PositiveInt32 = key(
+        POLICIES,
+        default=10_000,
+        meaning=(
+            "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor (KIP-905), "
+            "for one batch; their other deadlines do not run meanwhile. At the deadline the worker "
+            "is killed, and the batch gets 7 REQUEST_TIMED_OUT, which clients retry."
+        ),
+    )
     policy_worker_memory_max_bytes: NonNegativeInt64 = key(
         POLICIES,
         default=2 * 2**30,

@@ -11,6 +11,7 @@ from pydantic import SkipValidation
 from penstock.configuration.keys import Keys, extra
 from penstock.configuration.policies import PolicyConfiguration
 from penstock.configuration.topic_keys import TopicDefault
+from penstock.policy import TopicConfig
 
 _CONNECTIONS: Final = ("upstream.", "ssl.")
 """How the keys begin that Kafka's clients and brokers have for their connections."""
@@ -27,12 +28,14 @@ class Configuration(Keys):
         properties: The whole file as text by key, which is what `configure()` receives.
         topic_defaults: The lines `topics.<glob>.<key>`.
         warnings: Messages about unknown keys.
+        declared_topic_keys: The topic level keys that the validation policy declares.
     """
 
     path: SkipValidation[Path]
     properties: SkipValidation[Mapping[str, str]]
     topic_defaults: SkipValidation[tuple[TopicDefault, ...]]
     warnings: SkipValidation[tuple[str, ...]]
+    declared_topic_keys: SkipValidation[tuple[TopicConfig, ...]] = ()
 
     @property
     def folder(self) -> Path:

@@ -8,10 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from penstock.configuration.declared_keys import as_configs, rows_of
 from penstock.configuration.topic_keys import TopicDefault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from penstock.configuration.topic_keys import TopicKey
+    from penstock.policy import TopicConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +40,17 @@ class PolicyConfiguration:
     decompressed_batch_max_bytes: int
     decompressed_batch_max_records: int
     socket_request_max_bytes: int
+    declared_topic_keys: tuple[TopicConfig, ...] = ()
 
     @classmethod
     def of(cls, configuration: object) -> PolicyConfiguration:
         """Return the part of a `Configuration`."""
         return cls(**{one.name: getattr(configuration, one.name) for one in fields(cls)})
+
+    @property
+    def topic_keys(self) -> dict[str, TopicKey]:
+        """The topic level keys that the validation policy declares, by name."""
+        return rows_of(self.declared_topic_keys)
 
     @property
     def folder(self) -> Path:
@@ -66,6 +76,7 @@ class PolicyConfiguration:
         values["properties"] = MappingProxyType(values["properties"])
         values["topic_defaults"] = tuple(TopicDefault(*one) for one in values["topic_defaults"])
         values["class_path"] = tuple(map(Path, values["class_path"]))
+        values["declared_topic_keys"] = as_configs(values["declared_topic_keys"])
         return cls(**values)
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:

@@ -8,14 +8,16 @@ the key of the file that configures the policy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from penstock.policy import TopicConfig
 
 
 class Scope(Flag):
@@ -40,6 +42,7 @@ class KeyType:
             sentence "<key> must be ...".
         normalize: From the text that was given to the text that brokers describe.
         expected: What Kafka says it expected, where that is not what `read` says.
+        complaint: What Kafka says of any other value, where it does not say what it expected.
     """
 
     name: str
@@ -47,6 +50,12 @@ class KeyType:
     read: Callable[[str], object]
     normalize: Callable[[str], str]
     expected: str | None = None
+    complaint: str | None = None
+
+
+def _whole_number(name: str, number: int, bits: int) -> KeyType:
+    read = values.whole_number(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return KeyType(name, number, read, str.strip, complaint=f"Not a number of type {name}")
 
 
 BOOLEAN: Final = KeyType(
@@ -58,6 +67,11 @@ BOOLEAN: Final = KeyType(
 )
 STRING: Final = KeyType("STRING", 2, str, str)
 CLASS: Final = KeyType("CLASS", 8, values.class_name, str.strip)
+KEY_TYPES: Final[dict[str, KeyType]] = {
+    one.name: one
+    for one in (BOOLEAN, STRING, CLASS, _whole_number("INT", 3, 32), _whole_number("LONG", 5, 64))
+}
+"""The types that a policy may give to its keys (ConfigDef.Type, ConfigDef.parseType)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +87,7 @@ class TopicKey:
         scopes: Where it may stand.
         reader: The key of the file that names the policy which reads it: without that policy
             the key is an error. None where Penstock itself reads it.
+        switches_on: Whether `true` switches the policy on that reads it.
     """
 
     name: str
@@ -82,6 +97,7 @@ class TopicKey:
     default: str | None = None
     scopes: Scope = Scope.GLOB | Scope.TOPIC
     reader: str | None = None
+    switches_on: bool = False
 
 
 RECORDS_POLICY: Final = "records.policy.class.name"
@@ -129,6 +145,108 @@ class TopicDefault(NamedTuple):
     value: str
 
 
-def keys_in(scope: Scope) -> dict[str, TopicKey]:
-    """Return the keys that may stand in a scope, by name."""
-    return {name: key for name, key in TOPIC_KEYS.items() if scope in key.scopes}
+def key_of(declared: TopicConfig, reader: str) -> TopicKey:
+    """Return the row of a key that a policy declares, whose type is one of `KEY_TYPES`."""
+    key_type, allowed = KEY_TYPES[declared.type], declared.valid_values
+    if allowed:
+        read = key_type.read
+
+        def read_allowed(value: str) -> object:
+            if key_type.normalize(value) not in allowed:
+                raise ValueError(f"one of {', '.join(allowed)}")
+            return read(value)
+
+        key_type = replace(
+            key_type,
+            read=read_allowed,
+            expected=None,
+            complaint=f"String must be one of: {', '.join(allowed)}",
+        )
+    return TopicKey(
+        name=declared.name,
+        type=key_type,
+        meaning=declared.documentation,
+        documentation=declared.documentation,
+        default=declared.default,
+        reader=reader,
+        switches_on=declared.switches_on,
+    )
+
+
+KEYS_OF_KAFKA: Final = frozenset(
+    {
+        "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "delete.retention.ms",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "follower.replication.throttled.replicas",
+        "index.interval.bytes",
+        "internal.segment.bytes",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Configs of topics that brokers have (LogConfig.java, TopicConfig.java), of any version."""
+
+_in_force: dict[str, TopicKey] = {}
+_ever_in_force: dict[str, TopicKey] = {}
+"""For requests that were begun with another table than the one they end with."""
+
+
+def put_in_force(declared: Mapping[str, TopicKey]) -> None:
+    """Have topics take the keys that a policy declares, in place of those of the policy before.
+
+    This is about the configs of topics in this process; each plan knows the keys of its own
+    configuration.
+    """
+    global _in_force  # noqa: PLW0603 - replaced as a whole
+    _in_force = dict(declared)
+    _ever_in_force.update(declared)
+
+
+def key_named(name: str) -> TopicKey:
+    """Return a key that topics may have, or might have when a request was begun.
+
+    Raises:
+        KeyError: There is and was none.
+    """
+    return TOPIC_KEYS.get(name) or _in_force.get(name) or _ever_in_force[name]
+
+
+def keys_in(scope: Scope, declared: Mapping[str, TopicKey] | None = None) -> dict[str, TopicKey]:
+    """Return the keys that may stand in a scope, by name.
+
+    Args:
+        scope: The scope.
+        declared: Those of the validation policy; the ones in force in this process unless given.
+    """
+    keys = {**TOPIC_KEYS, **(_in_force if declared is None else declared)}
+    return {name: key for name, key in keys.items() if scope in key.scopes}

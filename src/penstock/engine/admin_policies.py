@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.loading import frames_of
-from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, refused
+from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, postponed, refused
 from penstock.error_codes import POLICY_VIOLATION, UNKNOWN_SERVER_ERROR
 from penstock.policy import (
     AlterConfigPolicy,
@@ -19,6 +19,7 @@ from penstock.policy import (
     CreateTopicPolicy,
     PolicyViolationException,
     RequestContext,
+    RetriableException,
     TopicDescription,
 )
 
@@ -99,6 +100,8 @@ class AdminPolicy:
             self._validate(*arguments)
         except PolicyViolationException as violation:
             return refused(POLICY_VIOLATION, violation.message, self._name)
+        except RetriableException as error:
+            return postponed(self._name, error)
         except BaseException as error:
             return self._failure(error)
         return ACCEPTED

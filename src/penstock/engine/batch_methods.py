@@ -75,6 +75,22 @@ def callables(instance: Any, methods: Methods) -> Callables:
     return Callables(by_record, by_batch)
 
 
+def overrides(instance: Any, name: str, interface: type) -> Callable[..., Any] | None:
+    """Return a method that an instance has, unless it is that of the interface, which does nothing.
+
+    Raises:
+        TypeError: It would not run when it is called.
+    """
+    found = getattr(instance, name, None)
+    if not callable(found) or _depth(instance, name, interface) is None:
+        return None
+    if inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found):
+        raise TypeError(f"{name}() must not be async: it is not run when it is called")
+    if inspect.isgeneratorfunction(found):
+        raise TypeError(f"{name}() must not yield: it is not run when it is called")
+    return found  # type: ignore[no-any-return]
+
+
 def _depth(instance: Any, name: str, interface: type) -> int | None:
     """Return how far from the instance a method is defined; None if only in the interface."""
     if name in getattr(instance, "__dict__", ()):

@@ -2,8 +2,10 @@
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
 validators (KIP-729) and the validation policy (KIP-940), record by record or as columns. The
-first objection to a record counts; the records after it are still looked at. Any other exception
-of a policy than the one with which it refuses is a failure, and a failure lets nothing pass.
+first objection to a record counts; the records after it are still looked at. With a
+`RetriableException` a policy says that it cannot decide now: nothing passes, and the rest is not
+looked at. Any other exception of a policy than the one with which it refuses is a failure, and a
+failure lets nothing pass.
 
 `Chain.judge` judges a producer's batch as a whole, `Chain.judge_each` each record by itself.
 """
@@ -11,6 +13,7 @@ of a policy than the one with which it refuses is a failure, and a failure lets 
 from __future__ import annotations
 
 from copy import copy
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -21,6 +24,8 @@ from penstock.engine.objections import Place, Stages, failure
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
+    Outcome,
+    PostponedError,
     RecordError,
     Verdict,
     failed,
@@ -82,8 +87,10 @@ class Chain:
         )
         self.validators = [policies.validators[name] for name in plan.validators]
         self.validation = policies.validation_policy if plan.validation_policy else None
-        if self.validation is not None:
+        if self.validation is not None and (plan.validation_setting or not plan.validation_configs):
             policies.prepare_validation(plan.validation_setting or "")
+        if self.validation is not None:
+            policies.prepare_topic(plan)
         self.hints = policies.hints
         self._stages = Stages(self.validators, self.validation, self.hints)
         # Small batches often come from one partition, one after the other.
@@ -192,12 +199,17 @@ class Chain:
 
         Returns:
             What became of each.
+
+        Raises:
+            PostponedError: A policy cannot decide now; nothing is known of any of them.
         """
         verdicts: list[tuple[int, Verdict]] = []
         positions: Sequence[int] = range(records.count)
         replaced = None
         if self.interceptors:
             done = intercept(self.interceptors, self.plan.topic, partition, records)
+            if done.verdicts:
+                _check_decided(done.verdicts[-1][1])
             verdicts, replaced = done.verdicts, (done.keys, done.values)
             records = done.records(records)
             if verdicts:
@@ -211,6 +223,8 @@ class Chain:
                 positions = [positions[index] for index in remaining]
         objections = self._objections(partition, topic_id, records, each=True)
         for index, message, policy, instead in objections:
+            if instead is not None:
+                _check_decided(instead)
             verdicts.append((positions[index], instead or refused_record(message, policy)))
         return RecordVerdicts(verdicts, replaced)
 
@@ -224,6 +238,7 @@ class Chain:
                 partition, records if size >= records.count else records.pick(some)
             )
             if verdict is not ACCEPTED:
+                _check_decided(verdict)
                 verdicts += [(index, verdict) for index in some]
         return verdicts
 
@@ -251,6 +266,12 @@ class Chain:
         return self._stages.objections(self._place, records, each=each)
 
 
+def _check_decided(verdict: Verdict) -> None:
+    """Raise where a policy cannot decide now: that is no verdict about a record by itself."""
+    if verdict.outcome is Outcome.POSTPONED:
+        raise PostponedError(verdict)
+
+
 def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:
     """Return the positions that are not among those found."""
     taken = {index for index, _ in found}
@@ -262,7 +283,9 @@ def place_of(plan: TopicPlan, partition: int, topic_id: UUID) -> Place:
     return Place(
         TopicPartition(plan.topic, partition),
         TopicMetadata(
-            TopicIdPartition(topic_id, plan.topic, partition), plan.validation_setting or ""
+            TopicIdPartition(topic_id, plan.topic, partition),
+            plan.validation_setting or "",
+            MappingProxyType(dict(plan.validation_configs)),
         ),
     )
 

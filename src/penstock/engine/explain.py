@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.chain import Chain
 from penstock.engine.columns import as_proxies, columns_of
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
-from penstock.engine.verdict import ACCEPTED, Outcome, Verdict
+from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +69,12 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
     record = given.record
     for kind, name, part in _single(chain):
         saw = _seen(part, record)
-        decided = part.judge_each(given.partition, given.topic_id, columns_of([record]))
+        try:
+            decided = part.judge_each(given.partition, given.topic_id, columns_of([record]))
+        except PostponedError as error:
+            words = _words(error.verdict)
+            steps.append(Step(len(steps) + 1, kind, name, words, _contents(saw), repr(saw)))
+            return Explained(error.verdict, tuple(steps))
         verdict = decided.verdicts[0][1] if decided.verdicts else ACCEPTED
         words = _words(verdict)
         if verdict is ACCEPTED and decided.replaced is not None:

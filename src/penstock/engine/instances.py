@@ -23,17 +23,21 @@ from penstock.engine.batch_methods import (
     OF_VALIDATION_POLICIES,
     OF_VALIDATORS,
     callables,
+    overrides,
 )
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.objections import RecordPolicy
-from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
 from penstock.policy import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
     CreateTopicPolicy,
     CreateTopicPolicyWithContext,
+    ProduceRequestInterceptor,
     RecordIntrospectionHints,
+    RecordValidationPolicy,
+    RetriableException,
 )
 
 if TYPE_CHECKING:
@@ -41,12 +45,14 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.batch_methods import Callables
+    from penstock.engine.plan import TopicPlan
 
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
 RECORDS: Final = RECORDS_POLICY
 _PREPARE: Final = "prepare_validation_policy"
 """A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
+_WILDCARDS: Final = frozenset("*?[")
 INTERCEPTORS: Final = "produce.request.interceptors"
 _NOT_RUN: Final = (
     inspect.iscoroutinefunction,
@@ -100,15 +106,21 @@ class PolicyInstances:
             cls = self._load(name, VALIDATORS, "validate_record")
             found = self._callables(self._instance(cls, name, VALIDATORS), name, VALIDATORS)
             self.validators[name] = RecordPolicy(name, *found)
+        self.on_preparing: Callable[[bool], None] = _ignore
+        self._prepare_topic: Callable[..., Any] | None = None
         self.validation: Any = None
         self.validation_policy: RecordPolicy | None = None
         self.hints = RecordIntrospectionHints()
         for name in names.get(VALIDATION, ()):
             self.validation = self._instance(self._load_validation(name), name, VALIDATION)
             found = self._callables(self.validation, name, VALIDATION)
-            self.validation_policy = RecordPolicy(name, *found)
+            self.validation_policy = RecordPolicy(
+                name, *found, self._timed(self._optional(name, "prepare_batch"))
+            )
+            self._prepare_topic = self._timed(self._optional(name, "prepare_topic"))
             self.hints = self._hints(name)
             self._prepare_defaults()
+            self._prepare_named_topics()
         self._records_classes: dict[str, Callable[[], Any]] = {}
         self._records_ahead: dict[str, Any] = {}
         self._records_by_topic: dict[tuple[str, str], Any] = {}
@@ -125,10 +137,13 @@ class PolicyInstances:
 
     @property
     def judges_columns(self) -> bool:
-        """Whether a validator, the validation policy or an interceptor is given whole batches."""
+        """Whether a validator, the validation policy or an interceptor is given whole batches.
+
+        It is to judge or process them, or only to prepare for that.
+        """
         policies = filter(None, (*self.validators.values(), self.validation_policy))
-        return any(one.validate_batch for one in policies) or any(
-            one.process_batch for one in self._interceptors
+        return any(one.validate_batch or one.prepare_batch for one in policies) or any(
+            one.is_apart for one in self._interceptors
         )
 
     def interceptors_for(self, topic: str) -> list[Interceptor]:
@@ -177,6 +192,23 @@ class PolicyInstances:
         if objection is not None:
             raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {objection}")
 
+    def prepare_topic(self, plan: TopicPlan) -> None:
+        """Have the validation policy prepare for a topic, if it can.
+
+        Raises:
+            ConfigurationError: It cannot judge the topic, or fails.
+        """
+        if self._prepare_topic is None or plan.validation_policy is None:
+            return
+        try:
+            self._prepare_topic(plan.topic, MappingProxyType(dict(plan.validation_configs)))
+        except RetriableException:
+            pass  # it is asked again with each batch
+        except ValueError as error:
+            raise ConfigurationError(f"topic {plan.topic}: {error}") from None
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"topic {plan.topic}: {describe(error)}") from None
+
     def try_validation_policy(self, name: str, text: str) -> str | None:
         """See whether a class of KIP-940 can judge by a text, if it has a method to say so.
 
@@ -205,6 +237,42 @@ class PolicyInstances:
                 raise ConfigurationError(
                     f"{self._configuration.path}: topics.{default.glob}.{error}"
                 ) from None
+
+    def _prepare_named_topics(self) -> None:
+        """Prepare for the topics that the file names without a wildcard."""
+        if self._prepare_topic is None:
+            return
+        plan = Plan(self._configuration)
+        for topic in dict.fromkeys(one.glob for one in self._configuration.topic_defaults):
+            found = None if _WILDCARDS.intersection(topic) else plan.for_topic(topic)
+            if found is not None:
+                try:
+                    self.prepare_topic(found)
+                except ConfigurationError as error:
+                    raise ConfigurationError(f"{self._configuration.path}: {error}") from None
+
+    def _optional(self, name: str, method: str) -> Callable[..., Any] | None:
+        """Return a method of the validation policy that it need not have."""
+        try:
+            return overrides(self.validation, method, RecordValidationPolicy)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._configuration.path}: {VALIDATION}: {name}: {error}"
+            ) from None
+
+    def _timed(self, prepare: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        """Return a method that tells `on_preparing` when it is at work, and when no longer."""
+        if prepare is None:
+            return None
+
+        def timed(*arguments: Any) -> None:
+            self.on_preparing(True)
+            try:
+                prepare(*arguments)
+            finally:
+                self.on_preparing(False)
+
+        return timed
 
     def _close_one(self, instance: Any) -> str | None:
         """Close an instance before the others, if it has a close(); return an error."""
@@ -311,7 +379,13 @@ class PolicyInstances:
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
         by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
-        return Interceptor(name, pattern, by_record, code, by_batch)
+        try:
+            prepare = overrides(instance, "prepare_batch", ProduceRequestInterceptor)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._configuration.path}: {INTERCEPTORS}: {name}: {error}"
+            ) from None
+        return Interceptor(name, pattern, by_record, code, by_batch, self._timed(prepare))
 
     def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""
@@ -331,6 +405,10 @@ class PolicyInstances:
         if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
             raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
         return hints
+
+
+def _ignore(_begins: bool) -> None:
+    """Do nothing: nobody limits how long policies prepare."""
 
 
 def _objection(validation: Any, text: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.chain import remaining_positions
 from penstock.engine.interceptor_chain import intercept
 from penstock.engine.stored_columns import StoredColumns
-from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, refused, replaced
+from penstock.engine.verdict import ACCEPTED, UNDECIDED, Verdict, refused, replaced
 from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.encoder import rebuild
 
@@ -51,7 +51,7 @@ def intercept_and_judge(
         positions = [index for index in positions if index not in dropped_before]
         records = records.pick(positions)
     done = intercept(chain.interceptors, chain.plan.topic, partition, records, until_failure=True)
-    if done.verdicts and done.verdicts[-1][1].outcome is Outcome.FAILED:
+    if done.verdicts and done.verdicts[-1][1].outcome in UNDECIDED:
         return done.verdicts[-1][1]
     on_intercepted()
     keys, values = done.keys, done.values

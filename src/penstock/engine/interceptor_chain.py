@@ -15,10 +15,20 @@ from penstock.engine.answers import read_results
 from penstock.engine.columns import Columns, halves
 from penstock.engine.loading import frames_of
 from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.verdict import FailureCause, Outcome, Verdict, bounded, cause_of, dropped
+from penstock.engine.verdict import (
+    UNDECIDED,
+    FailureCause,
+    Outcome,
+    Verdict,
+    bounded,
+    cause_of,
+    dropped,
+    postponed,
+)
 from penstock.policy import (
     ProduceRequestInterceptorResult,
     ProduceRequestInterceptorSkipRecordException,
+    RetriableException,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +53,7 @@ class Interceptor(NamedTuple):
         process: Its `process_record`; None where it has only the other.
         failed_code: What a record that it fails on is answered with.
         process_batch: The method that is called in place of it; None where it has none.
+        prepare_batch: Called before either, once for some records; None where it has none.
     """
 
     name: str
@@ -50,6 +61,12 @@ class Interceptor(NamedTuple):
     process: Callable[..., Any] | None
     failed_code: int
     process_batch: Callable[..., Any] | None = None
+    prepare_batch: Callable[..., Any] | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is given records together, and so is a stage by itself."""
+        return self.process_batch is not None or self.prepare_batch is not None
 
     def by_record(self) -> Interceptor:
         """Return the same interceptor, working record by record if it can."""
@@ -89,8 +106,8 @@ def intercept(
     """Run a chain over records.
 
     Interceptors that work record by record and are next to each other are one stage: each
-    record goes through all of them. One that works on columns is a stage by itself, and gets
-    the records that no stage before it dropped or failed on.
+    record goes through all of them. One that works on columns, or prepares for them, is a stage
+    by itself, and gets the records that no stage before it dropped or failed on.
 
     Args:
         interceptors: Those for the topic, in order.
@@ -99,6 +116,7 @@ def intercept(
         records: The records.
         until_failure: Whether the first failure ends it, since nothing of the batch will be
             stored; the failure is the last verdict then, and the columns are not complete.
+            That an interceptor cannot decide now (`RetriableException`) ends it either way.
     """
     if not records.count:
         return InterceptedRecords((), (), [], changed=False)
@@ -113,6 +131,8 @@ def intercept(
         if not left.count:
             break
         done = _run(stage, topic, partition, left, until_failure=until_failure)
+        if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
+            return done
         if done.changed:
             left, changed = done.records(left), True
         if done.verdicts:
@@ -121,7 +141,7 @@ def intercept(
             left = left.pick(kept)
             positions = [positions[index] for index in kept]
     verdicts.sort(key=itemgetter(0))
-    failures = (n for n, (_, one) in enumerate(verdicts, 1) if one.outcome is Outcome.FAILED)
+    failures = (n for n, (_, one) in enumerate(verdicts, 1) if one.outcome in UNDECIDED)
     end = next(failures, None) if until_failure else None
     keys: list[bytes | None] = [None] * records.count
     values: list[bytes | None] = [None] * records.count
@@ -135,7 +155,7 @@ def intercept(
 def _stages(interceptors: Sequence[Interceptor]) -> list[list[Interceptor]]:
     stages: list[list[Interceptor]] = []
     for one in interceptors:
-        if stages and not one.process_batch and not stages[-1][0].process_batch:
+        if stages and not one.is_apart and not stages[-1][0].is_apart:
             stages[-1].append(one)
         else:
             stages.append([one])
@@ -150,9 +170,36 @@ def _run(
     *,
     until_failure: bool,
 ) -> InterceptedRecords:
+    unprepared = _prepare(stage[0], topic, partition, records, until_failure=until_failure)
+    if unprepared:
+        nothing = (None,) * len(unprepared)
+        return InterceptedRecords(nothing, nothing, unprepared, changed=False)
     if stage[0].process_batch:
         return _by_batch(stage[0], topic, partition, records, until_failure=until_failure)
     return _by_record(stage, topic, partition, records, until_failure=until_failure)
+
+
+def _prepare(
+    one: Interceptor,
+    topic: str,
+    partition: int,
+    records: RecordColumns,
+    *,
+    until_failure: bool,
+) -> list[tuple[int, Verdict]]:
+    """Have an interceptor prepare; return the verdicts where it cannot."""
+    if one.prepare_batch is None:
+        return []
+    prepare: Any = one.prepare_batch
+    try:
+        prepare(topic, partition, PolicyBatch(records))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        verdict = failure(one.name, one.failed_code, error)
+        is_one = until_failure or isinstance(error, RetriableException)
+        return [(index, verdict) for index in range(1 if is_one else records.count)]
+    return []
 
 
 def _kept(
@@ -160,7 +207,7 @@ def _kept(
 ) -> Sequence[int]:
     """Return the positions for the next stage; with `until_failure`, those before a failure."""
     taken = {index for index, _ in verdicts}
-    if until_failure and verdicts[-1][1].outcome is Outcome.FAILED:
+    if until_failure and verdicts[-1][1].outcome in UNDECIDED:
         count = verdicts[-1][0]
     return [index for index in range(count) if index not in taken]
 
@@ -210,7 +257,7 @@ def _by_record(
             key = value = None
             blamed = several.current
             verdicts.append((len(keys), failure(blamed.name, blamed.failed_code, error)))
-            if until_failure:
+            if until_failure or isinstance(error, RetriableException):
                 break
         add_key(key)
         add_value(value)
@@ -259,13 +306,15 @@ def _by_batch(
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        if until_failure or records.count == 1:
+        if until_failure or records.count == 1 or isinstance(error, RetriableException):
             failed = failure(one.name, one.failed_code, error)
             return InterceptedRecords((None,), (None,), [(0, failed)], changed=False)
     else:
         return _applied(one, records, results, until_failure=until_failure)
     (_, first), (middle, second) = halves(records)
     before = _by_batch(one, topic, partition, first, until_failure=False)
+    if before.verdicts and before.verdicts[-1][1].outcome is Outcome.POSTPONED:
+        return before
     after = _by_batch(one, topic, partition, second, until_failure=False)
     return InterceptedRecords(
         (*before.keys, *after.keys),
@@ -296,7 +345,7 @@ def _applied(
         skips = isinstance(made, ProduceRequestInterceptorSkipRecordException)
         verdicts.append((position, skipped if skips else failure(one.name, one.failed_code, made)))
         new_keys[position] = new_values[position] = None
-        if until_failure and not skips:
+        if (until_failure and not skips) or isinstance(made, RetriableException):
             break
     return InterceptedRecords(new_keys, new_values, verdicts, changed)
 
@@ -341,6 +390,8 @@ def _check(key: Any, value: Any) -> None:
 
 def failure(name: str, code: int, error: BaseException) -> Verdict:
     """Return the verdict after an interceptor raised anything but a skip."""
+    if isinstance(error, RetriableException):
+        return postponed(name, error)
     why = type(error).__name__
     return unable(name, code, why, cause=cause_of(error), detail=frames_of(error))
 

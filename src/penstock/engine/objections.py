@@ -16,8 +16,8 @@ from penstock.engine.answers import read_objections
 from penstock.engine.columns import as_proxies, halves
 from penstock.engine.loading import frames_of
 from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.verdict import cause_of, failed
-from penstock.policy import InvalidRecordException, RecordIntrospectionHints
+from penstock.engine.verdict import Outcome, cause_of, failed, postponed
+from penstock.policy import InvalidRecordException, RecordIntrospectionHints, RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,11 +34,13 @@ class RecordPolicy(NamedTuple):
         name: Its class, as the configuration names it.
         validate: Its `validate_record` or `validate`; None where it has only the other.
         validate_batch: The method that is called in place of it; None where it has none.
+        prepare_batch: Called before either, once for some records; None where it has none.
     """
 
     name: str
     validate: Callable[..., Any] | None
     validate_batch: Callable[..., Any] | None = None
+    prepare_batch: Callable[..., Any] | None = None
 
     def by_record(self) -> RecordPolicy:
         """Return the same policy, judging record by record if it can."""
@@ -46,7 +48,7 @@ class RecordPolicy(NamedTuple):
 
 
 class Objection(NamedTuple):
-    """The objection of a policy to a record: its text, or the verdict after a failure."""
+    """The objection of a policy to a record: its text, or the verdict where it did not decide."""
 
     position: int
     message: str | None
@@ -65,15 +67,23 @@ class Stage(Protocol):
     """Policies that are asked together about some records."""
 
     def objections(
-        self, place: Place, records: RecordColumns, *, each: bool
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,
     ) -> Iterable[Objection]:
         """Return what they object to, by ascending position.
 
         Args:
             place: Where the records are going.
             records: At least one.
+            batch: The same records as the policy was given them to prepare for; a policy that
+                judges columns is given the same object.
             each: Whether records are judged as if each had been sent alone, so that one that a
-                policy fails on does not keep the others from being judged.
+                policy fails on does not keep the others from being judged. Where a policy cannot
+                decide now, that is the last objection either way.
         """
         ...
 
@@ -104,11 +114,14 @@ class Stages:
                 self._stages.append(_ByRecord(run))
                 run = []
             self._stages.append(_ByBatch(one))
-        last = validation if validation is not None and not validation.validate_batch else None
+        is_apart = validation is not None and (
+            validation.validate_batch or validation.prepare_batch
+        )
+        last = None if is_apart else validation
         if run or last is not None:
             self._stages.append(_ByRecord(run, last, hints))
-        if validation is not None and last is None:
-            self._stages.append(_ByBatch(validation, hints))
+        if validation is not None and is_apart:
+            self._stages.append(_apart(validation, hints))
 
     def objections(
         self, place: Place, records: RecordColumns, *, each: bool
@@ -126,9 +139,11 @@ class Stages:
         positions: Sequence[int] = range(records.count)
         for stage in self._stages:
             objections = stage.objections(place, records, each=each)
-            some = list(objections if each else _until_failure(objections))
+            some = list(_until_end(objections, each=each))
             if not some:
                 continue
+            if _is_postponed(some[-1]):
+                return [some[-1]]
             found += (one._replace(position=positions[one.position]) for one in some)
             left = _left(records.count, some, each=each)
             if not left:
@@ -169,6 +184,7 @@ class _ByRecord:
         records: RecordColumns,
         *,
         each: bool,  # noqa: ARG002 - whoever takes the objections stops where it wants to
+        batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
     ) -> Iterator[Objection]:
         if not self._validators:
             return self._of_validation(place.topic, records)
@@ -226,7 +242,14 @@ class _ByBatch:
         self._validate_batch: Any = policy.validate_batch
         self._hints = hints
 
-    def objections(self, place: Place, records: RecordColumns, *, each: bool) -> list[Objection]:
+    def objections(
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,
+    ) -> list[Objection]:
         """Return what the policy objects to.
 
         A failure is one of the batch, and stands at its first position. Where each record counts
@@ -237,24 +260,69 @@ class _ByBatch:
             if self._hints is None:
                 given = self._validate_batch(place.topic_partition, PolicyBatch(records))
             else:
-                given = self._validate_batch(place.topic, PolicyBatch(records, self._hints))
+                given = self._validate_batch(
+                    place.topic, batch or PolicyBatch(records, self._hints)
+                )
             found = read_objections(given, records.count)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if not each or records.count == 1:
+            if not each or records.count == 1 or isinstance(error, RetriableException):
                 return [Objection(0, None, self._name, failure(self._name, error))]
         else:
             return [Objection(position, found[position], self._name) for position in sorted(found)]
-        return [
-            one._replace(position=start + one.position)
-            for start, half in halves(records)
-            for one in self.objections(place, half, each=True)
-        ]
+        some: list[Objection] = []
+        for start, half in halves(records):
+            for one in self.objections(place, half, each=True):
+                some.append(one._replace(position=start + one.position))
+                if _is_postponed(one):
+                    return some
+        return some
+
+
+class _Prepared:
+    """The validation policy, which prepares once for some records before it is asked about them."""
+
+    def __init__(self, policy: RecordPolicy, hints: RecordIntrospectionHints, stage: Stage) -> None:
+        self._name = policy.name
+        self._prepare: Any = policy.prepare_batch
+        self._hints = hints
+        self._stage = stage
+
+    def objections(
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,
+    ) -> Iterable[Objection]:
+        """Return what the policy objects to; of all records that it cannot prepare for, that."""
+        batch = batch or PolicyBatch(records, self._hints)
+        try:
+            self._prepare(place.topic, batch)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            verdict = failure(self._name, error)
+            is_one = not each or isinstance(error, RetriableException)
+            count = 1 if is_one else records.count
+            return [Objection(index, None, self._name, verdict) for index in range(count)]
+        return self._stage.objections(place, records, each=each, batch=batch)
+
+
+def _apart(policy: RecordPolicy, hints: RecordIntrospectionHints) -> Stage:
+    """Return the stage of a validation policy that is asked by itself."""
+    stage: Stage = (
+        _ByBatch(policy, hints) if policy.validate_batch else _ByRecord((), policy, hints)
+    )
+    return _Prepared(policy, hints, stage) if policy.prepare_batch else stage
 
 
 def failure(name: str, error: BaseException) -> Verdict:
     """Return the verdict after a policy raised what does not mean a refusal."""
+    if isinstance(error, RetriableException):
+        return postponed(name, error)
     return failed(
         name,
         f"failed: {type(error).__name__}",
@@ -263,17 +331,23 @@ def failure(name: str, error: BaseException) -> Verdict:
     )
 
 
-def _until_failure(objections: Iterable[Objection]) -> Iterator[Objection]:
+def _until_end(objections: Iterable[Objection], *, each: bool) -> Iterator[Objection]:
     for one in objections:
         yield one
-        if one.failure is not None:
+        if one.failure is not None and (not each or _is_postponed(one)):
             return
 
 
+def _is_postponed(one: Objection) -> bool:
+    return one.failure is not None and one.failure.outcome is Outcome.POSTPONED
+
+
 def _text_of(objection: object) -> str | None:
+    if isinstance(objection, RetriableException):
+        raise objection
     if isinstance(objection, InvalidRecordException):
         return objection.message
     raise TypeError(
         f"validate_record() returned {type(objection).__name__}; "
-        "it returns None or an InvalidRecordException"
+        "it returns None, an InvalidRecordException or a RetriableException"
     )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Configuration, PolicyConfiguration, TopicDefault
+    from penstock.configuration.topic_keys import TopicKey
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
@@ -51,10 +52,12 @@ class TopicPlan:
         records_policy: The class of KIP-686, or None.
         validators: The classes of KIP-729.
         validation_policy: The class of KIP-940, or None where the topic has not enabled it.
-        validation_setting: The topic's `record.validation.policy`.
+        validation_setting: The topic's `record.validation.policy`; empty where another key has
+            switched the validation policy on.
         unusable: Why nothing can judge the topic; empty where all is well.
         settings: The topic level keys that hold for the topic, set on it or by the file, as
             text: whoever acts on a key in the gateway, a worker or Spark finds it here.
+        validation_configs: The keys that the validation policy declares, with their defaults.
     """
 
     topic: str
@@ -65,6 +68,7 @@ class TopicPlan:
     validation_setting: str | None = None
     unusable: str = ""
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    validation_configs: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def needs_topic_id(self) -> bool:
@@ -111,6 +115,7 @@ class Plan:
         Raises:
             ConfigurationError: The lines about topics do not fit together.
         """
+        self._declared = configuration.topic_keys
         self._interceptors = configuration.produce_request_interceptors
         self._validators = configuration.record_validator_classes
         self._validation_policy = configuration.record_validation_policy_class_name
@@ -205,7 +210,7 @@ class Plan:
 
         None where the topic level key has its reader, or where Penstock itself reads it.
         """
-        row = TOPIC_KEYS.get(key)
+        row = TOPIC_KEYS.get(key) or self._declared.get(key)
         if row is None or row.reader is None or self.names[row.reader]:
             return None
         return row.reader
@@ -213,7 +218,11 @@ class Plan:
     @property
     def allows_topic_settings(self) -> bool:
         """Whether there is anything that a topic level key could switch on."""
-        readers = {key.reader for key in keys_in(Scope.TOPIC).values() if key.reader is not None}
+        readers = {
+            key.reader
+            for key in keys_in(Scope.TOPIC, self._declared).values()
+            if key.reader is not None
+        }
         names = self.names
         return bool(self._named or self._allowed or any(names[reader] for reader in readers))
 
@@ -232,6 +241,12 @@ class Plan:
         enabled = _value(RECORDS_POLICY_ENABLED, settings) == "true"
         batch = _value(RECORDS_POLICY, settings) or None if enabled else None
         setting = _value(VALIDATION_POLICY, settings)
+        declared = {key: _of_row(row, settings) for key, row in self._declared.items()}
+        configs = {key: value for key, value in declared.items() if value is not None}
+        if setting is None and any(
+            configs.get(key) == "true" for key, row in self._declared.items() if row.switches_on
+        ):
+            setting = ""
         plan = TopicPlan(
             topic=topic,
             interceptors=tuple(name for name, pattern in self._patterns if pattern.search(topic)),
@@ -241,6 +256,7 @@ class Plan:
             validation_setting=setting,
             unusable=self._unusable(batch, settings),
             settings=dict(settings),
+            validation_configs=configs if setting is not None else {},
         )
         return plan if plan.policies or plan.unusable else None
 
@@ -252,6 +268,8 @@ class Plan:
                 "allowed by records.policy.class.names.allowed"
             )
         for key in settings:
+            if key not in TOPIC_KEYS and key not in self._declared:
+                return f"{key} is set, and no policy that is configured declares it"
             reader = self.missing_reader(key)
             if reader is not None:
                 return f"{key} is set, and there is no {reader}"
@@ -260,8 +278,11 @@ class Plan:
 
 def _value(key: str, settings: Mapping[str, str]) -> str | None:
     """Return a key's value, or its default where it is not set."""
-    row = TOPIC_KEYS[key]
-    value = settings.get(key, row.default)
+    return _of_row(TOPIC_KEYS[key], settings)
+
+
+def _of_row(row: TopicKey, settings: Mapping[str, str]) -> str | None:
+    value = settings.get(row.name, row.default)
     return None if value is None else row.type.normalize(value)
 
 

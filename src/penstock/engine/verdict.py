@@ -7,9 +7,12 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
+from penstock.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from penstock.policy import RetriableException
 
 TEXT_MAX_BYTES: Final = 1024
 """A policy's text is cut here: Kafka's strings end at 32 KiB, and an error holds three texts."""
@@ -27,10 +30,32 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """No policy decided: it raised, timed out, its process died, or it was never called.
     Nothing passes."""
+    POSTPONED = "postponed"
+    """A policy cannot decide now (`RetriableException`). Nothing passes, and the client sends the
+    same again. Never the outcome of a stored record: see `PostponedError`."""
 
+
+OF_RECORDS: Final = tuple(one for one in Outcome if one is not Outcome.POSTPONED)
+"""What becomes of records that are judged: in reports, in Spark's columns."""
+UNDECIDED: Final = frozenset({Outcome.FAILED, Outcome.POSTPONED})
+"""The outcomes that no policy decided on; the records after such a one need not be judged."""
 
 REJECTED: Final = frozenset({Outcome.REFUSED, Outcome.FAILED})
 """The outcomes for which a client gets an error, and a stored record becomes a dead letter."""
+
+
+class PostponedError(UnavailableError):
+    """A policy cannot decide now about records that are stored, or that nobody will send again.
+
+    The text names the policy, and has its message.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(f"a policy cannot decide now: {verdict.policy}: {verdict.message}")
+        self.verdict = verdict
+
+    def __reduce__(self) -> tuple[type[PostponedError], tuple[Verdict]]:
+        return type(self), (self.verdict,)
 
 
 class FailureCause(Enum):
@@ -158,6 +183,27 @@ def refused_record(message: str | None, policy: str) -> Verdict:
 def dropped(policy: str) -> Verdict:
     """Leave one record out."""
     return Verdict(outcome=Outcome.DROPPED, policy=policy)
+
+
+def postponed(policy: str, error: RetriableException) -> Verdict:
+    """Answer that a policy cannot decide now: clients send the batch again."""
+    return Verdict(
+        outcome=Outcome.POSTPONED,
+        code=REQUEST_TIMED_OUT,
+        message=bounded(error.message or "no reason is given"),
+        policy=policy,
+    )
+
+
+def prepared_too_late(policy: str, why: str) -> Verdict:
+    """Answer that a policy has not prepared in time (`prepare_batch`): clients send it again."""
+    return Verdict(
+        outcome=Outcome.POSTPONED,
+        code=REQUEST_TIMED_OUT,
+        message=bounded(f"The policy {policy} {why}"),
+        policy=policy,
+        cause=FailureCause.TIMED_OUT,
+    )
 
 
 def timed_out(policy: str, why: str) -> Verdict:

@@ -235,6 +235,10 @@ class ConnectionContext(Protocol):
         """Whether a request that has not been sent yet may change the policies of topics."""
 
     @property
+    def has_undecided(self) -> bool:
+        """Whether it is not decided yet about a Produce request what is sent to the broker."""
+
+    @property
     def may_support_describe_producers(self) -> bool:
         """Whether the broker may support DescribeProducers: True until it is known."""
 

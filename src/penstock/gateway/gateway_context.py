@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.gateway.admin.topic_configs import TopicConfigs
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+    from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.produce.producer_state.producers import Producers
     from penstock.gateway.produce.transactions import EmptyTransactions
@@ -37,6 +38,10 @@ class GatewayContext(Protocol):
     @property
     def shared_producers(self) -> ClusterStore | None:
         """The producer state shared by all gateways; None with `state=local`."""
+
+    @property
+    def postponed(self) -> PostponedBatches:
+        """The batches that have to come again before what was sent after them."""
 
     @property
     def transactions(self) -> EmptyTransactions:

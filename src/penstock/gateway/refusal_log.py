@@ -61,10 +61,14 @@ class RefusalLog:
         count = self._lines[reason] = self._lines.get(reason, 0) + 1
         if count > _LINES_A_SECOND:
             return
-        write = log.error if verdict.outcome is Outcome.FAILED else log.info
-        what = "topic refused" if refused.partition is None else "records refused"
+        write, what = log.info, "refused"
+        if verdict.outcome is Outcome.POSTPONED:
+            write, what = log.warning, "postponed"
+        subject = "topic" if refused.partition is None else "records"
+        if verdict.outcome is Outcome.FAILED:
+            write = log.error
         write(
-            what if verdict.outcome is Outcome.REFUSED else "policy failed",
+            "policy failed" if verdict.outcome is Outcome.FAILED else f"{subject} {what}",
             topic=refused.topic,
             **({} if refused.partition is None else {"partition": refused.partition}),
             client_id=refused.client_id,

@@ -17,6 +17,7 @@ from penstock.cluster import brokers
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
+from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
@@ -30,6 +31,7 @@ from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from penstock.configuration import Configuration
+    from penstock.configuration.topic_keys import TopicKey
     from penstock.gateway.policy_set import Submit
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
 
@@ -101,6 +104,7 @@ class Gateway:
         self.topic_configs: TopicConfigs = TopicConfigs()
         self.transactions = EmptyTransactions()
         self.max_message_bytes = MaxMessageBytes()
+        self.postponed = PostponedBatches(self.clock)
         self.producers = Producers(now=time.time)
         self.shared_producers: ClusterStore | None = None
         self._local_store: LocalStore | None = None
@@ -239,9 +243,11 @@ class Gateway:
                 server_context(self.configuration.properties, self.configuration.path)
             loaded = await self._load(configuration, Plan(configuration.policies))
             try:
+                put_in_force(loaded.topic_keys)
                 if not self.topic_configs.are_stored and allows_topic_settings(configuration):
                     await self._open_topic_configs(configuration)
             except BaseException:
+                put_in_force(self._topic_keys)
                 await loaded.close()
                 raise
             self._activate(loaded)
@@ -289,7 +295,7 @@ class Gateway:
             ),
             inline=inline,
         )
-        return _Loaded(policies, pool)
+        return _Loaded(policies, pool, configuration.policies.topic_keys)
 
     async def _inline_judge(
         self, pool: Supervisor, configuration: Configuration
@@ -308,6 +314,9 @@ class Gateway:
         """Use the loaded policies from now on; the previous ones finish their work."""
         before = [one for one in (self._pool, self._topic_policies) if one is not None]
         self._policies, self._pool = loaded.policies, loaded.pool
+        self._topic_keys = loaded.topic_keys
+        put_in_force(loaded.topic_keys)
+        self.topic_configs.read_again()
         self._topic_policies = loaded.policies.topics
         for one in before:
             self._draining.add(one)
@@ -586,6 +595,8 @@ class _Loaded(NamedTuple):
 
     policies: PolicySet
     pool: Supervisor | None
+    topic_keys: Mapping[str, TopicKey]
+    """The topic level keys that the validation policy declares."""
 
     async def close(self) -> None:
         """Stop the workers."""

@@ -349,6 +349,11 @@ class Session:
         """Whether a request that has not been sent yet may change the policies of topics."""
         return bool(self._not_started or self._exclusive_count)
 
+    @property
+    def has_undecided(self) -> bool:
+        """Whether it is not decided yet about a Produce request what is sent to the broker."""
+        return bool(self._undecided)
+
     def _enqueue_held(self, exchange: Held) -> None:
         behind_exclusive = self.may_change_policies
         self._pending.append(exchange)

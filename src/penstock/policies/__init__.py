@@ -1,8 +1,8 @@
 """Ready-made policies, few of them, written against `penstock.policy` alone.
 
-Interceptors of records (KIP-905): `RedactJsonFields`, `HashJsonFields`, `DropRecords`. Rules for
-topics (KIP-108) and their configs (KIP-133): `TopicRules`, `ConfigRules`, whose settings are keys
-`topic.rules.*` of the configuration file.
+Interceptors of records (KIP-905): `RedactJsonFields`, `HashJsonFields`, `RedactTagged`,
+`DropRecords`. Rules for topics (KIP-108) and their configs (KIP-133): `TopicRules`,
+`ConfigRules`, whose settings are keys `topic.rules.*` of the configuration file.
 
 KIP-905 hands an interceptor no settings, so theirs are class attributes: derive a class in a
 module beside the configuration file, and name that class there.
@@ -18,6 +18,8 @@ module beside the configuration file, and name that class there.
 from penstock.policies.drop import DropRecords
 from penstock.policies.json_fields import HashJsonFields, RedactJsonFields
 from penstock.policies.json_schema.policy import JsonSchema
+from penstock.policies.redact_tagged import RedactTagged
+from penstock.policies.schema_policy.policy import SchemaPolicy
 from penstock.policies.topic_rules import ConfigRules, TopicRules
 
 __all__ = [
@@ -26,5 +28,7 @@ __all__ = [
     "HashJsonFields",
     "JsonSchema",
     "RedactJsonFields",
+    "RedactTagged",
+    "SchemaPolicy",
     "TopicRules",
 ]

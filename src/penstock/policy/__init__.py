@@ -14,6 +14,8 @@ records in a unit test, without a cluster.
 | KIP-905  | `ProduceRequestInterceptor` | maps or drops records | the skip exception             |
 | KIP-940  | `RecordValidationPolicy`    | records of some topics | `InvalidRecordException`      |
 
+Each of them says "not now" by a `RetriableException`: the client tries again.
+
 The last three may judge a batch at a time, as columns (`BatchProxy`): `validate_batch` and
 `process_batch`.
 """
@@ -24,6 +26,7 @@ from penstock.policy.exceptions import (
     InvalidRecordException,
     PolicyViolationException,
     ProduceRequestInterceptorSkipRecordException,
+    RetriableException,
 )
 from penstock.policy.interceptors import ProduceRequestInterceptor, ProduceRequestInterceptorResult
 from penstock.policy.records import (
@@ -34,6 +37,7 @@ from penstock.policy.records import (
     TopicIdPartition,
     TopicPartition,
 )
+from penstock.policy.topic_configs import TopicConfig
 from penstock.policy.topics import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
@@ -73,6 +77,8 @@ __all__ = [
     "RecordValidationPolicy",
     "RecordsPolicy",
     "RequestContext",
+    "RetriableException",
+    "TopicConfig",
     "TopicDescription",
     "TopicIdPartition",
     "TopicMetadata",

@@ -1,4 +1,4 @@
-"""Exceptions with which policies refuse. Each takes one message, which the producer prints."""
+"""Exceptions with which policies speak. Each takes one message, which the producer prints."""
 
 
 class PolicyException(Exception):  # noqa: N818 - the subclasses carry Kafka's names
@@ -37,3 +37,16 @@ class InvalidRecordException(PolicyException):
 
 class ProduceRequestInterceptorSkipRecordException(PolicyException):
     """Raised by a ``ProduceRequestInterceptor`` to drop the record (KIP-905)."""
+
+
+class RetriableException(PolicyException):
+    """The policy can neither agree nor object now: what it needs does not answer.
+
+    For a registry, a database or a file that is away for a moment. Any policy may raise it about
+    records, a batch, a topic or configs; a `BrokerRecordValidator` may also return it, and
+    ``process_batch`` of a `ProduceRequestInterceptor` give it as the result for a record. The
+    client gets error 7, REQUEST_TIMED_OUT, with the message, and sends the same again; nothing of
+    the partition's batch is stored, and nothing that its producer sent after it. It is no
+    objection to a record: on Spark the task fails, and is tried again as Spark is configured.
+    Source: ``org.apache.kafka.common.errors.RetriableException``.
+    """

@@ -33,6 +33,24 @@ class ProduceRequestInterceptor:
         """The topics this interceptor is for: found anywhere in the name (``re.search``)."""
         raise NotImplementedError
 
+    def prepare_batch(self, topic: str, partition: int, batch: BatchProxy) -> None:
+        """Prepare to process some records: a place for look-ups, such as in a registry.
+
+        Optional. Called once, right before ``process_record`` or ``process_batch`` is called with
+        the same records. The deadline of interceptors
+        (``produce.request.interceptors.timeout.ms``) does not run meanwhile, but one of its own
+        (``policy.preparation.timeout.ms``). On Spark it is called at the same place, without one.
+
+        Args:
+            topic: The topic's name.
+            partition: The partition's number.
+            batch: The records that no interceptor before this one dropped, as columns.
+
+        Raises:
+            RetriableException: What is looked up does not answer: the client tries again.
+            Exception: Anything else is a failure: nothing of the batch passes.
+        """
+
     def process_record(
         self,
         key: bytes | None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from penstock.policy.columns import BatchProxy
     from penstock.policy.exceptions import InvalidRecordException
     from penstock.policy.records import Header, RecordProxy, TopicIdPartition, TopicPartition
+    from penstock.policy.topic_configs import TopicConfig
 
+_NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
 ALL: Final = 2**63 - 1
 """Every byte, however long: Java's ``Long.MAX_VALUE``."""
 
@@ -79,11 +82,17 @@ class TopicMetadata(NamedTuple):
     Attributes:
         topic_id_partition: The partition, with the topic's name and id.
         validation_policy: The value of the topic's ``record.validation.policy``; what it
-            means is the policy's own business.
+            means is the policy's own business. Empty where another key has switched the policy on.
+        configs: The topic level keys that the policy declares (``topic_configs``), as text, with
+            their defaults where the topic has none. Read-only.
     """
 
     topic_id_partition: TopicIdPartition
     validation_policy: str
+    configs: Mapping[str, str] = _NO_CONFIGS
+
+    def __hash__(self) -> int:
+        return hash(self[:2])
 
 
 class RecordValidationPolicy:
@@ -103,7 +112,13 @@ class RecordValidationPolicy:
                     raise InvalidRecordException(f"header {topic.validation_policy} is missing")
 
     A class may judge columns instead, or besides: see ``validate_batch``.
+
+    Attributes:
+        topic_configs: Keys of its own that topics may have; see `TopicConfig`. Of the class: it is
+            read before there is an instance.
     """
+
+    topic_configs: ClassVar[Sequence[TopicConfig]] = ()
 
     def configure(self, configs: Mapping[str, str]) -> None:
         """Receive the whole configuration file, as text by key."""
@@ -111,6 +126,40 @@ class RecordValidationPolicy:
     def get_hints(self) -> RecordIntrospectionHints:
         """Return how much of a record ``validate`` looks at; everything, unless overridden."""
         return RecordIntrospectionHints()
+
+    def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Prepare to judge a topic: a place for what takes time, such as reading its schemas.
+
+        Optional. Called when a worker first meets a topic with these configs, and when it starts,
+        for the topics that the file names without a wildcard. The limit is that of
+        ``prepare_batch``; at the start that of ``configure``.
+
+        Args:
+            topic: The topic's name.
+            configs: As in ``TopicMetadata``.
+
+        Raises:
+            ValueError: The topic cannot be judged by these configs; at the start that is an error
+                of the configuration, later nothing passes.
+            RetriableException: It cannot be prepared now, which is no error: the next batch is.
+        """
+
+    def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
+        """Prepare to judge some records: a place for look-ups, such as in a registry.
+
+        Optional. Called once, right before ``validate`` or ``validate_batch`` is called with the
+        same records, however they are judged. The deadline of judging
+        (``policy.timeout.ms``) does not run meanwhile, but one of its own
+        (``policy.preparation.timeout.ms``). On Spark it is called at the same place, without one.
+
+        Args:
+            topic: Where the records are going.
+            batch: The records to which no policy before this one objects, as columns.
+
+        Raises:
+            RetriableException: What is looked up does not answer: the client tries again.
+            Exception: Anything else is a failure: nothing of the batch passes.
+        """
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""

@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.verdict import REJECTED, Outcome
+from penstock.engine.verdict import OF_RECORDS, REJECTED, Outcome
 from penstock.report.bounded_counter import BoundedCounter
 from penstock.report.times import TimeBins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-OUTCOMES: Final = tuple(outcome.value for outcome in Outcome)
+OUTCOMES: Final = tuple(outcome.value for outcome in OF_RECORDS)
 REASONS_KEPT: Final = 2000
 """How many reasons are kept while records are counted: more than a report lists, so that what
 it lists is right even where one task left out others."""

@@ -30,12 +30,15 @@ class Step(NamedTuple):
     blocks: tuple[str, ...]
 
 
-def keys_in_force(properties: Mapping[str, str], topics: Collection[str]) -> tuple[str, ...]:
+def keys_in_force(
+    properties: Mapping[str, str], topics: Collection[str], declared: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return the lines of a configuration file that switch on what judges records of topics.
 
     Args:
         properties: What the file says.
         topics: The topics.
+        declared: The topic level keys that the validation policy declares.
 
     Returns:
         `KEY=VALUE`: the classes, and the topic level keys for any of the topics.
@@ -43,13 +46,13 @@ def keys_in_force(properties: Mapping[str, str], topics: Collection[str]) -> tup
     return tuple(
         f"{key}={value}"
         for key, value in properties.items()
-        if key in _CLASSES or key in TOPIC_KEYS or _is_for(key, topics)
+        if key in _CLASSES or key in TOPIC_KEYS or _is_for(key, topics, declared)
     )
 
 
-def _is_for(key: str, topics: Collection[str]) -> bool:
+def _is_for(key: str, topics: Collection[str], declared: Collection[str]) -> bool:
     """Return whether a key is `topics.<glob>.<topic level key>` for one of the topics."""
-    for name in TOPIC_KEYS:
+    for name in (*TOPIC_KEYS, *declared):
         if key.startswith(_TOPICS) and key.endswith(f".{name}"):
             glob = key[len(_TOPICS) : -len(name) - 1]
             return any(fnmatchcase(topic, glob) for topic in topics)

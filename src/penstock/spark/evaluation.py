@@ -73,6 +73,9 @@ class Evaluator:
             topic: Their topic; where it is not known, all of them fail.
             partition: Their partition.
             records: In the order of their offsets.
+
+        Raises:
+            PostponedError: A policy cannot decide now: the task fails, and Spark tries it again.
         """
         chain = self.chain(topic)
         if not isinstance(chain, Chain):

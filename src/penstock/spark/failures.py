@@ -31,6 +31,11 @@ _OUT_OF_MEMORY: Final = 52
 """The exit code of Spark's JVMs after an `OutOfMemoryError`."""
 _KILLED: Final = frozenset({-9, 137})
 _FAILURES: Final = (
+    # First: the message of a policy may hold any of the words below.
+    (
+        re.compile(r"PostponedError: a policy cannot decide now: (.*)"),
+        "a policy cannot decide now",
+    ),
     (
         re.compile(r"^penstock\.(?:client|wire)\.[\w.]+: (.*)", re.MULTILINE),
         "a task at the cluster failed",

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.declared import declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan
 
@@ -55,7 +56,7 @@ class RecordPlan:
     @property
     def configuration(self) -> Configuration:
         """The whole configuration, read again; not for Spark's executors."""
-        return _read(self.policies.path, self.policies.properties)
+        return _read(self.policies.path, self.policies.properties, self.policies)
 
     @property
     def max_decompressed_bytes(self) -> int:
@@ -107,7 +108,7 @@ class RecordPlan:
         names = [name, *Plan(self.policies).names[INTERCEPTORS]]
         properties = {**self.policies.properties, INTERCEPTORS: ",".join(names)}
         return _plan(
-            _read(self.path, properties),
+            _read(self.path, properties, self.policies),
             self.topic_ids,
             self.records_policy_batch,
             self.topic_settings,
@@ -125,7 +126,7 @@ class RecordPlan:
         Raises:
             ConfigurationError: A policy cannot be loaded.
         """
-        configuration = _read(self.path, self.policies.properties)
+        configuration = _read(self.path, self.policies.properties, self.policies)
         return _plan(configuration, topic_ids, self.records_policy_batch, topic_settings)
 
     def __getstate__(self) -> dict[str, object]:
@@ -165,7 +166,9 @@ def load_plan(
         raise ValueError("records_policy_batch must be 1 or more")
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
-    return _plan(load_configuration(file), topic_ids, records_policy_batch, topic_settings)
+    # The classes are loaded in this process anyway.
+    configuration = load_configuration(file, ask=declared_here)
+    return _plan(configuration, topic_ids, records_policy_batch, topic_settings)
 
 
 def _plan(
@@ -207,8 +210,11 @@ def _plan(
     )
 
 
-def _read(file: Path, properties: Mapping[str, str]) -> Configuration:
+def _read(
+    file: Path, properties: Mapping[str, str], of: PolicyConfiguration | None = None
+) -> Configuration:
     # Imported here: executors import this module, and do without the configuration's model.
     from penstock.configuration import read_configuration  # noqa: PLC0415
 
-    return read_configuration(file, properties)
+    declared = () if of is None else of.declared_topic_keys
+    return read_configuration(file, properties, declared=declared)

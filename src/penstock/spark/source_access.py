@@ -10,6 +10,7 @@ from penstock.cluster.offsets import Cluster
 from penstock.cluster.ranges import OffsetRange
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.properties import resolve_variables
+from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import allows_topic_settings
 from penstock.spark.access import ClusterAccess
 from penstock.spark.plan import load_plan
@@ -86,6 +87,7 @@ class Source:
             return None
         own: dict[str, Mapping[str, str]] = {}
         if allows_topic_settings(self._configuration):
+            put_in_force(self._configuration.policies.topic_keys)
             kept = topic_configs_topic(self._configuration, self._properties)
             index = index_of(kept.read(_SETTINGS_TIMEOUT_S))
             own = {one.name: index.of(one.name, one.topic_id) for one in topics}

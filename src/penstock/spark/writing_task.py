@@ -28,6 +28,7 @@ from penstock.client.positions import Task as PositionTask
 from penstock.client.positions import read_positions
 from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
+from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
 from penstock.spark.background import Background
 from penstock.spark.evaluation import evaluator_of, task_ended
@@ -183,6 +184,7 @@ class WritingTask:
             ConfigurationError: The policies cannot be loaded here, or no connection be made.
             ClientError: The cluster cannot be reached in time, or refuses.
             UnreadableBatchError: A batch is damaged.
+            PostponedError: A policy cannot decide now.
         """
         connection = self.access.connect()
         total = WritingResult(TaskCounts(), 0)
@@ -214,7 +216,7 @@ class WritingTask:
         """Work on a range; of a stream, what fails for now is part of the result."""
         try:
             found = yield from self._range(connection, one, is_over)
-        except ClientError as error:
+        except (ClientError, PostponedError) as error:
             return self._failed(one, error)
         unfinished: tuple[Unfinished, ...] = ()
         if found.offset < one.end:
@@ -228,7 +230,7 @@ class WritingTask:
             unfinished,
         )
 
-    def _failed(self, one: OffsetRange, error: ClientError) -> WritingResult:
+    def _failed(self, one: OffsetRange, error: ClientError | PostponedError) -> WritingResult:
         if self.budget_s is None or not _may_pass(error):
             raise error
         failed = Unfinished(one.topic, one.partition, reason=str(error))
@@ -328,11 +330,14 @@ class _Shown:
         self._job.forget()
 
 
-def _may_pass(error: ClientError) -> bool:
+def _may_pass(error: ClientError | PostponedError) -> bool:
     """Return whether it can be gone by itself, or with the topic.
 
-    So are lost transactions, and a topic that is not there, or not any more.
+    So are lost transactions, a topic that is not there, or not any more, and what a policy cannot
+    decide about now.
     """
+    if isinstance(error, PostponedError):
+        return True
     return error.retriable or isinstance(
         error, (AbortedError, UnknownOutcomeError, TopicRecreatedError)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.configuration.topic_keys import Scope, TopicKey, keys_in
+from penstock.configuration.topic_keys import Scope, TopicKey, key_named, keys_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,18 +30,19 @@ def select(configs: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def normalize(name: str, value: str) -> str:
     """Return a value as brokers describe values of its type."""
-    return config_keys()[name].type.normalize(value)
+    return key_named(name).type.normalize(value)
 
 
 def value_error(name: str, value: str) -> str | None:
     """Return the message of Kafka's ConfigException for a value; None if it is valid."""
     if len(value.encode("utf-8", "replace")) > VALUE_MAX_BYTES:
         return f"Invalid value for configuration {name}: it is longer than {VALUE_MAX_BYTES} bytes"
-    key_type = config_keys()[name].type
+    key_type = key_named(name).type
     try:
         key_type.read(value)
     except ValueError as error:
-        return invalid_value(name, value, f"Expected {key_type.expected or error}")
+        why = key_type.complaint or f"Expected {key_type.expected or error}"
+        return invalid_value(name, value, why)
     return None
 
 

@@ -150,6 +150,15 @@ class TopicConfigRecord:
             raise ValueError("not the value of a setting") from error
 
 
+class _Unreadable(NamedTuple):
+    """A value that cannot be decoded, and the record before it."""
+
+    value: bytes
+    timestamp_ms: int
+    order: int
+    before: TopicConfigRecord | None
+
+
 class TopicConfigIndex:
     """The topic configs after the records up to a position."""
 
@@ -158,6 +167,7 @@ class TopicConfigIndex:
         self._count = 0
         self._entries: dict[RecordKey, TopicConfigRecord] = {}
         self._keys_by_topic: dict[str, dict[RecordKey, None]] = {}
+        self._unreadable: dict[RecordKey, _Unreadable] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> tuple[str, ...]:
         """Apply the next record.
@@ -175,6 +185,7 @@ class TopicConfigIndex:
             raise UnreadableTopicConfigsError(f"key: {error}") from error
         self._count += 1
         before = self._entries.get(record_key)
+        self._unreadable.pop(record_key, None)
         unreadable = None
         if value is None:
             after = None
@@ -183,6 +194,7 @@ class TopicConfigIndex:
                 after = TopicConfigRecord.decode(value, timestamp_ms, self._count).after(before)
             except ValueError as error:
                 unreadable = error
+                self._unreadable[record_key] = _Unreadable(value, timestamp_ms, self._count, before)
                 name = before.topic if before is not None else _name_in(value)
                 after = TopicConfigRecord(
                     name, {}, "", timestamp_ms=timestamp_ms, order=self._count, unreadable=True
@@ -197,6 +209,27 @@ class TopicConfigIndex:
                 f"value for {record_key.kind} {record_key.id}: {unreadable}"
             )
         return tuple({entry.topic: None for entry in (before, after) if entry is not None})
+
+    def read_again(self) -> tuple[str, ...]:
+        """Read what could not be decoded once more, when topics take other keys than before.
+
+        Returns:
+            The names of the topics that it affects.
+        """
+        topics: dict[str, None] = {}
+        for record_key, (value, timestamp_ms, order, before) in list(self._unreadable.items()):
+            try:
+                after = TopicConfigRecord.decode(value, timestamp_ms, order).after(before)
+            except ValueError:
+                continue
+            del self._unreadable[record_key]
+            named = self._entries[record_key].topic
+            if named != after.topic:
+                self._forget(record_key, named)
+            self._entries[record_key] = after  # in its place: creations are in the log's order
+            self._keys_by_topic.setdefault(after.topic, {})[record_key] = None
+            topics[after.topic] = None
+        return tuple(topics)
 
     def _forget(self, record_key: RecordKey, topic: str) -> None:
         del self._entries[record_key]

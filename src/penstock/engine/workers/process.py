@@ -41,7 +41,7 @@ from penstock.engine.verdict import (
     refused,
 )
 from penstock.engine.workers import messages
-from penstock.engine.workers.progress import DONE, INTERCEPTING, Progress
+from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, Progress
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.records.batch import prepare, read_batch
 from penstock.records.errors import UnreadableRecords
@@ -69,6 +69,9 @@ class Judge:
         self._max_records = configuration.decompressed_batch_max_records
         self._max_bytes = configuration.socket_request_max_bytes
         self._chain = lru_cache(_CHAINS_CACHED)(self._new_chain)
+        self._attempt = 0
+        self._phase = JUDGING
+        policies.on_preparing = self._preparing
 
     def judge(
         self,
@@ -82,6 +85,7 @@ class Judge:
     ) -> Verdict:
         """Judge what one partition of a Produce request carries."""
         begin = self._progress.begin
+        self._attempt = attempt
         begin(attempt)
         try:
             chain = self._chain(plan)
@@ -109,6 +113,12 @@ class Judge:
             on_intercepted=partial(begin, attempt),
             max_bytes=self._max_bytes,
         )
+
+    def _preparing(self, begins: bool) -> None:
+        """Have the clock of another deadline run while a policy prepares."""
+        if begins:
+            self._phase = self._progress.current.phase
+        self._progress.begin(self._attempt, PREPARING if begins else self._phase)
 
     @property
     def needs_context(self) -> bool:

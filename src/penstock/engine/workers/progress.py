@@ -12,8 +12,8 @@ import os
 import tempfile
 from typing import IO, Final, NamedTuple
 
-JUDGING, INTERCEPTING, DONE = 0, 1, 2
-"""Phases of an attempt. The first two have deadlines of their own."""
+JUDGING, INTERCEPTING, DONE, PREPARING = 0, 1, 2, 3
+"""Phases of an attempt. All but `DONE` have deadlines of their own."""
 
 _BYTES: Final = 16
 _HAND, _SKIPPED = 0, 1

@@ -26,12 +26,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from penstock.engine.interceptor_chain import unable
-from penstock.engine.verdict import FailureCause, failed, not_judged, timed_out
+from penstock.engine.verdict import (
+    FailureCause,
+    failed,
+    not_judged,
+    prepared_too_late,
+    timed_out,
+)
 from penstock.engine.workers.actions import Answer, Send, Skip, Suspend
 from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobQueue, JobState
 from penstock.engine.workers.pool import WorkerPool
-from penstock.engine.workers.progress import DONE, INTERCEPTING, CurrentAttempt
+from penstock.engine.workers.progress import DONE, INTERCEPTING, PREPARING, CurrentAttempt
 from penstock.engine.workers.worker import IN_FLIGHT_MIN, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -71,6 +77,7 @@ class Limits(NamedTuple):
         interceptors_timeout_s: The deadline of interceptors, for one attempt.
         retries: How many more attempts interceptors have.
         failed_code: The error code where interceptors fail.
+        preparation_timeout_s: The deadline of a policy that prepares, for one batch.
     """
 
     workers: int
@@ -79,6 +86,7 @@ class Limits(NamedTuple):
     interceptors_timeout_s: float = 5.0
     retries: int = 0
     failed_code: int = -1
+    preparation_timeout_s: float = 10.0
 
 
 class Phase(Enum):
@@ -126,7 +134,10 @@ class Schedule:
         self._deadlines: Deadlines[Job] = Deadlines()
         self._attempt = 0
         self._no_progress_kill_s = max(
-            NO_PROGRESS_KILL_S, limits.timeout_s, limits.interceptors_timeout_s
+            NO_PROGRESS_KILL_S,
+            limits.timeout_s,
+            limits.interceptors_timeout_s,
+            limits.preparation_timeout_s,
         )
 
     @property
@@ -507,13 +518,15 @@ class Schedule:
         """Answer a job that caused the death of its worker, or retry it."""
         killed = worker.killed
         overdue = killed is not None and killed.reason is KillReason.DEADLINE_EXCEEDED
+        phase = killed.current.phase if killed is not None and overdue else current.phase
         if job.state is _ANSWERED:
-            if overdue:
+            if overdue and phase != PREPARING:
                 job.overdue += 1
                 self._suspend(job)
             return
-        phase = killed.current.phase if killed is not None and overdue else current.phase
-        if phase != INTERCEPTING:
+        if phase == PREPARING and killed is not None and overdue:
+            self._answer(job, prepared_too_late(job.policies, killed.text))
+        elif phase != INTERCEPTING:
             why = killed.text if killed is not None and overdue else "ended its process"
             self._answer(job, failed(job.policies, why))
         elif not overdue:
@@ -632,15 +645,24 @@ class Schedule:
                 self._on_drained(queue, now)
 
     def _exceeds_deadline(self, worker: Worker, job: Job | None, took: float, now: float) -> bool:
-        intercepting = worker.current.phase == INTERCEPTING
-        limits = self._limits
-        limit = limits.interceptors_timeout_s if intercepting else limits.timeout_s
+        limits, phase = self._limits, worker.current.phase
+        does, limit = "decide", limits.timeout_s
+        if phase == INTERCEPTING:
+            limit = limits.interceptors_timeout_s
+        elif phase == PREPARING:
+            does, limit = "prepare", limits.preparation_timeout_s
         if took > limit:
-            text = f"did not decide within {limit * 1000:.0f} ms"
+            text = f"did not {does} within {limit * 1000:.0f} ms"
             self._kill(worker, KillReason.DEADLINE_EXCEEDED, text, now)
             return True
-        if intercepting and job is not None and now > job.deadline and job.state is not _ANSWERED:
-            self._expire(job)  # the worker continues, within the interceptors' own timeout
+        if job is None or now <= job.deadline or job.state is _ANSWERED:
+            return False
+        # The worker continues in either case, within the limit of the phase.
+        if phase == INTERCEPTING:
+            self._expire(job)
+        elif phase == PREPARING:
+            job.abandoned = True
+            self._answer(job, prepared_too_late(job.policies, _CLIENT_TIMED_OUT))
         return False
 
     # The end

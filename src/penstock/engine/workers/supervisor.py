@@ -77,6 +77,7 @@ class Supervisor:
             timeout_s=configuration.policy_timeout_ms / 1000,
             interceptors_timeout_s=interceptors_ms / 1000,
             retries=configuration.produce_request_interceptors_max_timeout_retries,
+            preparation_timeout_s=configuration.policy_preparation_timeout_ms / 1000,
             failed_code=configuration.produce_request_interceptors_failed_error_code,
         )
         self._schedule = Schedule(self._limits)

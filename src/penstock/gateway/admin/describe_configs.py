@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.static.primitive import i8
 
+from penstock.configuration.topic_keys import key_named
 from penstock.gateway.admin.alter_configs import TOPIC
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -74,7 +75,7 @@ def _own(resource: Any) -> list[str]:
 def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, str]) -> Any:
     """Describe one key."""
     types, body = context.request.response_types, context.request.body
-    key = definitions.config_keys()[name]
+    key = key_named(name)
     default = context.gateway.policies.plan.settings(topic).get(name, key.default)
     source = definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT
     synonyms = []

@@ -107,6 +107,9 @@ class TopicConfigs:
             CompactedTopicError: It cannot be read now.
         """
 
+    def read_again(self) -> None:
+        """Read what was not understood once more: topics take other keys than before."""
+
     def open_creations(self, _topic: str) -> list[UUID]:
         """Return the creations of a topic with an unknown outcome."""
         return []
@@ -210,6 +213,12 @@ class StoredTopicConfigs(TopicConfigs):
             )
             topics = ()
         for topic in topics:
+            self._note_change(topic)
+            self._changed(topic)
+
+    def read_again(self) -> None:
+        """Read what was not understood once more, as another gateway may have kept new keys."""
+        for topic in self.index.read_again():
             self._note_change(topic)
             self._changed(topic)
 

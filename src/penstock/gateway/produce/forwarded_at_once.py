@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.gateway.produce.postponed_batches import SentBy
+from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
 from penstock.wire.produce import VALID_ACKS
@@ -42,9 +44,11 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         plan = policies.plan.for_topic(*found)
         if plan is not None:
             judged.append((plan, topic))
-    return not judged or (
-        policies.inline is not None and _accepts_all(policies.inline, request, judged)
-    )
+    if not judged:
+        return True
+    if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in judged):
+        return False
+    return policies.inline is not None and _accepts_all(policies.inline, request, judged)
 
 
 def _is_possible(connection: ConnectionContext) -> bool:
@@ -57,6 +61,23 @@ def _is_possible(connection: ConnectionContext) -> bool:
         # Nothing of a request may be stored if there is no such topic as one of its topics.
         or (policies.whole_request and not gateway.topic_configs.are_stored)
     )
+
+
+def _is_in_order(
+    name: str, topic: TopicData, request: ProduceRequest, connection: ConnectionContext
+) -> bool:
+    """Return whether nothing that was sent before a topic's batches has to come again first."""
+    postponed = connection.gateway.postponed
+    if not (connection.has_undecided or postponed):
+        return True
+    principal = connection.authentication.principal or ""
+    for one in topic.partitions:
+        by = read_producer(request.records(one))
+        if by is not None and by.producer_id >= 0:
+            sent_by = SentBy(name, one.number, by.producer_id, principal)
+            if connection.has_undecided or sent_by in postponed:
+                return False
+    return True
 
 
 def _accepts_all(

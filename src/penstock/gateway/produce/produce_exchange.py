@@ -30,7 +30,9 @@ from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
 from penstock.gateway.produce.forwarded_at_once import cached_topic_id, is_for_gateways
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
+from penstock.gateway.produce.postponed_batches import TEXT, SentBy
 from penstock.gateway.refusal_log import Refused
+from penstock.records.header import is_intact, read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire import producers, topics
 from penstock.wire.errors import (
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
+    from penstock.records.header import BatchProducer
     from penstock.wire.produce import ProduceRequest, TopicData
 
     Position = tuple[int, int]
@@ -486,6 +489,7 @@ class ProduceExchange(Held):
         """
         if self._progress in {Progress.JUDGING, Progress.FETCHING_STATE}:
             return False
+        self._hold_back()
         if self.responses:
             self._intercepted.on_early_responses(
                 self.responses, self.request, self._intercepted_name
@@ -513,10 +517,50 @@ class ProduceExchange(Held):
             self._intercepted.depart()
         if self.responses and self._policies.whole_request:
             self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
+        self._note_answers()
         self._progress = Progress.DECIDED
         if not self._unwritten:
             self.transition_to(State.READY)
         return True
+
+    def _hold_back(self) -> None:
+        """Have what was sent after a batch that has to come again come again, too."""
+        if not self._gateway.postponed:
+            return
+        before = len(self.responses)
+        for position, sent_by, by, _ in self._sent():
+            if position not in self.responses and self._gateway.postponed.overtakes(sent_by, by):
+                self.responses[position] = PartitionResponse(REQUEST_TIMED_OUT, TEXT)
+        if len(self.responses) > before and self._policies.whole_request:
+            self._refuse_all()
+
+    def _note_answers(self) -> None:
+        """Record which batches have to come again before what is sent after them."""
+        postponed = self._gateway.postponed
+        if not (self.responses or postponed) or not self.expects_response:
+            return
+        for position, sent_by, by, data in self._sent():
+            response = self.responses.get(position)
+            if response is None or response.code not in RETRIABLE:
+                postponed.answered(sent_by, by, comes_again=False)
+            elif is_intact(data):  # its sequence number may be wrong otherwise
+                postponed.answered(sent_by, by, comes_again=True)
+
+    def _sent(self) -> Iterator[tuple[Position, SentBy, BatchProducer, bytes | memoryview]]:
+        """Return the batches of idempotent producers, but for topics with interceptors."""
+        principal = self._connection.authentication.principal or ""
+        for t, topic in enumerate(self.request.topics):
+            name = topic.name
+            if name is None and topic.topic_id is not None:
+                name = self._connection.topics.name(topic.topic_id)
+            if name is None or self._is_intercepted(name):
+                continue
+            for i, partition in enumerate(topic.partitions):
+                data = self.request.records(partition)
+                by = read_producer(data)
+                if by is not None and by.producer_id >= 0:
+                    sent_by = SentBy(name, partition.number, by.producer_id, principal)
+                    yield (t, i), sent_by, by, data
 
     def _on_written(self) -> None:
         self._unwritten -= 1
@@ -611,6 +655,7 @@ class ProduceExchange(Held):
         )
         if self.responses and self._policies.whole_request:
             self._respond_to_others(PartitionResponse(REQUEST_TIMED_OUT, _OTHER_PARTITION_RETRIED))
+            self._note_answers()
         left_out = self.responses.keys() | self._intercepted.due
         outgoing: Sequence[bytes | memoryview] = [request.frame]
         if left_out or replaced:

@@ -23,15 +23,15 @@ import corvus_json_schema_rs as corvus
 import jsonschema_rs
 import orjson
 
+from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.features import features_of
-from penstock.policies.json_schema.files import SchemaError
 from penstock.policies.json_schema.reasons import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.policies.json_schema.documents import SchemaDocuments
     from penstock.policies.json_schema.features import Features
-    from penstock.policies.json_schema.files import SchemaFiles
 
 _DIALECTS: Final = {
     4: corvus.Dialect.DRAFT4,
@@ -57,7 +57,7 @@ class Check:
             answer; None where the schema is not one for the fast way.
     """
 
-    def __init__(self, files: SchemaFiles, *, formats: bool) -> None:
+    def __init__(self, files: SchemaDocuments, *, formats: bool) -> None:
         """Compile a schema.
 
         Args:
@@ -87,21 +87,26 @@ class Check:
 
     def objection(self, text: bytes, field: str) -> str | None:
         """Return why a text does not fit, and None where it does; `field` is `key` or `value`."""
+        found = self.explanation(text)
+        return None if found is None else f"the {field} {found}"
+
+    def explanation(self, text: bytes) -> str | None:
+        """Return why a text does not fit, as what is said of it; None where it does."""
         try:
             _is_json(text)
         except ValueError as error:
-            return f"the {field} {_not_json(str(error))}"
+            return _not_json(str(error))
         try:
             document = orjson.loads(text)
         except orjson.JSONDecodeError:
-            return f"the {field} is not JSON"
+            return "is not JSON"
         try:
             self._validator.validate(document)
         except jsonschema_rs.ValidationError as error:
-            return reason(error, self.features.names, field)
+            return reason(error, self.features.names)
         return None
 
-    def _fast(self, files: SchemaFiles) -> Callable[[bytes], bool] | None:
+    def _fast(self, files: SchemaDocuments) -> Callable[[bytes], bool] | None:
         if self.features.slow:
             return None
         try:
@@ -118,7 +123,7 @@ class Check:
             return None
 
 
-def _retrieved(files: SchemaFiles, uri: str) -> Any:
+def _retrieved(files: SchemaDocuments, uri: str) -> Any:
     """Return a file that a schema refers to, after a look at whether it is a schema itself."""
     schema = files.retrieve(uri)
     if isinstance(schema, dict):
@@ -129,7 +134,7 @@ def _retrieved(files: SchemaFiles, uri: str) -> Any:
     return schema
 
 
-def _features(files: SchemaFiles, *, formats: bool) -> Features:
+def _features(files: SchemaDocuments, *, formats: bool) -> Features:
     metaschemas: list[str] = []
     registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
 
@@ -150,7 +155,7 @@ def _features(files: SchemaFiles, *, formats: bool) -> Features:
     return features
 
 
-def _about(files: SchemaFiles, error: BaseException) -> str:
+def _about(files: SchemaDocuments, error: BaseException) -> str:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return f"{files.name}: {error}"
     return f"{files.names} {_invalid(error)}"

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
-from penstock.policies.json_schema.files import SchemaError
+from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.patterns import is_linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.policies.json_schema.files import SchemaFiles
+    from penstock.policies.json_schema.documents import SchemaDocuments
 
     Lookup = Callable[[str, str], tuple[Any, str]]
     """From a base URI and a reference to what it means, and the base URI there."""
@@ -121,6 +121,8 @@ _NEVER_FAST: Final = frozenset(
 _EVERY_KEYWORD: Final = _COMMON.union(_NEVER_FAST, *_SINCE.values(), *_UNTIL.values())
 _EXACT: Final = 2**53
 _MOST_STEPS: Final = 300
+MAX_SCHEMAS: Final = 100_000
+"""Up to how many schemas are counted: references that double double the work, each of them."""
 _STEPS_OF_PATTERN: Final = 3
 """For each character, and for each time that one is repeated."""
 _COUNTS: Final = re.compile(r"\{(\d*),?(\d*)\}")
@@ -141,18 +143,22 @@ class Features:
         slow: What keeps it from the fast way, for people; empty where nothing does.
         names: The property names that it mentions; they may be shown.
         bounded: Whether judging takes time in proportion to a value's bytes.
+        schemas: How many schemas there are with every reference replaced by what it means, or
+            one more than `MAX_SCHEMAS`; 0 for a recursive schema, which has no such number.
     """
 
     slow: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     bounded: bool = True
+    schemas: int = 0
 
 
 @dataclass(slots=True)
 class _Target:
-    """What a reference leads to: how many steps it takes to judge, and where it leads on."""
+    """What a reference leads to: how many steps and schemas it is, and where it leads on."""
 
     size: int = 0
+    schemas: int = 0
     in_place: set[str] = field(default_factory=set)
     everywhere: list[str] = field(default_factory=list)
 
@@ -160,7 +166,7 @@ class _Target:
 class _Walk:
     """One walk over a schema."""
 
-    def __init__(self, files: SchemaFiles, lookup: Lookup, *, formats: bool) -> None:
+    def __init__(self, files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> None:
         self.features = Features()
         self.targets: dict[str, _Target] = {}
         self._files = files
@@ -176,13 +182,14 @@ class _Walk:
         self.targets[uri] = _Target()
         while self._waiting:
             name, schema, base = self._waiting.pop()
-            root = self._files.is_file(name.removesuffix("#"))
+            root = self._files.is_document(name.removesuffix("#"))
             self._schema(schema, base, self.targets[name], in_place=True, root=root)
 
     def _schema(
         self, schema: Any, base: str, target: _Target, *, in_place: bool, root: bool = False
     ) -> None:
         target.size += 1
+        target.schemas += 1
         if not isinstance(schema, dict):
             return
         target.size += _steps(schema)
@@ -233,7 +240,7 @@ class _Walk:
                 features.slow.add("a number beyond 2^53")
 
 
-def features_of(files: SchemaFiles, lookup: Lookup, *, formats: bool) -> Features:
+def features_of(files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> Features:
     """Walk a schema.
 
     Args:
@@ -253,7 +260,9 @@ def features_of(files: SchemaFiles, lookup: Lookup, *, formats: bool) -> Feature
         )
     features = walk.features
     recursive = _cycle({name: set(target.everywhere) for name, target in walk.targets.items()})
-    if recursive or _applied(walk.targets, files.uri, {}) > _MOST_STEPS:
+    if not recursive:
+        features.schemas = _applied(walk.targets, files.uri, _schemas, MAX_SCHEMAS)
+    if recursive or _applied(walk.targets, files.uri, _size, _MOST_STEPS) > _MOST_STEPS:
         features.bounded = False
     return features
 
@@ -274,13 +283,37 @@ def _cycle(edges: dict[str, set[str]]) -> str:
     return next((name for name, count in before.items() if count), "")
 
 
-def _applied(targets: dict[str, _Target], name: str, known: dict[str, int]) -> int:
-    """Return how many schemas there are with every reference replaced by what it means."""
-    if name not in known:
+def _applied(
+    targets: dict[str, _Target], root: str, own: Callable[[_Target], int], most: int
+) -> int:
+    """Return a sum over a schema with every reference replaced by what it means.
+
+    Args:
+        targets: What references lead to; none leads back to itself.
+        root: The schema.
+        own: What a target adds itself.
+        most: A larger sum is given as one more than this.
+    """
+    known: dict[str, int] = {}
+    waiting = [root]
+    while waiting:
+        name = waiting[-1]
         target = targets[name]
-        inner = (_applied(targets, one, known) for one in target.everywhere)
-        known[name] = min(target.size + sum(inner), 2 * _MOST_STEPS)
-    return known[name]
+        missing = [one for one in target.everywhere if one not in known]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        known[name] = min(own(target) + sum(known[one] for one in target.everywhere), most + 1)
+    return known[root]
+
+
+def _size(target: _Target) -> int:
+    return target.size
+
+
+def _schemas(target: _Target) -> int:
+    return target.schemas
 
 
 def _steps(schema: dict[str, Any]) -> int:

@@ -20,7 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from penstock.policies.json_schema.files import SchemaError, SchemaFiles
+from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.settings import JsonSchemaSettings, schema_names
 from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicy as Policy

@@ -18,17 +18,16 @@ if TYPE_CHECKING:
 _MAX_SHOWN: Final = 200
 
 
-def reason(error: ValidationError, names: Collection[str], field: str) -> str:
-    """Return the text about an error.
+def reason(error: ValidationError, names: Collection[str]) -> str:
+    """Return the text about an error, as what is said of a value.
 
     Args:
         error: Of jsonschema-rs. Its own messages quote the value, and are not used.
         names: The property names that may be shown.
-        field: `key` or `value`.
     """
     expected = _EXPECTED.get(error.kind.name, _by_keyword)(error.kind)
     place = pointer(error.instance_path, names)
-    return f"the {field} at {place} {expected}" if place else f"the {field} {expected}"
+    return f"at {place} {expected}" if place else expected
 
 
 def pointer(path: list[str | int], names: Collection[str]) -> str:

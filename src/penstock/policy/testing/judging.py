@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import Outcome, PostponedError
 from penstock.policy.records import Header, Record
 from penstock.policy.testing.single import judge_alteration, judge_creation, judge_records
 
@@ -28,8 +28,8 @@ class Verdict(NamedTuple):
     """What became of one record; the fields of the `verdict` column of `penstock.spark`.
 
     Attributes:
-        outcome: `accepted`, `refused`, `dropped` by an interceptor, or `failed`: the policy
-            raised something else.
+        outcome: `accepted`, `refused`, `dropped` by an interceptor, `postponed` where the policy
+            raised a `RetriableException`, or `failed`: it raised something else.
         policy: The class that decided; empty where it was accepted.
         code: Kafka's error code; 0 where it was accepted.
         message: The text for the client, or None.
@@ -53,6 +53,7 @@ def judge(
     partition: int = 0,
     configs: Mapping[str, str] | None = None,
     validation_policy: str = "",
+    topic_configs: Mapping[str, str] = _NOTHING,
     topic_id: UUID = TOPIC_ID,
 ) -> list[Verdict]:
     """Judge records by one policy as the gateway would, and return a verdict for each.
@@ -61,6 +62,9 @@ def judge(
     The records are one batch: a `RecordsPolicy` accepts or refuses them together; one bad
     record does not change what this returns for its neighbours, although the gateway would
     refuse the batch they came in.
+
+    Where the policy raises a `RetriableException`, all of them are `postponed`, with code 7 and the
+    message: nothing of their batch would be stored.
 
     A policy that judges columns (`validate_batch`, `process_batch`) is asked several times: with
     all records in one batch, in two, each alone, and record by record where it has that method.
@@ -74,6 +78,8 @@ def judge(
         partition: The partition's number.
         configs: What `configure()` receives.
         validation_policy: The topic's `record.validation.policy` (KIP-940).
+        topic_configs: The topic's values of keys that the policy declares (KIP-940); the others
+            have their defaults.
         topic_id: The topic's id (KIP-940).
 
     Returns:
@@ -81,21 +87,25 @@ def judge(
 
     Raises:
         TypeError: `policy` is none of the interfaces.
-        ConfigurationError: It cannot be made or configured.
+        ConfigurationError: It cannot be made or configured, or does not take `topic_configs`.
         AssertionError: It judges columns, and says something else of a record when it is asked
             in another way.
     """
     views = [_record(record) for record in records]
-    verdict = judge_records(
-        policy,
-        views,
-        topic=topic,
-        partition=partition,
-        properties=dict(configs or {}),
-        setting=validation_policy,
-        topic_id=topic_id,
-        file=Path("configs"),
-    )
+    try:
+        verdict = judge_records(
+            policy,
+            views,
+            topic=topic,
+            partition=partition,
+            properties=dict(configs or {}),
+            setting=validation_policy,
+            topic_configs=topic_configs,
+            topic_id=topic_id,
+            file=Path("configs"),
+        )
+    except PostponedError as postponed:
+        return _spread(postponed.verdict, len(views))
     if isinstance(verdict, tuple):
         return _each(verdict, len(views))
     return _spread(verdict, len(views))

@@ -8,7 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from penstock.configuration import read_configuration
+from penstock.configuration import ConfigurationError, read_configuration
+from penstock.configuration.declared_keys import as_configs, rows_of
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
@@ -40,6 +41,7 @@ def judge_records(
     partition: int,
     topic_id: UUID,
     setting: str,
+    topic_configs: Mapping[str, str],
     properties: Mapping[str, str],
     file: Path,
 ) -> Verdict | RecordVerdicts:
@@ -61,6 +63,7 @@ def judge_records(
             validators=(name,) if key == VALIDATORS else (),
             validation_policy=name if key == VALIDATION else None,
             validation_setting=setting,
+            validation_configs=_configs_of(policy, topic_configs) if key == VALIDATION else {},
         )
         chain = Chain(plan, policies)
         columns = columns_of(records)
@@ -97,6 +100,29 @@ def judge_alteration(
     with _alone(policy, ALTER_CONFIG, properties, file) as policies:
         assert policies.alter_config is not None
         return policies.alter_config.judge_alteration(alteration, context)
+
+
+def _configs_of(policy: Any, given: Mapping[str, str]) -> dict[str, str]:
+    """Return the topic level keys that a policy declares, with their defaults where none is given.
+
+    Raises:
+        ConfigurationError: It declares something else, or does not declare what is given.
+    """
+    try:
+        rows = rows_of(as_configs(getattr(policy, "topic_configs", ())))
+        for name, value in given.items():
+            if name not in rows:
+                raise ValueError(f"topic_configs: {name} is not declared")
+            try:
+                rows[name].type.read(value)
+            except ValueError as error:
+                raise ValueError(f"topic_configs: {name} must be {error}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{_name_of(policy)}: {error}") from None
+    found = {name: given.get(name, row.default) for name, row in rows.items()}
+    return {
+        name: rows[name].type.normalize(value) for name, value in found.items() if value is not None
+    }
 
 
 @contextmanager

@@ -1,0 +1,196 @@
+"""Topic level keys that the class of `record.validation.policy.class.name` declares.
+
+They are known before the file is read to its end, since `topics.<glob>.<key>` can be cut only by
+who knows the keys. The ready-made policies are asked in this process. A class of a user is asked in
+one of its own, which ends again: neither the gateway's process nor a command's imports it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+from importlib.machinery import PathFinder
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.topic_keys import (
+    KEY_TYPES,
+    KEYS_OF_KAFKA,
+    TOPIC_KEYS,
+    TopicKey,
+    key_of,
+)
+from penstock.policy import TopicConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    AskClass = Callable[[str, Path, Sequence[Path]], Sequence[TopicConfig]]
+    """Finds out what a user's class declares; see `declared_by_user`."""
+
+VALIDATION: Final = "record.validation.policy.class.name"
+_OWN: Final = "penstock.policies"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
+_DECLARED_MAX: Final = 100
+_VALUES_MAX: Final = 1000
+_TEXT_MAX_BYTES: Final = 32 * 1024 - 1
+"""Kafka's strings have no more: who describes a topic gets the default and the documentation."""
+_TIMEOUT_S: Final = 60.0
+
+
+def declared_by_own(class_name: str) -> tuple[TopicConfig, ...]:
+    """Return what a class declares, if it is one of the ready-made policies."""
+    module, _, name = class_name.replace(":", ".").rpartition(".")
+    if module != _OWN and not module.startswith(_OWN + "."):
+        return ()
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return ()  # the workers say so
+    return as_configs(getattr(found, "topic_configs", ()))
+
+
+def is_own(class_name: str) -> bool:
+    """Return whether a class is one of the ready-made policies."""
+    return class_name.replace(":", ".").startswith(_OWN + ".")
+
+
+def declared_by_user(
+    class_name: str, file: Path, class_path: Sequence[Path]
+) -> tuple[TopicConfig, ...]:
+    """Return what a class declares, asked in a process of its own.
+
+    Args:
+        class_name: As the file names it.
+        file: The configuration file.
+        class_path: Where the class is looked for first.
+
+    Returns:
+        What it declares; nothing where it cannot be imported: workers cannot, either, and say why.
+
+    Raises:
+        ConfigurationError: What it declares is not usable, or to import it takes too long.
+    """
+    top = class_name.replace(":", ".").partition(".")[0]
+    if PathFinder.find_spec(top, [*map(str, class_path), str(file.parent), *sys.path]) is None:
+        return ()
+    import subprocess  # noqa: PLC0415 - workers and executors import this module
+
+    request = json.dumps([class_name, str(file), [str(folder) for folder in class_path]])
+    read, write = os.pipe()
+    # What the class prints is not mixed with the answer, which has a pipe of its own.
+    with os.fdopen(read, "rb") as answer:
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "penstock.engine.declared", str(write), request],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(write,),
+            )
+        finally:
+            os.close(write)
+        try:
+            process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise ConfigurationError(
+                f"{file}: {VALIDATION}: {class_name}: to import it takes longer than "
+                f"{_TIMEOUT_S:.0f} s"
+            ) from None
+        os.set_blocking(answer.fileno(), False)
+        data = answer.read(_ANSWER_MAX_BYTES) or b""
+    if not data:
+        return ()
+    declared, error = json.loads(data)
+    if error:
+        raise ConfigurationError(error)
+    return as_configs(declared)
+
+
+_ANSWER_MAX_BYTES: Final = 60 * 1024
+"""Less than the buffer of a pipe: the process does not wait to be read."""
+
+
+def encode_declared(declared: Sequence[TopicConfig], error: str = "") -> bytes:
+    """Return what the process answers: see `declared_by_user`."""
+    data = json.dumps([declared, error]).encode()
+    if len(data) > _ANSWER_MAX_BYTES:
+        return json.dumps([[], f"{VALIDATION}: its topic_configs are too long"]).encode()
+    return data
+
+
+def as_configs(given: Any) -> tuple[TopicConfig, ...]:
+    """Read the `topic_configs` of a class, which may be anything.
+
+    Raises:
+        ValueError: They are not what they should be; the text completes "<class>: ...".
+    """
+    try:
+        # No more are taken than are looked at: what is given may have no end.
+        rows = [TopicConfig(*row) for row in islice(given, _DECLARED_MAX + 1)]
+        rows = [row._replace(valid_values=_sequence(row.valid_values)) for row in rows]
+    except Exception:
+        raise ValueError("topic_configs must be a sequence of TopicConfig") from None
+    if len(rows) > _DECLARED_MAX:
+        raise ValueError(f"topic_configs has more than {_DECLARED_MAX} keys")
+    for row in rows:
+        default = "" if row.default is None else row.default
+        texts = (row.name, row.type, row.documentation, *row.valid_values, default)
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("topic_configs: all but switches_on must be text")
+        if type(row.switches_on) is not bool:
+            raise ValueError("topic_configs: switches_on must be True or False")
+        if any(len(text.encode(errors="surrogatepass")) > _TEXT_MAX_BYTES for text in texts):
+            raise ValueError(f"topic_configs: a text is longer than {_TEXT_MAX_BYTES} bytes")
+        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+            raise ValueError("topic_configs: a text is not Unicode text")
+    return tuple(rows)
+
+
+def _sequence(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str):  # its letters are not what was meant
+        raise TypeError
+    return tuple(islice(given, _VALUES_MAX))
+
+
+def rows_of(declared: Iterable[TopicConfig], known: Iterable[str] = ()) -> dict[str, TopicKey]:
+    """Return rows for the table of topic level keys.
+
+    Args:
+        declared: What a class declares.
+        known: Names that are not free, besides those of topic level keys and of Kafka.
+
+    Raises:
+        ValueError: A key is not usable; the text completes "<class>: ...".
+    """
+    rows: dict[str, TopicKey] = {}
+    taken = {*TOPIC_KEYS, *known}
+    for one in declared:
+        where = f"topic_configs: {one.name!r}"
+        if not _NAME.fullmatch(one.name):
+            raise ValueError(f"{where} is not a name of a key")
+        if one.name in KEYS_OF_KAFKA:
+            raise ValueError(f"{where} is a key of Kafka's topics")
+        if one.name in taken:
+            raise ValueError(f"{where} is a key of Penstock")
+        if one.name in rows:
+            raise ValueError(f"{where} is declared twice")
+        if one.type not in KEY_TYPES:
+            raise ValueError(f"{where} has the type {one.type}, not one of {', '.join(KEY_TYPES)}")
+        if one.switches_on and one.type != "BOOLEAN":
+            raise ValueError(f"{where} switches the policy on, and is no BOOLEAN")
+        row = key_of(one, VALIDATION)
+        for value in (*one.valid_values, *(() if one.default is None else (one.default,))):
+            try:
+                row.type.read(value)
+            except ValueError as error:
+                raise ValueError(f"{where} must be {error}; it may be {value!r}") from None
+        rows[one.name] = row
+    return rows

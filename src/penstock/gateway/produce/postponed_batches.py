@@ -1,0 +1,93 @@
+"""Batches of idempotent producers that have to come again, and what must not overtake them.
+
+A broker finds a gap in a producer's sequence numbers, but not before it has stored a batch of that
+producer: it takes any number for the first one. So the batches after one that was answered with a
+retriable error are answered so, too, until that one has come again and got another answer.
+
+Batches of topics with interceptors are not kept here: see `producer_state`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cachetools import TTLCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.records.header import BatchProducer
+
+KEPT_S: Final = 300.0
+"""A producer that has not sent the batch again for so long has given it up: by default that takes
+two minutes (`delivery.timeout.ms`, `message.timeout.ms` of librdkafka: five)."""
+_KEPT_MAX: Final = 10_000
+_SEQUENCES: Final = 2**31
+"""Sequence numbers begin at 0 again after the largest one (DefaultRecordBatch.java)."""
+
+TEXT: Final = "A batch that this producer sent before has to come again first"
+
+
+class SentBy(NamedTuple):
+    """A partition and the producer of a batch for it.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        producer_id: The producer id.
+        principal: Of the client; others cannot hold up its batches.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    principal: str
+
+
+class PostponedBatches:
+    """The first batch of each producer and partition that has to come again.
+
+    The calls for one producer and partition are in the order of its requests.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        # Epoch and sequence number. What is kept for longest makes room: it is the least likely
+        # to come again.
+        self._first: TTLCache[SentBy, tuple[int, int]] = TTLCache(_KEPT_MAX, KEPT_S, clock)
+
+    def __bool__(self) -> bool:
+        return bool(self._first)
+
+    def __contains__(self, sent_by: object) -> bool:
+        """Return whether a batch of a producer for a partition has to come again."""
+        return sent_by in self._first
+
+    def overtakes(self, sent_by: SentBy, batch: BatchProducer) -> bool:
+        """Return whether a batch comes after one that has to come again first."""
+        first = self._first.get(sent_by)
+        if first is None or first[0] != batch.epoch:
+            return False
+        return 0 < (batch.base_sequence - first[1]) % _SEQUENCES < _SEQUENCES // 2
+
+    def answered(self, sent_by: SentBy, batch: BatchProducer, *, comes_again: bool) -> None:
+        """Record the answer to a batch, or that it was sent to the broker.
+
+        Args:
+            sent_by: The partition and the producer.
+            batch: Its place in the sequence of the producer's batches.
+            comes_again: Whether the answer is a retriable error.
+        """
+        if batch.producer_id < 0 or batch.base_sequence < 0:
+            return
+        first = self._first.get(sent_by)
+        if first is not None and first[0] > batch.epoch:
+            return  # the broker refuses it: the producer has a newer epoch
+        if comes_again:
+            if first is None or first[0] < batch.epoch or not self.overtakes(sent_by, batch):
+                self._first[sent_by] = batch.epoch, batch.base_sequence
+        elif first is not None and (
+            first[0] < batch.epoch
+            or (first[1] - batch.base_sequence) % _SEQUENCES < max(batch.record_count, 1)
+        ):
+            del self._first[sent_by]

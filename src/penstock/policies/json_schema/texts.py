@@ -1,0 +1,85 @@
+"""A schema given as a text, with the texts that it refers to, each by its name.
+
+A name is what stands in `$ref`, as in the references of Confluent's Schema Registry. Nothing else
+is found: no file is read and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urljoin
+
+from penstock.policies.json_schema.documents import (
+    ROOT,
+    SchemaDocuments,
+    SchemaError,
+    identified,
+    parsed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class SchemaTexts(SchemaDocuments):
+    """A schema and those that it refers to, as texts."""
+
+    def __init__(self, text: str, references: Mapping[str, str]) -> None:
+        """Read a schema's own text.
+
+        Args:
+            text: The schema.
+            references: The texts of all that it refers to, by name.
+
+        Raises:
+            SchemaError: It is not a schema.
+        """
+        self._references = references
+        super().__init__("the schema", ROOT, _parsed("the schema", text))
+
+    def _find(self, uri: str) -> Any:
+        if uri in self._references:
+            return self._read(uri)
+        if uri in self._by_id:
+            return self._read(self._by_id[uri])
+        # A relative name is so to the document that it is used in, which is known by its URI or
+        # by the $id that it gives itself.
+        for folder in {urljoin(known, ".") for known in (ROOT, *self._by_uri)}:
+            if uri.startswith(folder):
+                name = uri.removeprefix(folder)
+                for written in (name, unquote(name), f"./{name}", f"/{name}"):
+                    if written in self._references:
+                        return self._read(written)
+                for other in self._folders:
+                    if other + name in self._references:
+                        return self._read(other + name)
+        raise SchemaError("no reference has this name, and schemas are never fetched")
+
+    @cached_property
+    def _by_id(self) -> dict[str, str]:
+        """The names of references by the `$id` that they give themselves."""
+        ids = {}
+        for name, text in self._references.items():
+            own = identified("", _parsed(f"the reference {name}", text))
+            if own:
+                ids[own] = name
+        return ids
+
+    @cached_property
+    def _folders(self) -> set[str]:
+        return {urljoin(one, ".") for one in self._by_id}
+
+    def _read(self, name: str) -> Any:
+        """Return a reference without its own `$id`: it is known by the URI that leads to it."""
+        schema = _parsed(f"the reference {name}", self._references[name])
+        if isinstance(schema, dict):
+            schema.pop("$id", None)
+            if "draft-04" in str(schema.get("$schema")):
+                schema.pop("id", None)
+        return schema
+
+
+def _parsed(name: str, text: str) -> Any:
+    # Half a surrogate pair is refused as what it would be in a file: no UTF-8.
+    return parsed(name, text.encode(errors="surrogatepass"))

@@ -1,0 +1,261 @@
+"""KIP-905: fields replaced by what the schema says about them: its tags."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from penstock.policies.schema_policy.packages import OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.wire_format import (
+    FramingError,
+    Location,
+    check_header,
+    find_id,
+    groups_of,
+)
+from penstock.policies.topic_interceptor import TopicInterceptor
+from penstock.policy import ProduceRequestInterceptorResult, RetriableException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry.cache import Registry
+    from penstock.policies.schema_policy.tags import TagPatterns
+    from penstock.policy import BatchProxy, Header
+
+    Redact = Callable[[bytes], bytes]
+    """Takes a payload and returns it, or another one."""
+    Change = Callable[[Any], tuple[Any, bool]] | None
+    """Takes a value and returns it, or another one, and whether it did; None changes none."""
+
+_SCHEMAS_KEPT: Final = 1000
+
+
+class RedactTagged(TopicInterceptor):
+    """Replaces the fields that a schema in the registry gives one of some tags.
+
+    Tags stand in the schema (`confluent:tags` of Avro fields and JSON properties,
+    `(confluent.field_meta).tags` of Protobuf fields) or beside it (`metadata.tags`). Strings
+    become the replacement. Other types become null where the schema lets them, and otherwise
+    the zero of their type. A payload without any of the fields stays the bytes it was; one that
+    is changed is written again after the same schema id. Tombstones pass.
+
+    What cannot be redacted does not pass: a value without a schema id, of an unknown or unusable
+    schema, or that does not fit its schema is a failure of the interceptor. While the registry
+    does not answer for a schema that is not known yet, the partition is answered with a
+    retriable error. It is asked before a batch is processed, outside of the interceptors'
+    deadline.
+
+    Attributes:
+        topics: Found anywhere in the names of the topics (`re.search`).
+        tags: Fields of any of these are replaced.
+        registry: Settings of the registry: `schema.registry.url` and its other keys.
+        replacement: What strings become.
+        keys: Whether keys are redacted like values. A key decides on the partition: equal ones
+            may be in several.
+        values: Whether values are redacted.
+    """
+
+    tags: ClassVar[Sequence[str]]
+    registry: ClassVar[Mapping[str, str]]
+    replacement: ClassVar[str] = "***"
+    keys: ClassVar[bool] = False
+    values: ClassVar[bool] = True
+
+    def configure(self) -> None:
+        """Read the settings.
+
+        Raises:
+            ValueError: A setting is missing or is invalid, or a package is not installed.
+        """
+        super().configure()
+        name = type(self).__name__
+        if not getattr(self, "tags", None):
+            raise ValueError(f"{name}.tags must be set")
+        if isinstance(self.tags, str):
+            raise ValueError(f"{name}.tags must be a tuple of tags")  # noqa: TRY004
+        if not getattr(self, "registry", None):
+            raise ValueError(f"{name}.registry must be set, with schema.registry.url")
+        if not isinstance(self.replacement, str):
+            raise ValueError(f"{name}.replacement must be a string")  # noqa: TRY004
+        if not (self.keys or self.values):
+            raise ValueError(f"{name}: keys or values must be true")
+        self._tags = frozenset(self.tags)
+        self._schemas = self.open_registry()
+        self._redactions: dict[int | str, tuple[str, Redact]] = {}
+        self._unusable: dict[int | str, Exception] = {}
+
+    def open_registry(self) -> Registry:
+        """Return the registry of the settings.
+
+        Raises:
+            ValueError: The settings are invalid, or a package is not installed.
+        """
+        check_packages(OF_SCHEMAS, "schemas")
+        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
+            RegistrySettings,
+        )
+
+        settings = RegistrySettings.from_configs(dict(self.registry))
+        if settings is None:
+            raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
+        self._client = RegistryClient(settings)
+        return Registry(self._client)
+
+    def close(self) -> None:
+        """Close the connections to the registry."""
+        if self._client is not None:
+            self._client.close()
+
+    def prepare_batch(self, topic: str, partition: int, batch: BatchProxy) -> None:  # noqa: ARG002
+        """Look up and compile the schemas of a batch.
+
+        Raises:
+            RetriableException: The registry does not answer.
+        """
+        self._unusable = {}
+        for is_key, column in ((True, batch.keys), (False, batch.values)):
+            if not (self.keys if is_key else self.values):
+                continue
+            groups, _ = groups_of(column, batch.headers, is_key=is_key, location=Location.ANY)
+            for schema in {group.framed.schema for group in groups}:
+                try:
+                    self._redaction(schema)
+                except (LookupError, ValueError) as error:
+                    # Only its own records fail, when they are processed, and nothing is asked then.
+                    self._unusable[schema] = error
+
+    def process_record(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,  # noqa: ARG002
+        partition: int,  # noqa: ARG002
+        headers: Sequence[Header],
+    ) -> ProduceRequestInterceptorResult:
+        """Replace the fields.
+
+        Raises:
+            ValueError: The key or the value cannot be redacted; the text does not show it.
+            LookupError: The registry does not know its schema.
+            RetriableException: The registry does not answer.
+        """
+        if self.keys and key is not None:
+            key = self._redact(key, headers, is_key=True)
+        if self.values and value is not None:
+            value = self._redact(value, headers, is_key=False)
+        return ProduceRequestInterceptorResult(key, value)
+
+    def _redact(self, data: bytes, headers: Sequence[Header], *, is_key: bool) -> bytes:
+        side = "key" if is_key else "value"
+        try:
+            framed = find_id(data, headers, is_key=is_key, location=Location.ANY)
+        except FramingError as error:
+            raise ValueError(f"the {side} {error}") from None
+        if framed.schema in self._unusable:
+            raise self._unusable[framed.schema]
+        schema_type, redact = self._redaction(framed.schema)
+        payload = framed.payload(data)
+        try:
+            check_header(framed, schema_type)
+            redacted = redact(payload)
+        except RecursionError:
+            raise ValueError(f"the {side} is nested too deeply") from None
+        except ValueError as error:
+            raise ValueError(f"the {side} {error}") from None
+        if redacted == payload:
+            return data
+        # Message indexes of Protobuf that stand in a header stay there.
+        return data[: framed.start] + redacted[len(framed.message_indexes) :]
+
+    def _redaction(self, schema: int | str) -> tuple[str, Redact]:
+        """Return a schema's type, and what redacts its payloads.
+
+        Raises:
+            InvalidSchemaError: The schema cannot be used.
+            LookupError: The registry does not know it.
+            RetriableException: The registry does not answer, or protoc cannot be run.
+        """
+        found = self._redactions.get(schema)
+        if found is None:
+            try:
+                found = self._make(schema)
+            except OSError as error:
+                raise RetriableException(f"a schema cannot be compiled now: {error}") from None
+            if len(self._redactions) >= _SCHEMAS_KEPT:
+                del self._redactions[next(iter(self._redactions))]
+            self._redactions[schema] = found
+        return found
+
+    def _make(self, known_as: int | str) -> tuple[str, Redact]:
+        from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415
+        from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
+
+        schema: RegisteredSchema = self._schemas.schema(known_as)
+        source = self._schemas.source(schema)
+        compiled = compile_schema(source)
+        patterns = read_patterns(schema.metadata)
+        if schema.schema_type == "PROTOBUF":
+            change = self._change_messages(patterns)
+        else:
+            change = self._change_values(source, patterns)
+        return schema.schema_type, _checked(compiled, change, is_json=schema.schema_type == "JSON")
+
+    def _change_values(self, source: SchemaSource, patterns: TagPatterns) -> Change:
+        from penstock.policies.schema_policy.fields import avro, json_schema  # noqa: PLC0415
+        from penstock.policies.schema_policy.redaction import Redaction  # noqa: PLC0415
+
+        if source.schema_type == "AVRO":
+            redaction = Redaction(avro.read_fields(source, patterns), self._tags, self.replacement)
+        else:
+            redaction = Redaction(
+                json_schema.read_fields(source, patterns, widely=True),
+                self._tags,
+                self.replacement,
+            )
+        return None if redaction.is_empty else redaction.apply
+
+    def _change_messages(self, patterns: TagPatterns) -> Change:
+        from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
+        from penstock.policies.schema_policy.redaction import MessageRedaction  # noqa: PLC0415
+
+        known: dict[str, MessageRedaction] = {}
+
+        def change(message: Any) -> tuple[Any, bool]:
+            name = message.DESCRIPTOR.full_name
+            if name not in known:
+                root = protobuf.read_fields(message.DESCRIPTOR, patterns)
+                known[name] = MessageRedaction(root, self._tags, self.replacement)
+            return message, known[name].apply(message)
+
+        return change
+
+
+def _checked(compiled: CompiledSchema, change: Change, *, is_json: bool) -> Redact:
+    def redact(payload: bytes) -> bytes:
+        for _position, message in compiled.objections([payload]):
+            raise ValueError(f"does not fit its schema: {message}")
+        if change is None:
+            return payload
+        value, changed = change(compiled.decode(payload))
+        # Of a name that comes twice, the value has the last: the bytes may show the first.
+        if changed or (is_json and _has_a_name_twice(payload)):
+            return compiled.encode(value)
+        return payload
+
+    return redact
+
+
+def _has_a_name_twice(document: bytes) -> bool:
+    twice = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal twice
+        twice = twice or len({name for name, _value in pairs}) < len(pairs)
+
+    json.loads(document, object_pairs_hook=look)
+    return twice

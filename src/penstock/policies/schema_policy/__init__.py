@@ -1,0 +1,1 @@
+"""The policy `penstock.policies.SchemaPolicy`, and how it judges."""

@@ -1,0 +1,104 @@
+"""Schemas of a registry, compiled once for all topics, keys and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cachetools import LRUCache
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads import compile_schema
+from penstock.policies.schema_policy.payloads.compiled import NamesMessages
+from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policy import RetriableException
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry.cache import Registry
+    from penstock.policies.schema_policy.rules import Rules
+
+_KEPT: Final = 32 * 1024 * 1024
+"""Characters of schemas that are kept compiled; others are compiled again."""
+_LEAST: Final = 32 * 1024
+"""What each counts as at least: there are no more than 1,024."""
+
+
+class Compiled(NamedTuple):
+    """What came of compiling a schema and its rules.
+
+    Attributes:
+        schema: None where it cannot be used.
+        rules: None where it has none, or where they cannot be used.
+        problem: Why nothing can be judged by it; empty where all is well.
+        problem_of_rules: Why its rules cannot be.
+        size: How many characters the schema has, with all that it refers to.
+    """
+
+    schema: CompiledSchema | None
+    rules: Rules | None
+    problem: str = ""
+    problem_of_rules: str = ""
+    size: int = 0
+
+    def message_name(self, payload: bytes) -> str | None:
+        """Return the full name of the Protobuf message that a payload says it is; None for none."""
+        return self.schema.message_name(payload) if isinstance(self.schema, NamesMessages) else None
+
+
+class CompiledSchemas:
+    """Compiles the schemas of a registry; an immutable schema is compiled once."""
+
+    def __init__(self, registry: Registry, *, unknown_fields: bool = False) -> None:
+        """Compile nothing yet.
+
+        Args:
+            registry: Has the schemas that others refer to.
+            unknown_fields: Whether Protobuf messages may have fields that their schema does not
+                have.
+        """
+        self._registry = registry
+        self._unknown_fields = unknown_fields
+        self._kept: MutableMapping[int | str, Compiled] = LRUCache(
+            _KEPT, lambda compiled: max(compiled.size, _LEAST)
+        )
+
+    def of(self, schema: RegisteredSchema, known_as: int | str) -> Compiled:
+        """Return a schema and its rules, compiled.
+
+        Args:
+            schema: As the registry gave it.
+            known_as: Its id or GUID, by which it is remembered.
+
+        Raises:
+            RetriableException: The registry does not give the schemas that it refers to now, or
+                protoc cannot be run.
+            ValueError: A package is missing; the text says how to install it.
+        """
+        try:
+            return self._kept[known_as]
+        except KeyError:
+            made = self._kept[known_as] = self._made(schema)
+            return made
+
+    def kept(self, known_as: int | str) -> Compiled | None:
+        """Return a schema that was compiled before and is still kept; None for another."""
+        return self._kept.get(known_as)
+
+    def _made(self, schema: RegisteredSchema) -> Compiled:
+        try:
+            source = self._registry.source(schema)
+            compiled = compile_schema(source, unknown_fields=self._unknown_fields)
+        except InvalidSchemaError as error:
+            return Compiled(None, None, str(error), str(error), len(schema.text))
+        except OSError as error:
+            raise RetriableException(f"a schema cannot be compiled now: {error}") from None
+        size = len(source.text) + sum(map(len, source.references.values()))
+        try:
+            return Compiled(compiled, compile_rules(schema, compiled, source), size=size)
+        except InvalidSchemaError as error:
+            return Compiled(compiled, None, problem_of_rules=str(error), size=size)
+        except ValueError as error:  # CEL is an extra of its own, needed at the level of rules
+            return Compiled(compiled, None, problem_of_rules=str(error), size=size)

@@ -1,0 +1,100 @@
+"""Judges the keys or the values of one topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
+    from penstock.policy import Header
+
+    Column = Sequence[bytes | None]
+    Headers = Sequence[Sequence[Header]]
+
+
+class PreparedColumn(Protocol):
+    """Keys or values, and all that is needed to judge them."""
+
+    def objections(self) -> Iterable[tuple[int, str]]:
+        """Give the positions of what is refused, each with a message."""
+        ...
+
+
+class Judge(Protocol):
+    """What judges one side of a topic's records: their keys, or their values."""
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether an id may be in a header."""
+        ...
+
+    def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
+        """Look up what is needed to judge these.
+
+        Args:
+            column: Keys or values. Nulls are passed over.
+            headers: Of the same records; empty unless `reads_headers`.
+
+        Raises:
+            RetriableException: It cannot be looked up now.
+        """
+        ...
+
+    def describe(self) -> Iterable[str]:
+        """Give lines that say what is judged by.
+
+        Raises:
+            RetriableException: It cannot be looked up now.
+        """
+        ...
+
+
+def side_of(*, is_key: bool) -> str:
+    """Return what is judged, as messages call it."""
+    return "key" if is_key else "value"
+
+
+class FileJudge:
+    """Judges by a schema that is in a file: the whole of a value is the payload."""
+
+    reads_headers = False
+
+    def __init__(self, compiled: CompiledSchema, name: str, *, is_key: bool) -> None:
+        self._compiled = compiled
+        side = side_of(is_key=is_key)
+        self._describes = f"{side}: {name}"
+        self._begins = f"the {side} does not fit schema {name}: "
+
+    def describe(self) -> Iterable[str]:
+        """Return what `Judge.describe` says."""
+        return (self._describes,)
+
+    def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
+        """Return the column with the schema: nothing has to be looked up."""
+        del headers
+        return _ColumnOfFile(column, self._compiled, self._begins)
+
+
+class _ColumnOfFile(NamedTuple):
+    """Implements `PreparedColumn`.
+
+    Attributes:
+        column: Keys or values.
+        compiled: The schema.
+        begins: How messages begin.
+    """
+
+    column: Column
+    compiled: CompiledSchema
+    begins: str
+
+    def objections(self) -> Iterator[tuple[int, str]]:
+        positions: Sequence[int] = range(len(self.column))
+        payloads = self.column
+        if None in payloads:
+            positions = [index for index, data in enumerate(self.column) if data is not None]
+            payloads = [data for data in self.column if data is not None]
+        for index, message in self.compiled.objections(cast("Sequence[bytes]", payloads)):
+            yield positions[index], self.begins + message

@@ -1,0 +1,53 @@
+"""Payloads judged by the schema that wrote them: Avro, JSON and Protobuf."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, cast
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
+
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""The size of the largest schema that is compiled, with all that it refers to."""
+_COMPILERS: Final = {
+    "AVRO": ("avro.compile", "compile_avro"),
+    "JSON": ("json", "compile_json"),
+    "PROTOBUF": ("protobuf.compile", "compile_protobuf"),
+}
+
+
+def compile_schema(source: SchemaSource, *, unknown_fields: bool = False) -> CompiledSchema:
+    """Compile a schema, with the packages of its type alone.
+
+    Args:
+        source: The schema.
+        unknown_fields: Whether Protobuf messages may have fields that the schema does not have.
+
+    Raises:
+        InvalidSchemaError: It cannot be used: it is wrong, too large or of an unknown type.
+        ValueError: A package is missing; the text says how to install it.
+    """
+    if source.schema_type not in _COMPILERS:
+        raise InvalidSchemaError(f"schemas are of type {', '.join(_COMPILERS)}, not this one's")
+    texts = (source.text, *source.references, *source.references.values())
+    if sum(map(len, texts)) > MAX_BYTES or sum(map(_bytes, texts)) > MAX_BYTES:
+        raise InvalidSchemaError(
+            f"the schema, with all that it refers to, is larger than {MAX_BYTES} bytes"
+        )
+    module, function = _COMPILERS[source.schema_type]
+    try:
+        compiler = getattr(import_module(f"{__name__}.{module}"), function)
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"there is no module {error.name}: pip install 'penstock[schemas]'"
+        ) from None
+    if source.schema_type == "PROTOBUF":
+        return cast("CompiledSchema", compiler(source, allow_unknown_fields=unknown_fields))
+    return cast("CompiledSchema", compiler(source))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))

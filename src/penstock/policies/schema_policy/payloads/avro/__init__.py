@@ -1,0 +1,1 @@
+"""Avro's binary encoding, judged to its very end."""

@@ -1,0 +1,139 @@
+"""Avro schemas, ready to judge payloads; fastavro makes values of those that fit."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from io import BytesIO
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import fastavro
+
+from penstock.policies.schema_policy.payloads.avro.generate import generate
+from penstock.policies.schema_policy.payloads.avro.parse import parse
+from penstock.policies.schema_policy.payloads.avro.walk import objection
+from penstock.policies.schema_policy.payloads.fast_way import not_accepted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from penstock.policies.schema_policy.payloads.avro.types import AvroType
+    from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+
+_RECORD: Final = "the-record"  # no name that a type can have
+_VALUE: Final = "value"
+
+
+class AvroSchema:
+    """Judges payloads by the Avro schema that wrote them.
+
+    A payload fits if its bytes are those of the schema's types. What a logical type says beyond
+    is not judged, as the specification has readers ignore a logical type that they cannot use.
+    """
+
+    def __init__(self, root: AvroType) -> None:
+        self._root = root
+        self._fits = generate(root) or _no_answer
+
+    def objections(
+        self, payloads: Sequence[bytes | memoryview], start: int = 0
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the position of each payload that does not fit, with what is wrong and where."""
+        fits = self._fits
+        are_bytes = set(map(type, payloads)) <= {bytes}
+        data = cast("Sequence[bytes]", payloads) if are_bytes else list(map(bytes, payloads))
+        for position in not_accepted(data, lambda some: map(fits, some, repeat(start))):
+            text = objection(self._root, data[position][start:])
+            if text is not None:
+                yield position, text
+
+    def decode(self, payload: bytes) -> object:
+        """Return fastavro's value of a payload that fits.
+
+        Logical types are left as what they are made of: a date is a number. Where a union has
+        several named types, a value of one of them is a pair: the type's full name, and the
+        value; so `encode` knows it again.
+
+        Raises:
+            ValueError: The payload does not fit.
+        """
+        if any(self.objections((payload,))):
+            raise ValueError("the payload does not fit its schema")
+        read = fastavro.schemaless_reader(
+            BytesIO(payload),
+            self._schema,
+            None,
+            return_named_type=True,
+            return_named_type_override=True,
+        )
+        return cast("dict[str, object]", read)[_VALUE]
+
+    def encode(self, value: object) -> bytes:
+        """Return the payload of a value of the kind that `decode` returns.
+
+        Of a union's branches the first one that the value fits is written, double before float.
+
+        Raises:
+            ValueError: The value does not fit the schema.
+        """
+        out = BytesIO()
+        try:
+            fastavro.schemaless_writer(out, self._schema, {_VALUE: value}, strict=True)
+        except Exception:
+            # Of many kinds, with the value in their texts.
+            raise ValueError("the value does not fit its schema") from None
+        return out.getvalue()
+
+    @cached_property
+    def _schema(self) -> Any:
+        """The schema as fastavro wants it: a record of one field, which has the same bytes."""
+        waiting: dict[str, AvroType] = {}
+        field = {"name": _VALUE, "type": _described(self._root, waiting)}
+        named: dict[str, Any] = {}
+        while waiting:
+            name, schema = waiting.popitem()
+            found: dict[str, AvroType] = {}
+            named[name] = _definition(schema, found)
+            waiting |= {other: one for other, one in found.items() if other not in named}
+        return fastavro.parse_schema({"type": "record", "name": _RECORD, "fields": [field]}, named)
+
+
+def compile_avro(source: SchemaSource) -> AvroSchema:
+    """Compile an Avro schema.
+
+    Raises:
+        InvalidSchemaError: It is not one, refers to what is not there, or is too large.
+    """
+    return AvroSchema(parse(source.text, dict(source.references)))
+
+
+def _no_answer(_payload: bytes, _start: int) -> bool:
+    return False
+
+
+def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:
+    """Return a type as JSON; a named one as its name, after it is added to `named`."""
+    if schema.name:
+        named[schema.name] = schema
+        return schema.name
+    inner = [_described(one, named) for one in schema.inner]
+    if schema.kind == "union":
+        return inner
+    if schema.kind == "array":
+        return {"type": "array", "items": inner[0]}
+    if schema.kind == "map":
+        return {"type": "map", "values": inner[0]}
+    return schema.kind
+
+
+def _definition(schema: AvroType, named: dict[str, AvroType]) -> Any:
+    """Return a named type as JSON; those in it as their names, after they are added to `named`."""
+    described: dict[str, Any] = {"type": schema.kind, "name": schema.name}
+    if schema.kind == "enum":
+        return described | {"symbols": list(schema.names)}
+    if schema.kind == "fixed":
+        return described | {"size": schema.size}
+    fields = zip(schema.names, schema.inner, strict=True)
+    return described | {
+        "fields": [{"name": name, "type": _described(inner, named)} for name, inner in fields]
+    }

@@ -1,0 +1,204 @@
+"""The text of an Avro schema, and the texts that it refers to, made into types.
+
+Names are looked up after all definitions are known, so that the order of references does not
+count and they may lead back to each other. What a payload's bytes do not depend on is passed over:
+defaults, aliases, documentation, logical types. Registries hold schemas with defaults that only
+some libraries accept.
+
+The rules of names are those of `org.apache.avro.Schema.Parser`: a name without a dot is of the
+namespace around it, and of none where that has no such name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any, Final
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.avro.types import (
+    MAX_LEVELS,
+    PRIMITIVES,
+    AvroType,
+    measure,
+)
+
+MAX_TYPES: Final = 200_000
+"""How many fields, branches and types a schema may have."""
+_MAX_SHOWN: Final = 100
+_MAX_SIZE: Final = 2**31 - 1
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+
+
+def parse(text: str, references: dict[str, str]) -> AvroType:
+    """Return the type of a schema.
+
+    Args:
+        text: The schema.
+        references: The texts of all that it refers to, by name.
+
+    Raises:
+        InvalidSchemaError: It is not an Avro schema, refers to what is not there, or is too large.
+    """
+    parser = _Parser()
+    for other in dict.fromkeys(references.values()):
+        if other != text:
+            parser.add(other)
+    return parser.finish(text)
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._named: dict[str, AvroType] = {}
+        self._unresolved: list[tuple[AvroType, int, str, str]] = []
+        self._unions: list[AvroType] = []
+        self._count = 0
+
+    def add(self, text: str) -> AvroType:
+        """Read the definitions of a text; the result has the text's own type inside."""
+        holder = AvroType("text")
+        self._inner(holder, _loaded(text), "", 1)
+        return holder
+
+    def finish(self, text: str) -> AvroType:
+        holder = self.add(text)
+        for owner, position, name, namespace in self._unresolved:
+            owner.inner[position] = self._found(name, namespace)
+        for union in self._unions:
+            _check_union(union)
+        measure([one for one in self._named.values() if one.kind == "record"])
+        return holder.inner[0]
+
+    def _found(self, name: str, namespace: str) -> AvroType:
+        full = f"{namespace}.{name}" if namespace and "." not in name else name
+        found = self._named.get(full) or self._named.get(name)
+        if found is None:
+            raise InvalidSchemaError(f"it refers to {_shown(full)}, which is not defined")
+        return found
+
+    def _inner(self, owner: AvroType, schema: Any, namespace: str, level: int) -> None:
+        """Add the type of a schema to `owner.inner`."""
+        self._count += 1
+        if self._count > MAX_TYPES:
+            raise InvalidSchemaError(f"it has more than {MAX_TYPES} types")
+        if level > MAX_LEVELS:
+            raise InvalidSchemaError(f"it has more than {MAX_LEVELS} levels of types")
+        if isinstance(schema, list):
+            union = AvroType("union")
+            owner.inner.append(union)
+            self._unions.append(union)
+            for branch in schema:
+                self._inner(union, branch, namespace, level + 1)
+        elif isinstance(schema, dict):
+            self._object(owner, schema, namespace, level)
+        elif isinstance(schema, str):
+            self._name(owner, schema, namespace)
+        else:
+            raise InvalidSchemaError("a type is a name, an object or a list of types")
+
+    def _name(self, owner: AvroType, name: str, namespace: str) -> None:
+        primitive = PRIMITIVES.get(name)
+        if primitive is None:
+            self._unresolved.append((owner, len(owner.inner), name, namespace))
+            primitive = PRIMITIVES["null"]  # until all names are known
+        owner.inner.append(primitive)
+
+    def _object(self, owner: AvroType, schema: dict[str, Any], namespace: str, level: int) -> None:
+        kind = schema.get("type")
+        if kind in ("record", "error"):
+            self._record(owner, schema, namespace, level)
+        elif kind == "enum":
+            found = self._define(owner, "enum", schema, namespace)[0]
+            found.names = _texts(schema.get("symbols"), f"the symbols of {_shown(found.name)}")
+        elif kind == "fixed":
+            found = self._define(owner, "fixed", schema, namespace)[0]
+            found.size = _size(schema.get("size"), found.name)
+            found.empty = int(found.size == 0)
+        elif kind in ("array", "map"):
+            keyword = "items" if kind == "array" else "values"
+            if keyword not in schema:
+                raise InvalidSchemaError(f"a type {kind} has no {keyword}")
+            collection = AvroType(kind)
+            owner.inner.append(collection)
+            self._inner(collection, schema[keyword], namespace, level + 1)
+        elif kind is None:
+            raise InvalidSchemaError("an object has no type")
+        else:
+            self._inner(owner, kind, namespace, level + 1)
+
+    def _record(self, owner: AvroType, schema: dict[str, Any], namespace: str, level: int) -> None:
+        record, namespace = self._define(owner, "record", schema, namespace)
+        fields = schema.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
+            raise InvalidSchemaError(f"the fields of {_shown(record.name)} are not a list of them")
+        record.names = _texts(
+            [one.get("name") for one in fields], f"the names of fields of {_shown(record.name)}"
+        )
+        for one in fields:
+            if "type" not in one:
+                raise InvalidSchemaError(f"a field of {_shown(record.name)} has no type")
+            self._inner(record, one["type"], namespace, level + 1)
+
+    def _define(
+        self, owner: AvroType, kind: str, schema: dict[str, Any], namespace: str
+    ) -> tuple[AvroType, str]:
+        """Add a named type, and return it with the namespace of what is inside it."""
+        name, given = schema.get("name"), schema.get("namespace")
+        if not isinstance(name, str):
+            raise InvalidSchemaError(f"a type {kind} has no name")
+        if "." in name:
+            namespace, name = name.rsplit(".", 1)
+        elif isinstance(given, str):
+            namespace = given
+        if not _NAME.fullmatch(name):
+            raise InvalidSchemaError(f"{_shown(name)} is not a name")
+        full = f"{namespace}.{name}" if namespace else name
+        if full in self._named:
+            raise InvalidSchemaError(f"{_shown(full)} is defined twice")
+        if full in PRIMITIVES:
+            raise InvalidSchemaError(f"{full} is the name of a primitive type")
+        found = self._named[full] = AvroType(kind, full)
+        owner.inner.append(found)
+        return found, namespace
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        # A JSONDecodeError quotes nothing: what was expected, and where.
+        raise InvalidSchemaError(f"it is not JSON: {error}") from None
+
+
+def _texts(given: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise InvalidSchemaError(f"{what} are not a list of names")
+    for one in given:
+        if not _NAME.fullmatch(one):
+            raise InvalidSchemaError(f"{what}: {_shown(one)} is not a name")
+    if len(set(given)) < len(given):
+        raise InvalidSchemaError(f"{what} are not different")
+    return tuple(given)
+
+
+def _size(given: Any, name: str) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= _MAX_SIZE:
+        raise InvalidSchemaError(
+            f"the size of {_shown(name)} is not a number from 0 to {_MAX_SIZE}"
+        )
+    return given
+
+
+def _check_union(union: AvroType) -> None:
+    counts = Counter(one.name or one.kind for one in union.inner)
+    if "union" in counts:
+        raise InvalidSchemaError("a union has a union as a branch")
+    for name, count in counts.most_common(1):
+        if count > 1:
+            raise InvalidSchemaError(f"a union has {_shown(name)} twice")
+
+
+def _shown(name: str) -> str:
+    shown = "".join(one if one.isprintable() else "?" for one in name[:_MAX_SHOWN])
+    return shown if len(name) <= _MAX_SHOWN else f"{shown}..."

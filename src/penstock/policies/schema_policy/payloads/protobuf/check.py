@@ -1,0 +1,195 @@
+"""Messages of one type, judged by upb, many at a time.
+
+A call of upb from Python costs as much as reading a small message, so payloads are gathered as the
+items of one message of a type made for this, and read with one call. All of them become one item,
+of a type that loses nothing thereby (`merging.py`). Whether upb kept a field that it does not know
+is seen from the outside: DiscardUnknownFields makes the message smaller. Where the type has
+required fields, the items are read a second time, each for itself.
+Only a yes counts for the whole batch; otherwise each payload is judged alone.
+
+DiscardUnknownFields looks 64 levels deep and says nothing about what is deeper. Messages of types
+that may be deeper are read inside of as many levels as make upb refuse what is too deep for it.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from penstock.policies.schema_policy.payloads.protobuf.flaws import (
+    TooManyFieldsError,
+    find_flaw,
+)
+from penstock.policies.schema_policy.payloads.protobuf.reach import reach_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from google.protobuf.descriptor import Descriptor
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+LEVELS: Final = 40
+"""With the item, and upb's limit of 100, this leaves 59 levels: fewer than 64."""
+_ITEM_TAG, _START, _END = b"\x0a", b"\x13", b"\x14"
+_DEEP: Final = f"has more fields than are looked at in a message deeper than {99 - LEVELS} levels"
+_REASONS: Final = (
+    ("UTF-8", "has a string that is not UTF-8"),
+    ("MaxDepth", "is nested deeper than 100 levels"),
+    ("alloc", "takes more memory to decode than there is"),
+)
+_CORRUPT: Final = "is cut off, or not a message"
+_LENGTHS: Final = 1024
+
+
+class MessageCheck:
+    """Judges messages of one type."""
+
+    def __init__(
+        self,
+        descriptor: Descriptor,
+        pool: DescriptorPool,
+        merging_pool: DescriptorPool,
+        *,
+        allow_unknown_fields: bool,
+    ) -> None:
+        """Make the type that reads many.
+
+        Args:
+            descriptor: The type of the messages.
+            pool: Where it is; may get one more file.
+            merging_pool: The same files as `merging.py` makes them; gets one more file.
+            allow_unknown_fields: Whether unknown fields are no objection.
+        """
+        reach = reach_of(descriptor)
+        self.new: Any = GetMessageClass(descriptor)
+        self.descriptor = descriptor
+        self._allowed = allow_unknown_fields
+        self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
+        self._one: Any = GetMessageClass(merging_pool.FindMessageTypeByName(descriptor.full_name))
+        self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
+        self._each: Any = None
+        if reach.required:
+            self._each = _batch_class(descriptor, pool, repeated=True)
+
+    def all_fit(self, messages: Sequence[bytes | memoryview]) -> bool:
+        """Return whether every message fits; False where each has to be looked at alone."""
+        sizes = list(map(len, messages))
+        header = _HEADERS.__getitem__ if max(sizes, default=0) < _LENGTHS else _header
+        items = chain.from_iterable(zip(map(header, sizes), messages, strict=True))
+        data = b"".join((_START * self._levels, *items, _END * self._levels))
+        try:
+            merged = self._merged.FromString(data)
+            if not self._allowed and not self._all_known(merged):
+                return False
+            return self._each is None or bool(self._each.FromString(data).IsInitialized())
+        except (DecodeError, EncodeError):
+            return False
+
+    def objection(self, data: bytes) -> str | None:
+        """Return why one message does not fit; None where it does."""
+        if self.all_fit((data,)):
+            return None
+        try:
+            self._one.FromString(data)
+            if self._each is not None and not self.new.FromString(data).IsInitialized():
+                return self._where(data, allowed=True) or "has not all required fields"
+        except DecodeError as error:
+            said = str(error)
+            return self._where(data) or next(
+                (text for part, text in _REASONS if part in said), _CORRUPT
+            )
+        if self._allowed:
+            return None
+        # An unknown field, or deeper than DiscardUnknownFields reaches: then the walk decides.
+        if self._is_deep(data):
+            try:
+                return find_flaw(data, self.descriptor, allow_unknown_fields=False)
+            except TooManyFieldsError:
+                return _DEEP
+        return self._where(data) or "has an unknown field"
+
+    def _all_known(self, merged: Any) -> bool:
+        within = merged
+        for _ in range(self._levels):
+            within = within.level
+        before = within.ByteSize()
+        within.DiscardUnknownFields()
+        return bool(before == within.ByteSize())
+
+    def _is_deep(self, data: bytes) -> bool:
+        if not self._levels:
+            return False
+        parts = (_START * self._levels, _header(len(data)), data, _END * self._levels)
+        try:
+            self._merged.FromString(b"".join(parts))
+        except DecodeError:
+            return True
+        return False
+
+    def _where(self, data: bytes, *, allowed: bool = False) -> str | None:
+        try:
+            return find_flaw(data, self.descriptor, allow_unknown_fields=self._allowed or allowed)
+        except TooManyFieldsError:
+            return None
+
+
+def _header(size: int) -> bytes:
+    header = bytearray(_ITEM_TAG)
+    while size > 0x7F:
+        header.append(size & 0x7F | 0x80)
+        size >>= 7
+    header.append(size)
+    return bytes(header)
+
+
+_HEADERS: Final = tuple(_header(size) for size in range(_LENGTHS))
+
+
+def _batch_class(descriptor: Descriptor, pool: DescriptorPool, *, repeated: bool) -> Any:
+    name = "penstock_batch"
+    while _is_taken(pool, name):
+        name += "_"
+    file = FileDescriptorProto(
+        # No file of a schema has such a name.
+        name=f"./{name}",
+        package=name,
+        syntax="proto2",
+        dependency=[descriptor.file.name],
+    )
+    message = file.message_type.add(name="Batch")
+    label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
+    message.field.add(
+        name="item",
+        number=1,
+        label=label,
+        type=FieldDescriptorProto.TYPE_MESSAGE,
+        type_name=f".{descriptor.full_name}",
+    )
+    message.field.add(
+        name="level",
+        number=2,
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+        type=FieldDescriptorProto.TYPE_GROUP,
+        type_name=f".{name}.Batch",
+    )
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(f"{name}.Batch"))
+
+
+def _is_taken(pool: DescriptorPool, name: str) -> bool:
+    find: Callable[[str], Any]
+    for find, what in (
+        (pool.FindFileByName, f"./{name}"),
+        (pool.FindFileContainingSymbol, name),
+        (pool.FindFileContainingSymbol, f"{name}.Batch"),
+    ):
+        try:
+            find(what)
+        except KeyError:
+            continue
+        return True
+    return False

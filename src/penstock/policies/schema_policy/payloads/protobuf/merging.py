@@ -1,0 +1,58 @@
+"""Types that read the same bytes as a schema's, and lose nothing when messages are merged.
+
+Protobuf merges what comes twice: of numbers and strings the last counts, messages become one. So
+many payloads can be read into one message, and an unknown field in any of them is still there,
+unless what it is in was replaced: a member of a oneof by another member, a value of a map by
+another one for its key. Here nothing is: oneofs are fields of their own, maps are the entries that
+they are on the wire. And repeated messages and strings are single ones, which are read from the
+same bytes, and merged, too: then little memory is taken, whatever comes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.descriptor_pb2 import FeatureSet, FieldDescriptorProto, FileDescriptorProto
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+
+_SAME_BYTES: Final = frozenset(
+    {
+        FieldDescriptorProto.TYPE_STRING,
+        FieldDescriptorProto.TYPE_BYTES,
+        FieldDescriptorProto.TYPE_MESSAGE,
+        FieldDescriptorProto.TYPE_GROUP,
+    }
+)
+"""Repeated numbers stay: they may be packed, which a single number may not."""
+
+
+def merging(file: FileDescriptorProto) -> FileDescriptorProto:
+    """Return a file whose types have the same names, and lose nothing when they are merged."""
+    copy = FileDescriptorProto()
+    copy.CopyFrom(file)
+    for field in copy.extension:
+        _one(field)
+    messages: list[DescriptorProto] = list(copy.message_type)
+    while messages:
+        message = messages.pop()
+        message.ClearField("oneof_decl")
+        if message.options.map_entry:
+            message.options.ClearField("map_entry")
+        for field in (*message.field, *message.extension):
+            _one(field)
+        messages.extend(message.nested_type)
+    return copy
+
+
+def _one(field: FieldDescriptorProto) -> None:
+    field.ClearField("oneof_index")
+    field.ClearField("proto3_optional")
+    if field.label == field.LABEL_REQUIRED or (
+        field.label == field.LABEL_REPEATED and field.type in _SAME_BYTES
+    ):
+        field.label = field.LABEL_OPTIONAL
+    features = field.options.features  # reading makes no options where there are none
+    if features.field_presence == FeatureSet.LEGACY_REQUIRED:
+        features.field_presence = FeatureSet.EXPLICIT

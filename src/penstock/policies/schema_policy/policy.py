@@ -1,0 +1,225 @@
+"""KIP-940: keys and values judged by the schemas of a schema registry, or of files.
+
+    record.validation.policy.class.name=penstock.policies.SchemaPolicy
+    schema.registry.url=https://registry.example.com
+    topics.orders.confluent.value.schema.validation=true
+
+`docs/schemas.md` has the keys of a topic and of the file. Needs the packages of
+`penstock[schemas]`, and of `penstock[rules]` for rules of data contracts.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
+from penstock.policies.schema_policy.packages import OF_RULES, OF_SCHEMAS, check_packages
+from penstock.policies.schema_policy.settings import (
+    KEY_VALIDATION,
+    TOPIC_CONFIGS,
+    VALUE_VALIDATION,
+    FileSettings,
+    Level,
+    TopicSettings,
+)
+from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
+from penstock.policy import RecordValidationPolicy as Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
+    from penstock.policies.schema_policy.judge import PreparedColumn
+    from penstock.policies.schema_policy.registry.cache import Registry
+    from penstock.policies.schema_policy.registry.client import RegistryClient
+    from penstock.policies.schema_policy.settings import SchemaFileName
+    from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
+
+_TOPICS_KEPT: Final = 10_000
+_FILES_KEPT: Final = 1000
+_NONE: Final[Sequence[Sequence[Header]]] = ()
+
+
+class SchemaPolicy(Policy):
+    """Refuses records whose key or value is not what its schema says."""
+
+    topic_configs: ClassVar[Sequence[TopicConfig]] = TOPIC_CONFIGS
+
+    def __init__(self) -> None:
+        self._folder = Path()
+        self._client: RegistryClient | None = None
+        self._registry: Registry | None = None
+        self._schemas: CompiledSchemas | None = None
+        self._prepared: tuple[TopicMetadata, BatchProxy, Mapping[bool, PreparedColumn]] | None = (
+            None
+        )
+        self._last: tuple[TopicMetadata, Mapping[bool, Judge]] | None = None
+        self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
+        self._file = lru_cache(_FILES_KEPT)(self._file_judge)
+
+    def use_folder(self, folder: Path) -> None:
+        """Learn, before `configure`, the folder of the configuration file."""
+        self._folder = folder
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Read the settings. Nothing is contacted.
+
+        Args:
+            configs: The configuration file; keys that do not start with `schema.` are passed
+                over.
+
+        Raises:
+            ValueError: A key has a wrong value, or a package is missing.
+        """
+        self._settings = FileSettings.read(configs)
+        check_packages(OF_SCHEMAS, "schemas")
+        from penstock.policies.schema_policy.compiled_schemas import (  # noqa: PLC0415 - an extra
+            CompiledSchemas,
+        )
+        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
+            RegistrySettings,
+        )
+
+        registry = RegistrySettings.from_configs(configs, self._folder)
+        if registry is not None:
+            self._client = RegistryClient(registry)
+            self._registry = Registry(self._client)
+            self._schemas = CompiledSchemas(
+                self._registry, unknown_fields=self._settings.unknown_fields
+            )
+
+    def get_hints(self) -> RecordIntrospectionHints:
+        """Return that everything is looked at: an id may be in a header."""
+        return RecordIntrospectionHints(True, ALL, ALL)
+
+    def prepare_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Read a topic's settings and its schemas' files.
+
+        Raises:
+            ValueError: A setting is invalid, a file is missing or cannot be used, or there is
+                no registry.
+        """
+        self._topic_judges(topic, configs)
+
+    def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
+        """Yield lines that say what a topic's records are judged by, for `penstock check`.
+
+        Raises:
+            ValueError: As in `prepare_topic`.
+            RetriableException: The registry does not answer now.
+        """
+        for judge in self._topic_judges(topic, configs).values():
+            yield from judge.describe()
+
+    def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
+        """Look up and compile the schemas of a batch.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        self._allow(self._settings.preparation_s)
+        self._prepared = None  # one batch at most is held
+        self._prepared = topic, batch, self._columns(topic, batch)
+
+    def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
+        """Return where key and value are what their schemas say.
+
+        Raises:
+            InvalidRecordException: One is not; the text says where and why, without its value.
+            RetriableException: The registry does not answer now.
+        """
+        self._allow(self._settings.judging_s)
+        for is_key, judge in self._of(topic).items():
+            column = (record.key if is_key else record.value,)
+            prepared = judge.prepared(column, (record.headers,))
+            for _, message in self._objections(column, prepared, is_key=is_key):
+                raise InvalidRecordException(message)
+
+    def validate_batch(
+        self, topic: TopicMetadata, batch: BatchProxy
+    ) -> Iterable[tuple[int, str | None]]:
+        """Return the position and the text of each record that `validate` would refuse.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        self._allow(self._settings.judging_s)
+        last, self._prepared = self._prepared, None
+        if last is not None and last[0] is topic and last[1] is batch:
+            columns = last[2]
+        else:
+            columns = self._columns(topic, batch)
+        refused: dict[int, str] = {}
+        for is_key, prepared in columns.items():  # the key first: its objection counts
+            column = batch.keys if is_key else batch.values
+            for position, message in self._objections(column, prepared, is_key=is_key):
+                refused.setdefault(position, message)
+        return sorted(refused.items())
+
+    def close(self) -> None:
+        """Close the connections to the registry."""
+        if self._client is not None:
+            self._client.close()
+
+    def _columns(self, topic: TopicMetadata, batch: BatchProxy) -> Mapping[bool, PreparedColumn]:
+        return {
+            is_key: judge.prepared(
+                batch.keys if is_key else batch.values,
+                batch.headers if judge.reads_headers else _NONE,
+            )
+            for is_key, judge in self._of(topic).items()
+        }
+
+    def _objections(
+        self, column: Sequence[bytes | None], prepared: PreparedColumn, *, is_key: bool
+    ) -> Iterator[tuple[int, str]]:
+        accepts_null = self._settings.null_keys if is_key else self._settings.null_values
+        if not accepts_null:
+            text = f"the {side_of(is_key=is_key)} is null"
+            yield from ((index, text) for index, data in enumerate(column) if data is None)
+        yield from prepared.objections()
+
+    def _allow(self, seconds: float) -> None:
+        """Have look-ups end before the worker is killed: what they found by then is kept."""
+        if self._client is not None:
+            self._client.allow(seconds)
+
+    def _of(self, topic: TopicMetadata) -> Mapping[bool, Judge]:
+        if self._last is None or self._last[0] is not topic:
+            judges = self._topic_judges(topic.topic_id_partition.topic, topic.configs)
+            self._last = topic, judges
+        return self._last[1]
+
+    def _topic_judges(self, topic: str, configs: Mapping[str, str]) -> Mapping[bool, Judge]:
+        return self._judges(topic, tuple(sorted(configs.items())))
+
+    def _judges_of(self, topic: str, configs: tuple[tuple[str, str], ...]) -> Mapping[bool, Judge]:
+        settings = TopicSettings.read(dict(configs))
+        return {
+            is_key: self._file(settings.files[is_key], is_key=is_key)
+            if settings.files
+            else self._registry_judge(topic, settings, is_key=is_key)
+            for is_key in settings.sides
+        }
+
+    def _registry_judge(self, topic: str, settings: TopicSettings, *, is_key: bool) -> Judge:
+        from penstock.policies.schema_policy.registry_judge import (  # noqa: PLC0415 - an extra
+            RegistryJudge,
+        )
+
+        if settings.level is Level.RULES:
+            check_packages(OF_RULES, "rules")
+        if self._registry is None or self._schemas is None:
+            key = KEY_VALIDATION if is_key else VALUE_VALIDATION
+            raise ValueError(f"{key} needs schema.registry.url, or schema.file on the topic")
+        return RegistryJudge(topic, settings, self._registry, self._schemas, is_key=is_key)
+
+    def _file_judge(self, file: SchemaFileName, *, is_key: bool) -> Judge:
+        from penstock.policies.schema_policy.files import compile_file  # noqa: PLC0415 - an extra
+
+        compiled = compile_file(self._folder, file, unknown_fields=self._settings.unknown_fields)
+        return FileJudge(compiled, file.name, is_key=is_key)

@@ -1,0 +1,40 @@
+"""The full name of a record's type, of which subjects may be made.
+
+Source: what Confluent's `RecordNameStrategy` takes: the full name of an Avro type or of a Protobuf
+message, the title of a JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+
+
+def record_name(schema: RegisteredSchema) -> str | None:
+    """Return the name of what an Avro or JSON schema describes.
+
+    Returns:
+        The name; None where it has none, and for Protobuf, where each payload says which message
+        it is.
+    """
+    if schema.schema_type == "PROTOBUF":
+        return None
+    try:
+        content = json.loads(schema.text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    if schema.schema_type == "JSON":
+        return _text(content.get("title"))
+    name, namespace = _text(content.get("name")), _text(content.get("namespace"))
+    if name is None or "." in name or namespace is None:
+        return name
+    return f"{namespace}.{name}"
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

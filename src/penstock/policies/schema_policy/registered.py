@@ -1,0 +1,44 @@
+"""What a registry says about one schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class SchemaReference(NamedTuple):
+    """A schema that another one refers to.
+
+    Attributes:
+        name: What the schema calls it.
+        subject: Where the registry has it.
+        version: Which one of the subject.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
+class RegisteredSchema(NamedTuple):
+    """What a registry says about one schema; immutable.
+
+    Attributes:
+        schema_type: `AVRO`, `PROTOBUF` or `JSON`; a registry leaves `AVRO` out.
+        text: The schema.
+        references: The schemas that it refers to itself.
+        schema_id: Its id, where that is known.
+        guid: Its GUID, where the registry has such.
+        metadata: As the registry gives it: `tags` (`{path: [tag]}`) and `properties`.
+        rule_set: `domainRules` and `migrationRules`, as the registry gives them.
+    """
+
+    schema_type: str
+    text: str
+    references: tuple[SchemaReference, ...] = ()
+    schema_id: int | None = None
+    guid: str | None = None
+    metadata: Mapping[str, Any] = {}
+    rule_set: Mapping[str, Any] = {}

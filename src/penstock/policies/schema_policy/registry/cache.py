@@ -1,0 +1,300 @@
+"""What a registry has said, kept, and asked for again when it may have changed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from cachetools import LRUCache, TTLCache
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.registry.budget import Budget
+from penstock.policies.schema_policy.registry.errors import (
+    RegistryAwayException,
+    UnknownSchemaError,
+)
+from penstock.policy import RetriableException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping, Sequence
+
+    from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
+
+MOST_SCHEMAS: Final = 10_000
+MOST_CHARACTERS: Final = 64 * 1024 * 1024
+"""What is kept of schemas together, in characters."""
+MISS_SECONDS: Final = 2.0
+"""For how long it counts that a registry did not know something."""
+REREAD_SECONDS: Final = 0.25
+"""After what time it is asked once more all the same: somebody may just have registered it."""
+SUBJECTS_SECONDS: Final = 300.0
+LATEST_SECONDS: Final = 30.0
+STALE_SECONDS: Final = 10.0
+"""How long what has run out counts on, each time that the registry cannot be asked."""
+MISSES: Final = 100
+MISSES_PER_SECOND: Final = 10.0
+"""How many look-ups may be in vain: at once, and after that."""
+MOST_REFERENCES: Final = 1000
+MOST_SOURCE: Final = 8 * 1024 * 1024
+"""The bounds of one schema with all that it refers to."""
+_MOST_SUBJECTS: Final = 200_000
+"""How many pairs of subject and version are kept."""
+
+_TOO_MANY: Final = (
+    "the schema registry is asked for too many schemas that it does not know; it is asked again in "
+    "a moment"
+)
+
+_Key: TypeAlias = "int | str | tuple[str, int]"
+_Found = TypeVar("_Found")
+_Named = TypeVar("_Named")
+
+
+class Client(Protocol):
+    """What is asked: a `RegistryClient`."""
+
+    def schema_by_id(self, schema_id: int) -> RegisteredSchema: ...
+    def schema_by_guid(self, guid: str) -> RegisteredSchema: ...
+    def subject_versions(self, schema_id: int) -> Sequence[tuple[str, int]]: ...
+    def latest(self, subject: str) -> tuple[RegisteredSchema, int]: ...
+    def schema_of_version(self, subject: str, version: int) -> RegisteredSchema: ...
+
+
+class _Miss(NamedTuple):
+    """That a registry did not know something: when it said so, its words, and if they are final."""
+
+    at: float
+    text: str
+    is_last: bool
+
+
+class _Kept(NamedTuple, Generic[_Found]):
+    """What may change: when it was asked for, and until when it counts."""
+
+    value: _Found
+    at: float
+    until: float
+
+
+class Registry:
+    """A registry's schemas. It is used by one thread in a policy's worker.
+
+    What a schema's id or GUID means never changes, so it is kept as long as there is room; what
+    is not there may come, so misses count for two seconds, and within these the registry is asked
+    once more. Who makes up ids costs the registry ten requests a second and pushes nothing out of
+    what is kept: more are answered with `RetriableException` without asking.
+
+    Which subjects have a schema, and which version is a subject's latest, is asked anew after a
+    while; as long as the registry cannot be asked, what it said last counts on, so that what was
+    known before it went away is judged as before.
+    """
+
+    def __init__(self, client: Client, clock: Callable[[], float] = monotonic) -> None:
+        """Ask for nothing yet.
+
+        Args:
+            client: Asks the registry.
+            clock: Seconds.
+        """
+        self._client = client
+        self._clock = clock
+        self._budget = Budget(MISSES, MISSES_PER_SECOND, clock)
+        self._rereads = Budget(MISSES, MISSES_PER_SECOND, clock)
+        self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
+        self._versions: LRUCache[int, _Kept[Sequence[tuple[str, int]]]] = LRUCache(
+            _MOST_SUBJECTS, lambda kept: 20 + len(kept.value)
+        )
+        self._latest: LRUCache[str, _Kept[tuple[RegisteredSchema, int]]] = LRUCache(
+            MOST_CHARACTERS, lambda kept: _size(kept.value[0])
+        )
+        self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS, clock)
+        self._failures: TTLCache[object, str] = TTLCache(MOST_SCHEMAS, MISS_SECONDS / 2, clock)
+
+    def schema(self, schema: int | str) -> RegisteredSchema:
+        """Return a schema by its id or GUID.
+
+        One whose versions were deleted softly is returned, too: see
+        `RegistryClient.schema_by_id`.
+
+        Raises:
+            UnknownSchemaError: The registry says that there is none.
+            RetriableException: It cannot be asked, does not answer, or is asked too much.
+        """
+        if isinstance(schema, int):
+            return self._schema(schema, lambda: self._client.schema_by_id(schema))
+        return self._schema(schema, lambda: self._client.schema_by_guid(schema))
+
+    def is_known(self, schema: int | str, subject: str | None = None) -> bool:
+        """Return whether these methods answer without asking the registry.
+
+        Args:
+            schema: What `schema` is asked for.
+            subject: If it is one: the subject that `subject_versions` is asked for as well.
+        """
+        found = self._schemas.get(schema)
+        if found is None or subject is None:
+            return found is not None
+        kept = None if found.schema_id is None else self._versions.get(found.schema_id)
+        return kept is not None and self._clock() < kept.until and _has(kept.value, subject)
+
+    def subject_versions(
+        self, schema_id: int, subject: str | None = None
+    ) -> Sequence[tuple[str, int]]:
+        """Return the subjects that have a schema, each with its version there.
+
+        What a registry said counts for five minutes, except where a subject is wanted that it
+        did not name: then it is asked anew, for each id every two seconds at most, and for all
+        ids together as often as for schemas that it does not know.
+
+        Args:
+            schema_id: The schema's id.
+            subject: The subject that is wanted, if it is one.
+
+        Returns:
+            The pairs; none where the registry does not know the schema. Versions that were
+            deleted softly are left out: nothing new is written with them.
+
+        Raises:
+            RetriableException: As in `schema`.
+        """
+        kept = self._versions.get(schema_id)
+        now = self._clock()
+        if kept is not None and now < kept.until:
+            is_new = now - kept.at < MISS_SECONDS
+            if subject is None or is_new or _has(kept.value, subject):
+                return kept.value
+            if self._rereads.is_spent:
+                raise RetriableException(_TOO_MANY)
+        try:
+            pairs = self._ask(
+                ("subjects of", schema_id), lambda: self._client.subject_versions(schema_id)
+            )
+        except UnknownSchemaError:
+            pairs = ()
+        except RetriableException:
+            if kept is None or not (subject is None or _has(kept.value, subject)):
+                raise
+            _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
+            return kept.value
+        if kept is not None and subject is not None and not _has(pairs, subject):
+            self._rereads.spend()
+        _keep(self._versions, schema_id, _Kept(pairs, now, now + SUBJECTS_SECONDS))
+        return pairs
+
+    def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
+        """Return the latest version of a subject and its number; it counts for half a minute.
+
+        Returns:
+            None where the registry knows no such subject.
+
+        Raises:
+            RetriableException: As in `schema`.
+        """
+        kept = self._latest.get(subject)
+        now = self._clock()
+        if kept is not None and now < kept.until:
+            return kept.value
+        try:
+            found = self._ask(("latest", subject), lambda: self._client.latest(subject))
+        except UnknownSchemaError:
+            self._latest.pop(subject, None)
+            return None
+        except RetriableException:
+            if kept is None:
+                raise
+            _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
+            return kept.value
+        _keep(self._latest, subject, _Kept(found, now, now + LATEST_SECONDS))
+        return found
+
+    def source(self, schema: RegisteredSchema) -> SchemaSource:
+        """Return a schema with all that it refers to, and that those refer to.
+
+        A name that several of them use means what the first says that does: a schema before what
+        it refers to, and references in their order, as in Confluent's serializers
+        (`AbstractSchemaProvider`). So circles end.
+
+        Raises:
+            InvalidSchemaError: One is not in the registry, or there is too much of it.
+            RetriableException: As in `schema`. What has been found by then is kept, so asking
+                again gets further.
+        """
+        texts: dict[str, str] = {}
+        size = len(schema.text)
+        stack = list(reversed(schema.references))
+        while stack:
+            reference = stack.pop()
+            if reference.name in texts:
+                continue
+            referred = self._referred(reference)
+            texts[reference.name] = referred.text
+            size += len(referred.text)
+            if len(texts) > MOST_REFERENCES or size > MOST_SOURCE:
+                raise InvalidSchemaError(
+                    f"refers to more than {MOST_REFERENCES} schemas, or to more than "
+                    f"{MOST_SOURCE} characters of them"
+                )
+            stack.extend(reversed(referred.references))
+        return SchemaSource(schema.schema_type, schema.text, texts)
+
+    def _referred(self, reference: SchemaReference) -> RegisteredSchema:
+        subject, version = reference.subject, reference.version
+        try:
+            if version < 0:
+                latest = self.latest(subject)
+                if latest is None:
+                    raise UnknownSchemaError(f"subject {subject} is not in the schema registry")
+                return latest[0]
+            return self._schema(
+                (subject, version), lambda: self._client.schema_of_version(subject, version)
+            )
+        except UnknownSchemaError as error:
+            raise InvalidSchemaError(f"refers to {reference.name}, and {error}") from None
+
+    def _schema(self, key: _Key, ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
+        kept = self._schemas.get(key)
+        if kept is None:
+            kept = self._ask(key, ask)
+            _keep(self._schemas, key, kept)
+        return kept
+
+    def _ask(self, key: object, ask: Callable[[], _Found]) -> _Found:
+        """Ask the registry, unless it has just said that there is no such, or nothing."""
+        failure = self._failures.get(key)
+        if failure is not None:
+            raise RetriableException(failure)
+        miss = self._misses.get(key)
+        if miss is not None and (miss.is_last or self._clock() - miss.at < REREAD_SECONDS):
+            raise UnknownSchemaError(miss.text)
+        if self._budget.is_spent:
+            raise RetriableException(_TOO_MANY)
+        try:
+            return ask()
+        except UnknownSchemaError as error:
+            self._budget.spend()
+            self._misses[key] = _Miss(self._clock(), str(error), is_last=miss is not None)
+            raise
+        except RegistryAwayException:
+            raise  # the client does not ask again for a second, whatever is wanted
+        except RetriableException as error:
+            self._budget.spend()
+            self._failures[key] = str(error)
+            raise
+
+
+def _size(schema: RegisteredSchema) -> int:
+    """Return how much room a schema takes, so that there are no more than `MOST_SCHEMAS`."""
+    length = len(schema.text) + len(repr(schema.metadata)) + len(repr(schema.rule_set))
+    return max(length, MOST_CHARACTERS // MOST_SCHEMAS)
+
+
+def _has(pairs: Sequence[tuple[str, int]], subject: str) -> bool:
+    return any(name == subject for name, _ in pairs)
+
+
+def _keep(cache: MutableMapping[_Named, _Found], key: _Named, value: _Found) -> None:
+    """Keep a value where there is room for it at all."""
+    with suppress(ValueError):
+        cache[key] = value

@@ -1,0 +1,219 @@
+"""What is asked of a schema registry: a few GETs of Confluent's API.
+
+Each look-up is one request, or two for a GUID. A request takes no longer than
+`schema.registry.timeout.ms` over all URLs. Source: Confluent's "Schema Registry API reference".
+Only newer registries know GUIDs.
+"""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+from penstock.policies.schema_policy.registry import answers
+from penstock.policies.schema_policy.registry.answers import UnreadableAnswerError
+from penstock.policies.schema_policy.registry.endpoint import Endpoint
+from penstock.policies.schema_policy.registry.errors import (
+    NoAnswerError,
+    RegistryAwayException,
+    UnknownSchemaError,
+)
+from penstock.policy import RetriableException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry.settings import RegistrySettings
+
+PAUSE: Final = 1.0
+"""Seconds for which a URL that is away is not asked."""
+_LATEST: Final = -1
+_AWAY: Final = frozenset({401, 403, 407, 429, 502, 503, 504})
+"""Status codes with which any other request would be answered now, too."""
+_CONTEXT: Final = re.compile(r"/contexts/([^/]+)$")
+_Read = TypeVar("_Read")
+
+
+class RegistryClient:
+    """Looks up schemas; keeps no answers. It is used by one thread.
+
+    The URL that answered last is asked first. Where one is away, does not let us in, has an error
+    of its own or answers what no registry answers, the next one is asked. One that is away is
+    left alone for a second.
+    """
+
+    def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = monotonic) -> None:
+        """Contact nobody yet.
+
+        Args:
+            settings: Where the registry is, and how it lets us in.
+            clock: Seconds, for pauses.
+        """
+        self._endpoints = [Endpoint(url, settings) for url in settings.urls]
+        self._timeout = settings.timeout
+        self._clock = clock
+        self._until = inf
+        self._problem = ""
+
+    def allow(self, seconds: float) -> None:
+        """Have all look-ups from now on end within a time together, whatever each of them may take.
+
+        What is asked after it raises a `RegistryAwayException`, until `allow` is called again.
+        """
+        self._until = self._clock() + seconds
+
+    def schema_by_id(self, schema_id: int) -> RegisteredSchema:
+        """Look up a schema by its id.
+
+        A schema of a version that was deleted softly is found: a registry keeps it so that what
+        was written with it can be read. Whether new records may be written with it is for
+        `subject_versions` to say, which leaves such versions out.
+
+        Raises:
+            UnknownSchemaError: There is none.
+            RetriableException: The registry does not say; a `RegistryAwayException` where no URL
+                can be asked now.
+        """
+        found = self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", answers.schema)
+        return found._replace(schema_id=schema_id)
+
+    def schema_by_guid(self, guid: str) -> RegisteredSchema:
+        """Look up a schema by its GUID, and its id, which a registry tells apart from it.
+
+        Args:
+            guid: In lower case with hyphens.
+
+        Returns:
+            The schema; without `schema_id` where it has none in the context of the URL.
+
+        Raises:
+            UnknownSchemaError: There is none.
+            RetriableException: The registry does not say, or knows no GUIDs at all.
+        """
+        found = self._get(f"/schemas/guids/{guid}", f"schema {guid}", answers.schema)
+        context = _CONTEXT.search(urlsplit(self._endpoints[0].url).path)
+        schema_id = self._get(
+            f"/schemas/guids/{guid}/ids",
+            f"schema {guid}",
+            lambda body: answers.id_in_context(
+                body, unquote(context[1]) if context else answers.DEFAULT_CONTEXT
+            ),
+        )
+        return found._replace(schema_id=schema_id, guid=guid)
+
+    def subject_versions(self, schema_id: int) -> tuple[tuple[str, int], ...]:
+        """Look up the subjects that have a schema, each with its version there.
+
+        Versions that were deleted, softly or not, are left out.
+
+        Raises:
+            UnknownSchemaError: There is no such schema.
+            RetriableException: The registry does not say.
+        """
+        path = f"/schemas/ids/{schema_id}/versions"
+        return self._get(path, f"schema {schema_id}", answers.subject_versions)
+
+    def latest(self, subject: str) -> tuple[RegisteredSchema, int]:
+        """Look up the latest version of a subject that is not deleted, and its number.
+
+        Raises:
+            UnknownSchemaError: There is none.
+            RetriableException: The registry does not say.
+        """
+        return self._get(
+            f"/subjects/{quote(subject, safe='')}/versions/latest",
+            f"subject {subject}",
+            lambda body: (answers.schema(body), answers.version(body)),
+        )
+
+    def schema_of_version(self, subject: str, version: int) -> RegisteredSchema:
+        """Look up what another schema refers to; a version that was deleted softly is found.
+
+        Args:
+            subject: Its subject.
+            version: Its number; -1 for the latest one.
+
+        Raises:
+            UnknownSchemaError: There is none.
+            RetriableException: The registry does not say.
+        """
+        number = "latest" if version == _LATEST else f"{version}?deleted=true"
+        return self._get(
+            f"/subjects/{quote(subject, safe='')}/versions/{number}",
+            f"version {version} of subject {subject}",
+            answers.schema,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        for one in self._endpoints:
+            one.close()
+
+    def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
+        """Ask one URL after another until one answers.
+
+        Args:
+            path: What follows the URL.
+            what: What is looked for, for texts.
+            read: Reads the body of an answer.
+        """
+        now = self._clock()
+        if now >= self._until:
+            raise RegistryAwayException(
+                f"{what} cannot be looked up: the schema registry takes too long for all that is "
+                "asked at once; it is asked again"
+            )
+        deadline = min(now + self._timeout, self._until)
+        willing = [one for one in self._endpoints if one.not_before <= now]
+        for number, endpoint in enumerate(willing):
+            # One that hangs leaves the others their share of the time.
+            limit = (deadline - self._clock()) / (len(willing) - number)
+            if limit <= 0:
+                break
+            try:
+                found = self._ask(endpoint, path, what, read, limit)
+            except UnknownSchemaError:
+                self._prefer(endpoint)
+                raise
+            except NoAnswerError as error:
+                self._problem = f"the schema registry at {endpoint.url} {error}"
+                if error.away:
+                    endpoint.not_before = self._clock() + PAUSE
+                continue
+            self._prefer(endpoint)
+            return found
+        text = f"{what} cannot be looked up: {self._problem}"
+        if all(one.not_before > now for one in self._endpoints):
+            raise RegistryAwayException(text)
+        raise RetriableException(text)
+
+    def _prefer(self, endpoint: Endpoint) -> None:
+        """Have a URL asked first from now on."""
+        place = self._endpoints.index(endpoint)
+        self._endpoints = self._endpoints[place:] + self._endpoints[:place]
+
+    @staticmethod
+    def _ask(
+        endpoint: Endpoint, path: str, what: str, read: Callable[[bytes], _Read], limit: float
+    ) -> _Read:
+        answer = endpoint.get(path, limit)
+        if answer.status == 200:
+            try:
+                return read(answer.body)
+            except UnreadableAnswerError as error:
+                raise NoAnswerError(f"gave an answer that {error}", away=False) from None
+        if answer.status == 404 and answers.means_unknown(answer.body):
+            raise UnknownSchemaError(f"{what} is not in the schema registry")
+        hint = {
+            401: " (Unauthorized): see schema.registry.basic.auth.user.info and "
+            "schema.registry.bearer.auth.token",
+            403: " (Forbidden): these credentials may not read schemas",
+            404: ", but not as a schema registry does: see the path in schema.registry.url",
+        }.get(answer.status, "; redirects are not followed" if answer.status // 100 == 3 else "")
+        raise NoAnswerError(
+            f"answers with status {answer.status}{hint}", away=answer.status in _AWAY
+        )

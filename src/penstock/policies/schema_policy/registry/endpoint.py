@@ -1,0 +1,227 @@
+"""Requests to one URL, each bounded in time and size."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+from base64 import b64encode
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
+from urllib3.exceptions import TimeoutError as HTTPTimeoutError
+
+from penstock.policies.schema_policy.registry.errors import NoAnswerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from urllib3.response import BaseHTTPResponse
+
+    from penstock.policies.schema_policy.registry.settings import RegistrySettings
+
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""The size of the largest answer that is read."""
+_ACCEPTED: Final = (
+    "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
+)
+
+
+class Answer(NamedTuple):
+    """What a registry answers.
+
+    Attributes:
+        status: HTTP's status code.
+        body: All bytes of the body.
+    """
+
+    status: int
+    body: bytes
+
+
+class Endpoint:
+    """One URL of a registry. It is used by one thread, and keeps one connection.
+
+    A request runs in a thread of its own, because a limit on its whole time has to hold whatever
+    it waits for: names that do not resolve, and answers that come a byte at a time, too. One that
+    is over its limit is given up, and ends by itself; until then there is no other.
+
+    Attributes:
+        url: As the settings have it.
+        not_before: When it is asked again after a failure; for the owner's use.
+    """
+
+    def __init__(self, url: str, settings: RegistrySettings) -> None:
+        self.url = url
+        self.not_before = float("-inf")
+        self._settings = settings
+        self._path = urlsplit(url).path
+        self._headers = {"Accept": _ACCEPTED, "User-Agent": "penstock", **settings.headers}
+        if settings.user_info:
+            encoded = b64encode(settings.user_info.encode()).decode()
+            self._headers["Authorization"] = f"Basic {encoded}"
+        self._connection: HTTPConnection | None = None
+        self._given_up: Thread | None = None
+
+    def get(self, path: str, limit: float) -> Answer:
+        """Send a GET request.
+
+        Redirects are not followed: an answer of another host would be believed, and would see
+        the credentials.
+
+        Args:
+            path: What follows the URL, with a query, ready for the request line.
+            limit: Seconds from now until the last byte of the answer.
+
+        Raises:
+            NoAnswerError: There is none, it comes too late, or it is too large.
+        """
+        if self._given_up is not None and self._given_up.is_alive():
+            raise NoAnswerError("still does not answer an earlier request", away=True)
+        self._given_up = None
+        reused = self._connection
+        self._connection = None
+        request = _Request(reused or self._connect(limit), reused is not None, limit)
+        thread = Thread(
+            target=request.run, args=(self._path + path, self._headers), daemon=True, name=self.url
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            raise NoAnswerError("is not asked: there can be no more threads", away=True) from None
+        thread.join(limit)
+        if thread.is_alive():
+            request.give_up()
+            self._given_up = thread
+            raise NoAnswerError(_too_late(limit), away=True)
+        if request.failure is not None:
+            raise request.failure
+        self._connection = request.kept
+        assert request.answer is not None
+        return request.answer
+
+    def close(self) -> None:
+        """Close the connection that is kept."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self, limit: float) -> HTTPConnection:
+        """Return a connection that is not open yet."""
+        parts = urlsplit(self.url)
+        host = str(parts.hostname)
+        if parts.scheme.lower() == "http":
+            return HTTPConnection(host, parts.port, timeout=limit)
+        context = self._settings.tls
+        assert context is not None
+        return HTTPSConnection(
+            host,
+            parts.port,
+            timeout=limit,
+            ssl_context=context,
+            cert_reqs=ssl.CERT_REQUIRED,
+            assert_hostname=None if context.check_hostname else False,
+        )
+
+
+class _Request:
+    """One request on its way, in a thread of its own.
+
+    Attributes:
+        answer: The answer, or None.
+        failure: Why there is none, or None.
+        kept: The connection, where it can be used again.
+    """
+
+    def __init__(self, connection: HTTPConnection, reused: bool, limit: float) -> None:
+        self.answer: Answer | None = None
+        self.failure: NoAnswerError | None = None
+        self.kept: HTTPConnection | None = None
+        self._connection = connection
+        self._reused = reused
+        self._lock = Lock()
+        self._is_given_up = False
+        self._limit = limit
+        connection.timeout = limit
+
+    def run(self, path: str, headers: Mapping[str, str]) -> None:
+        """Send it and read the answer. Whatever happens, nothing is raised."""
+        try:
+            response = self._response(path, headers)
+            self.answer = Answer(response.status, self._body(response))
+            self.kept = self._connection
+        except NoAnswerError as error:
+            self.failure = error
+        except (TimeoutError, HTTPTimeoutError) as error:
+            is_late = not isinstance(error, NewConnectionError)  # which is a timeout to urllib3
+            text = _too_late(self._limit) if is_late else _reason(error)
+            self.failure = NoAnswerError(text, away=True)
+        except Exception as error:
+            self.failure = NoAnswerError(_reason(error), away=True)
+        if self.kept is None:
+            self._connection.close()
+
+    def give_up(self) -> None:
+        """Have a request end that is over its limit."""
+        with self._lock:
+            self._is_given_up = True
+            open_socket = self._connection.sock
+        if open_socket is not None:
+            with contextlib.suppress(OSError):
+                open_socket.shutdown(socket.SHUT_RDWR)
+
+    def _response(self, path: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        """Send the request; once more where a kept connection has been closed meanwhile."""
+        if self._reused and self._connection.is_connected:
+            self._connection.sock.settimeout(self._connection.timeout)
+            try:
+                return self._send(path, headers)
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                pass
+        self._connection.close()
+        self._connection.connect()
+        return self._send(path, headers)
+
+    def _send(self, path: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        with self._lock:
+            if self._is_given_up:
+                raise NoAnswerError("is over its limit", away=True)
+        self._connection.request(
+            "GET", path, headers=headers, preload_content=False, decode_content=False
+        )
+        return self._connection.getresponse()
+
+    @staticmethod
+    def _body(response: BaseHTTPResponse) -> bytes:
+        body = response.read(MAX_BYTES + 1, decode_content=False)
+        if len(body) > MAX_BYTES:
+            raise NoAnswerError(f"answers with more than {MAX_BYTES} bytes", away=False)
+        # At the end of a body of chunks there may be more to read.
+        rest = response.read(1, decode_content=False)
+        if rest:
+            raise NoAnswerError(f"answers with more than {MAX_BYTES} bytes", away=False)
+        return body
+
+
+def _too_late(limit: float) -> str:
+    return f"does not answer within {limit:.3g} seconds"
+
+
+def _reason(error: Exception) -> str:
+    """Say what an exception means, without the texts of libraries, which show objects."""
+    if isinstance(error, NameResolutionError):
+        return "cannot be reached: its host name is not known"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"cannot be trusted: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return f"does not speak TLS as it should: {cause.reason or 'the connection ended'}"
+        if isinstance(cause, OSError) and cause.strerror and not isinstance(cause, HTTPError):
+            return f"cannot be reached: {cause.strerror}"
+        cause = cause.__cause__ or cause.__context__
+    return f"ends the connection before its answer does ({type(error).__name__})"

@@ -1,0 +1,23 @@
+"""What look-ups end with, besides what they find."""
+
+from penstock.policy import RetriableException
+
+
+class UnknownSchemaError(LookupError):
+    """A registry says that there is no such schema, subject or version; the text says which."""
+
+
+class RegistryAwayException(RetriableException):
+    """No URL of the registry can be asked now; other look-ups would fare no better."""
+
+
+class NoAnswerError(Exception):
+    """A registry does not answer, or not with what it is asked for. The text says how it fails.
+
+    Attributes:
+        away: Whether another request would fare no better now.
+    """
+
+    def __init__(self, text: str, *, away: bool) -> None:
+        super().__init__(text)
+        self.away = away

@@ -1,0 +1,195 @@
+"""The keys `schema.registry.*`: where the registry is, and how Penstock shows who it is.
+
+The names are those of Confluent's clients, with `schema.registry.` before them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from penstock.policies.schema_policy.registry.tls import TLS_KEYS, client_context
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+PREFIX: Final = "schema.registry."
+URL: Final = "schema.registry.url"
+USER_INFO: Final = "schema.registry.basic.auth.user.info"
+USER_SOURCE: Final = "schema.registry.basic.auth.credentials.source"
+TOKEN: Final = "schema.registry.bearer.auth.token"  # noqa: S105 - a name
+TOKEN_SOURCE: Final = "schema.registry.bearer.auth.credentials.source"  # noqa: S105 - a name
+LOGICAL_CLUSTER: Final = "schema.registry.bearer.auth.logical.cluster"
+IDENTITY_POOL: Final = "schema.registry.bearer.auth.identity.pool.id"
+TIMEOUT: Final = "schema.registry.timeout.ms"
+KEYS: Final = {
+    URL: (
+        "",
+        (
+            "The registry's URL, `http://` or `https://`. Several of one registry, separated by "
+            "commas, are asked in turn where one does not answer. A path is kept, so "
+            "`https://host/apis/ccompat/v7` and `https://host/contexts/.name` work."
+        ),
+    ),
+    USER_INFO: ("", "`user:password`, sent with each request."),
+    USER_SOURCE: ("USER_INFO", "`USER_INFO`: there is no other source."),
+    TOKEN: ("", "A token, sent with each request."),
+    TOKEN_SOURCE: ("STATIC_TOKEN", "`STATIC_TOKEN`: there is no other source."),
+    LOGICAL_CLUSTER: ("", "Confluent Cloud's id of the registry, with a token."),
+    IDENTITY_POOL: ("", "Confluent Cloud's id of an identity pool, with a token."),
+    TIMEOUT: ("5000", "How long one look-up may take, over all URLs, in milliseconds."),
+    **TLS_KEYS,
+}
+"""The keys, with their defaults and meanings for the configuration reference."""
+_MOST_URLS: Final = 10
+_LONGEST_TIMEOUT: Final = 600_000
+_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
+"""What may stand in a header that a client sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """The values of the keys. The printed form shows no secret.
+
+    Attributes:
+        urls: At least one, without a slash at the end.
+        timeout: Seconds that one look-up may take.
+        user_info: `user:password`, or empty.
+        headers: What tells who we are, besides `user_info`: a token and what belongs to it.
+        tls: What HTTPS is spoken with; None where no URL is HTTPS.
+    """
+
+    urls: tuple[str, ...]
+    timeout: float
+    user_info: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_configs(
+        cls, configs: Mapping[str, str], folder: Path | None = None
+    ) -> RegistrySettings | None:
+        """Read the keys out of a configuration, and the files that it names.
+
+        Args:
+            configs: All keys; those that do not start with `schema.registry.` are passed over.
+            folder: Where relative locations of files start.
+
+        Returns:
+            The settings; None where there is no `schema.registry.url` and no other of the keys.
+
+        Raises:
+            ValueError: A key is unknown, has a value that it cannot have, or needs another one;
+                or a file cannot be used. The text names the key, and shows no secret.
+        """
+        given = {key: value for key, value in configs.items() if key.startswith(PREFIX)}
+        for key in given:
+            if key not in KEYS:
+                raise ValueError(f"{key} is unknown; there are {', '.join(KEYS)}")
+        if not given:
+            return None
+        urls = _urls(given.get(URL, ""))
+        secure = any(url.startswith("https:") for url in urls)
+        _only(given, USER_SOURCE)
+        _only(given, TOKEN_SOURCE)
+        if not secure:
+            for key in given:
+                if key in TLS_KEYS:
+                    raise ValueError(f"{key} needs a URL in {URL} that begins with https://")
+        return cls(
+            urls,
+            _timeout(given.get(TIMEOUT, KEYS[TIMEOUT][0])),
+            _user_info(given),
+            _bearer(given),
+            client_context(given, folder or Path()) if secure else None,
+        )
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    parts = tuple(dict.fromkeys(part.strip().rstrip("/") for part in text.split(",")))
+    if not text.strip() or len(parts) > _MOST_URLS:
+        raise ValueError(
+            f"{URL} must be a URL like https://registry.example:8081, or up to {_MOST_URLS} of "
+            f"them separated by commas, not {len(parts) if text.strip() else 'nothing'}"
+        )
+    for number, part in enumerate(parts, 1):
+        problem = _problem(part)
+        if problem:
+            # The URL itself may hold a password, so it is not shown.
+            which = f"URL {number} of {URL}" if len(parts) > 1 else URL
+            raise ValueError(f"{which} {problem}")
+    return parts
+
+
+def _problem(url: str) -> str:
+    """Return what is wrong with a URL, or nothing."""
+    if url and not _PRINTABLE.fullmatch(url):
+        return "must be ASCII text without spaces and control characters"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises
+    except ValueError:
+        return "is not a URL like https://registry.example:8081"
+    if "@" in parts.netloc:
+        return f"must not contain a user or a password; they belong into {USER_INFO}"
+    if parts.scheme.lower() not in {"http", "https"} or not parts.hostname:
+        return "must begin with http:// or https:// and a host"
+    if parts.query or parts.fragment:
+        return "must end with its path, without a query or a fragment"
+    return ""
+
+
+def _timeout(text: str) -> float:
+    number = int(text) if re.fullmatch(r"\s*\d{1,9}\s*", text) else 0
+    if not 1 <= number <= _LONGEST_TIMEOUT:
+        raise ValueError(
+            f"{TIMEOUT} must be a number of milliseconds from 1 to {_LONGEST_TIMEOUT}, "
+            f"not {text.strip() or 'nothing'}"
+        )
+    return number / 1000
+
+
+def _only(given: Mapping[str, str], key: str) -> None:
+    """Confluent's clients need some keys, whose one value here is the default."""
+    default = KEYS[key][0]
+    if given.get(key, default).strip().upper() != default:
+        raise ValueError(f"{key} must be {default}: Penstock has no other source of credentials")
+
+
+def _user_info(given: Mapping[str, str]) -> str:
+    text = given.get(USER_INFO, "").strip()
+    if USER_INFO not in given:
+        return ""
+    user, colon, _ = text.partition(":")
+    if not user or not colon or not text.isprintable():
+        raise ValueError(f"{USER_INFO} must be user:password")
+    if TOKEN in given:
+        raise ValueError(f"{USER_INFO} and {TOKEN} cannot both be given")
+    return text
+
+
+def _bearer(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a token.
+
+    Source: `BearerAuthCredentialProvider` of Confluent's client, and its `RestService`.
+    """
+    names = {
+        TOKEN: "Authorization",
+        LOGICAL_CLUSTER: "target-sr-cluster",
+        IDENTITY_POOL: "Confluent-Identity-Pool-Id",
+    }
+    headers: dict[str, str] = {}
+    for key, name in names.items():
+        if key not in given:
+            continue
+        value = given[key].strip()
+        if not _PRINTABLE.fullmatch(value):
+            raise ValueError(f"{key} must be letters, digits and signs without spaces")
+        if TOKEN not in given:
+            raise ValueError(f"{key} needs {TOKEN}")
+        headers[name] = f"Bearer {value}" if key == TOKEN else value
+    return headers

@@ -1,0 +1,134 @@
+"""The TLS context of connections to a registry, from `schema.registry.ssl.*` (PEM, KIP-651)."""
+
+from __future__ import annotations
+
+import ssl
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_PREFIX: Final = "schema.registry.ssl."
+TRUST: Final = f"{_PREFIX}truststore.location"
+TRUST_TYPE: Final = f"{_PREFIX}truststore.type"
+TRUSTED: Final = f"{_PREFIX}truststore.certificates"
+OWN: Final = f"{_PREFIX}keystore.location"
+OWN_TYPE: Final = f"{_PREFIX}keystore.type"
+KEY: Final = f"{_PREFIX}keystore.key"
+CHAIN: Final = f"{_PREFIX}keystore.certificate.chain"
+KEY_PASSWORD: Final = f"{_PREFIX}key.password"
+IDENTIFICATION: Final = f"{_PREFIX}endpoint.identification.algorithm"
+TLS_KEYS: Final = {
+    TRUST: (
+        "",
+        "A PEM file with the certificates that are trusted; without it, the machine's own.",
+    ),
+    TRUST_TYPE: ("PEM", "`PEM`."),
+    TRUSTED: ("", "The same certificates themselves, in place of a file."),
+    OWN: (
+        "",
+        "A PEM file with a private key and its certificates, which are shown to the registry.",
+    ),
+    OWN_TYPE: ("PEM", "`PEM`."),
+    KEY: ("", "The private key itself, in place of a file."),
+    CHAIN: ("", "Its certificates themselves."),
+    KEY_PASSWORD: ("", "The password of the private key."),
+    IDENTIFICATION: (
+        "https",
+        "`https`: the registry's certificate must name its host. Empty: it need not.",
+    ),
+}
+"""The keys, with their defaults and meanings for the configuration reference."""
+_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_DER: Final = b"\x30"
+
+
+def client_context(configs: Mapping[str, str], folder: Path) -> ssl.SSLContext:
+    """Make the context for connections to a registry.
+
+    Args:
+        configs: Perhaps with some of `TLS_KEYS`.
+        folder: Where relative locations start.
+
+    Raises:
+        ValueError: A key has a value that it cannot have, or a file cannot be used. The text
+            names the key.
+    """
+    given = {key: configs[key].strip() for key in TLS_KEYS if configs.get(key, "").strip()}
+    for one, another in ((TRUST, TRUSTED), (OWN, KEY), (OWN, CHAIN)):
+        if one in given and another in given:
+            raise ValueError(f"{one} and {another} cannot both be given")
+    if (KEY in given) != (CHAIN in given):
+        raise ValueError(f"{KEY} and {CHAIN} need each other")
+    trusts = TRUST in given or TRUSTED in given
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if trusts else ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = _identifies(configs.get(IDENTIFICATION, "https"))
+    if trusts:
+        _load_trusted(context, given, folder)
+    if OWN in given or KEY in given:
+        _load_own(context, given, folder)
+    return context
+
+
+def _identifies(algorithm: str) -> bool:
+    if algorithm.strip().lower() not in {"https", ""}:
+        raise ValueError(f"{IDENTIFICATION} must be https, or empty, not {algorithm.strip()}")
+    return bool(algorithm.strip())
+
+
+def _load_trusted(context: ssl.SSLContext, given: Mapping[str, str], folder: Path) -> None:
+    try:
+        if TRUST in given:
+            context.load_verify_locations(_file(given, TRUST, TRUST_TYPE, folder))
+        else:
+            context.load_verify_locations(cadata=given[TRUSTED])
+    except (OSError, ssl.SSLError) as error:
+        raise _unusable(TRUST if TRUST in given else TRUSTED, "certificates", error) from None
+
+
+def _load_own(context: ssl.SSLContext, given: Mapping[str, str], folder: Path) -> None:
+    # An empty password is never right; without one, OpenSSL would ask on the terminal.
+    password = given.get(KEY_PASSWORD, "")
+    try:
+        if OWN in given:
+            file = _file(given, OWN, OWN_TYPE, folder)
+            context.load_cert_chain(file, password=password)
+        else:
+            # OpenSSL reads keys from files only; this one only its owner may read, and briefly.
+            with NamedTemporaryFile("w", encoding="utf-8") as store:
+                store.write(f"{given[KEY]}\n{given[CHAIN]}\n")
+                store.flush()
+                context.load_cert_chain(store.name, password=password)
+    except (OSError, ssl.SSLError) as error:
+        wanted = f"a private key and its certificates, and {KEY_PASSWORD} if the key has one,"
+        raise _unusable(OWN if OWN in given else KEY, wanted, error) from None
+
+
+def _file(given: Mapping[str, str], key: str, type_key: str, folder: Path) -> Path:
+    """Return where a store is; a store of Java is an error."""
+    path = folder / given[key]
+    kind = given.get(type_key, "PEM").upper()
+    if kind == "PEM":
+        with path.open("rb") as store:
+            first = store.read(4)
+        if first in _JKS:
+            kind = "JKS"
+        elif first.startswith(_DER):
+            kind = "PKCS12 or DER"
+    if kind != "PEM":
+        raise ValueError(
+            f"{key} must be a PEM file, and {path} is {kind}; convert it with keytool "
+            "-importkeystore -deststoretype pkcs12, then openssl pkcs12"
+        )
+    return path
+
+
+def _unusable(key: str, wanted: str, error: OSError) -> ValueError:
+    if isinstance(error, ssl.SSLError):
+        why = error.reason or "no PEM"
+    else:
+        why = error.strerror or "it cannot be read"
+    return ValueError(f"{key} is not usable ({wanted} are wanted): {why}")

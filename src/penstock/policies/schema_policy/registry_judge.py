@@ -1,0 +1,306 @@
+"""Judges by the schema whose id each key or value carries.
+
+In order: an id is there, in the place where it has to be; the registry knows it; the subject that
+the topic's strategy names has it; the payload fits to its very end; the rules hold.
+"""
+
+from __future__ import annotations
+
+import time
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from cachetools import LRUCache
+
+from penstock.policies.schema_policy.judge import side_of
+from penstock.policies.schema_policy.record_names import record_name
+from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
+from penstock.policies.schema_policy.registry.subjects import subject_of
+from penstock.policies.schema_policy.settings import Level
+from penstock.policies.schema_policy.wire_format import (
+    FramingError,
+    Location,
+    check_header,
+    groups_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, MutableMapping, Sequence
+
+    from penstock.policies.schema_policy.compiled_schemas import Compiled, CompiledSchemas
+    from penstock.policies.schema_policy.judge import Column, Headers, PreparedColumn
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry.cache import Registry
+    from penstock.policies.schema_policy.settings import TopicSettings
+    from penstock.policies.schema_policy.wire_format import Framed, Group
+
+_USABLE_FOR_S: Final = 1.0
+"""How long a schema that may be used is used without asking again; a refused one is not kept."""
+_USABLE_KEPT: Final = 1000
+
+
+class _Usable(NamedTuple):
+    """A schema that the topic's records may have.
+
+    Attributes:
+        schema_type: `AVRO`, `PROTOBUF` or `JSON`.
+        compiled: The schema and its rules; None while it is remembered, since how many are kept
+            compiled is for `CompiledSchemas` to say.
+        title: What messages call it.
+        until: When it is asked for again, in seconds of the clock.
+    """
+
+    schema_type: str
+    compiled: Compiled | None
+    title: str
+    until: float
+
+
+class _Part(NamedTuple):
+    """Records of a column that are judged alike.
+
+    Attributes:
+        by: What they are judged by, or why none of them is accepted.
+        positions: Where they are in the column.
+        payloads: Of each that is judged, bytes in which its payload is.
+        start: Where that starts in them.
+    """
+
+    by: _Usable | str
+    positions: Sequence[int]
+    payloads: Sequence[bytes] = ()
+    start: int = 0
+
+
+class RegistryJudge:
+    """Judges the keys or the values of one topic by the schemas of a registry."""
+
+    def __init__(
+        self,
+        topic: str,
+        settings: TopicSettings,
+        registry: Registry,
+        schemas: CompiledSchemas,
+        *,
+        is_key: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Look nothing up yet.
+
+        Args:
+            topic: The topic's name.
+            settings: Its topic level keys.
+            registry: What the registry says, kept for all topics.
+            schemas: Compiled ones, kept for all topics.
+            is_key: Whether keys are judged, or values.
+            clock: Seconds.
+        """
+        self._topic = topic
+        self._strategy = settings.strategies[is_key]
+        self._level, self._latest = settings.level, settings.latest
+        self._location = settings.location
+        self._registry = registry
+        self._schemas = schemas
+        self._is_key = is_key
+        self._side = side_of(is_key=is_key)
+        self._clock = clock
+        # What the last records had, which those after them have as well, mostly.
+        self._last_framed: Framed | None = None
+        self._last: _Usable | None = None
+        self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether an id may be in a header."""
+        return self._location is not Location.PREFIX
+
+    def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
+        """Look up and compile the schemas of a column.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
+        parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
+        for group in groups:
+            parts += self._parts(column, group)
+        return _ColumnOfRegistry(self, parts)
+
+    def objections_to(self, part: _Part) -> Iterator[tuple[int, str]]:
+        """Yield the positions of what is refused, each with a message."""
+        if isinstance(part.by, str):
+            yield from ((position, part.by) for position in part.positions)
+        elif self._level is not Level.ID:
+            yield from self._unfit(part.by, part)
+
+    def describe(self) -> Iterator[str]:
+        """Yield lines that say which schemas the registry has for the topic now.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        if self._strategy.needs_record_name:
+            yield f"{self._side}: the records say which subject ({self._strategy.value})"
+            return
+        subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
+        latest = self._registry.latest(subject or "")
+        if latest is None:
+            yield (
+                f"{self._side}: subject {subject} has no schema: every {self._side} that is not "
+                "null is refused"
+            )
+            return
+        registered, version = latest
+        which = f"version {version} alone" if self._latest else f"any version, now up to {version}"
+        yield (
+            f"{self._side}: subject {subject}, {which} ({registered.schema_type}, "
+            f"id {registered.schema_id}), judged by {self._level.value}"
+        )
+        compiled = self._schemas.of(registered, registered.schema_id or 0)
+        if self._level is not Level.ID and compiled.problem:
+            yield f"  cannot be judged by: {compiled.problem}"
+        if self._level is Level.RULES and compiled.problem_of_rules:
+            yield f"  its rules cannot be judged by: {compiled.problem_of_rules}"
+        if compiled.rules is not None:
+            yield from (f"  not run: {one}" for one in compiled.rules.not_run)
+
+    def _parts(self, column: Column, group: Group) -> Iterator[_Part]:
+        """Yield the records of a group by what they are judged by."""
+        framed, positions = group.framed, group.positions
+        last = self._last
+        if framed == self._last_framed and last is not None and self._clock() < last.until:
+            compiled = self._schemas.kept(framed.schema)
+            if compiled is not None:
+                by_last = last._replace(compiled=compiled)
+                yield _Part(by_last, positions, _payloads(column, group), framed.start)
+                return
+        try:
+            registered = self._registry.schema(framed.schema)
+        except UnknownSchemaError:
+            text = f"the {self._side} has {_named(framed.schema)}, which the registry does not know"
+            yield _Part(text, positions)
+            return
+        try:
+            check_header(framed, registered.schema_type)
+        except FramingError as error:
+            yield _Part(f"the {self._side} {error}", positions)
+            return
+        payloads = _payloads(column, group)
+        if self._strategy.needs_record_name and registered.schema_type == "PROTOBUF":
+            yield from self._by_message(framed, registered, positions, payloads)
+            return
+        name = record_name(registered) if self._strategy.needs_record_name else None
+        by = self._resolve(framed.schema, registered, name)
+        if isinstance(by, _Usable):
+            self._last_framed, self._last = framed, by._replace(compiled=None)
+        yield _Part(by, positions, payloads, framed.start)
+
+    def _by_message(
+        self,
+        framed: Framed,
+        registered: RegisteredSchema,
+        positions: Sequence[int],
+        payloads: Sequence[bytes],
+    ) -> Iterator[_Part]:
+        """Do `_parts` where the subject is named after the Protobuf message of each payload."""
+        compiled = self._schemas.of(registered, framed.schema)
+        by_name: dict[str | None, list[int]] = {}
+        for index, payload in enumerate(payloads):
+            name = compiled.message_name(payload[framed.start :])
+            by_name.setdefault(name, []).append(index)
+        for name, indexes in by_name.items():
+            yield _Part(
+                self._resolve(framed.schema, registered, name),
+                [positions[index] for index in indexes],
+                [payloads[index] for index in indexes],
+                framed.start,
+            )
+
+    def _unfit(self, usable: _Usable, part: _Part) -> Iterator[tuple[int, str]]:
+        _, positions, payloads, start = part
+        compiled, begins = usable.compiled, f"the {self._side} does not fit {usable.title}: "
+        assert compiled is not None
+        assert compiled.schema is not None
+        refused = list(compiled.schema.objections(payloads, start))
+        for index, message in refused:
+            yield positions[index], begins + message
+        rules = compiled.rules
+        if self._level is not Level.RULES or rules is None or rules.is_empty:
+            return
+        unfit = set(map(itemgetter(0), refused))
+        for index, payload in enumerate(payloads):
+            if index in unfit:
+                continue
+            value = compiled.schema.decode(payload[start:])
+            objection = rules.objection(value, topic=self._topic, is_key=self._is_key)
+            if objection is not None:
+                yield positions[index], begins + objection
+
+    def _resolve(
+        self, schema: int | str, registered: RegisteredSchema, name: str | None
+    ) -> _Usable | str:
+        """Return what to judge by, or why the schema may not be used for the topic."""
+        usable = self._usable.get((schema, name))
+        if usable is not None and self._clock() < usable.until:
+            return usable._replace(compiled=self._schemas.of(registered, schema))
+        found = self._found(schema, registered, name)
+        if isinstance(found, _Usable):
+            self._usable[schema, name] = found._replace(compiled=None)
+        else:
+            self._usable.pop((schema, name), None)
+        return found
+
+    def _found(
+        self, schema: int | str, registered: RegisteredSchema, name: str | None
+    ) -> _Usable | str:
+        has = f"the {self._side} has {_named(schema)}"
+        subject = subject_of(self._strategy, self._topic, name, is_key=self._is_key)
+        if subject is None:
+            return f"{has}, whose record has no name to make a subject of"
+        if registered.schema_id is None:
+            return f"{has}, which has no id, and so no subject"
+        versions = [
+            version
+            for one, version in self._registry.subject_versions(registered.schema_id, subject)
+            if one == subject
+        ]
+        if not versions:
+            return f"{has}, which is not under subject {subject}"
+        version = max(versions)
+        if self._latest:
+            latest = self._registry.latest(subject)
+            # A version that is newer than what is remembered is the latest.
+            if latest is not None and version < latest[1]:
+                return f"{has}, version {version} of subject {subject}, whose latest is {latest[1]}"
+        compiled = self._schemas.of(registered, schema)
+        title = f"schema {subject} version {version} (id {registered.schema_id})"
+        if self._level is not Level.ID and compiled.problem:
+            return f"{title} cannot be judged by: {compiled.problem}"
+        if self._level is Level.RULES and compiled.problem_of_rules:
+            return f"the rules of {title} cannot be judged by: {compiled.problem_of_rules}"
+        until = self._clock() + _USABLE_FOR_S
+        return _Usable(registered.schema_type, compiled, title, until)
+
+
+class _ColumnOfRegistry(NamedTuple):
+    """Implements `PreparedColumn`."""
+
+    judge: RegistryJudge
+    parts: Sequence[_Part]
+
+    def objections(self) -> Iterator[tuple[int, str]]:
+        for part in self.parts:
+            yield from self.judge.objections_to(part)
+
+
+def _payloads(column: Column, group: Group) -> Sequence[bytes]:
+    framed, positions = group
+    some = column if len(positions) == len(column) else [column[one] for one in positions]
+    payloads = cast("Sequence[bytes]", some)  # null is in no group
+    if framed.message_indexes:
+        payloads = [framed.message_indexes + one for one in payloads]
+    return payloads
+
+
+def _named(schema: int | str) -> str:
+    return f"schema id {schema}" if isinstance(schema, int) else f"schema {schema}"

@@ -1,0 +1,171 @@
+"""The rules of a data contract: which of them are conditions that records are judged by.
+
+Source: `ruleSet` of Confluent's data contracts; `AbstractKafkaSchemaSerDe.executeRules`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RULES_MOST: Final = 200
+_LONGEST_SHOWN: Final = 200
+_NO_GUARD: Final = "cel.ignore.guard.separator"
+
+
+class Condition(NamedTuple):
+    """A condition that records are judged by.
+
+    Attributes:
+        name: Its name.
+        shown: What it demands, for the person who runs the producer: its doc, or its expression.
+        guard: Only where this holds, the condition is asked for; may be empty.
+        expression: The condition.
+        by_field: Whether it is about each field of the tags (CEL_FIELD), not the whole (CEL).
+        tags: Those tags; none of them means every field of a primitive type.
+    """
+
+    name: str
+    shown: str
+    guard: str
+    expression: str
+    by_field: bool
+    tags: frozenset[str]
+
+
+class RuleSet(NamedTuple):
+    """The rules of a data contract.
+
+    Attributes:
+        conditions: What records are judged by, in order.
+        not_run: What they are not judged by, and why, one line each.
+        transformed_by: The name of a rule that changes values before they are sent, if any.
+    """
+
+    conditions: tuple[Condition, ...]
+    not_run: tuple[str, ...]
+    transformed_by: str | None
+
+
+def read_rule_set(rule_set: Mapping[str, Any], properties: Mapping[str, Any]) -> RuleSet:
+    """Read the rules of a schema.
+
+    Conditions in front of a rule that transforms what is written are about another value than
+    the one that arrives: they are not run.
+
+    Args:
+        rule_set: As the registry gives it.
+        properties: `metadata.properties`, where parameters of rules may stand, too.
+
+    Raises:
+        InvalidSchemaError: It is not what the registry's API says.
+    """
+    rules = _rules_of(rule_set, "domainRules")
+    enabled_at = rule_set.get("enableAt") or "ALL"
+    transforms = [
+        position
+        for position, rule in enumerate(rules)
+        if enabled_at in ("ALL", "CLIENT") and _transforms(rule)
+    ]
+    conditions = []
+    not_run = []
+    for position, rule in enumerate(rules):
+        reason = _why_not_run(rule, enabled_at)
+        if reason is None and transforms and position < transforms[-1]:
+            reason = f"the value is changed after it, by rule {_quoted(rules[transforms[-1]])}"
+        if reason is None:
+            conditions.append(_condition(rule, properties))
+        else:
+            not_run.append(f"rule {_quoted(rule)}: {reason}")
+    not_run.extend(
+        f"rule {_quoted(rule)}: it is for consumers that read by another version"
+        for rule in _rules_of(rule_set, "migrationRules")
+    )
+    encodings = [rule for rule in _rules_of(rule_set, "encodingRules") if not rule.get("disabled")]
+    not_run.extend(
+        f"rule {_quoted(rule)}: type {rule.get('type')} changes payloads" for rule in encodings
+    )
+    changed = rules[transforms[-1]] if transforms else None
+    return RuleSet(tuple(conditions), tuple(not_run), None if changed is None else _quoted(changed))
+
+
+def _rules_of(rule_set: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    rules = rule_set.get(key) or []
+    if not isinstance(rules, list) or len(rules) > _RULES_MOST:
+        raise InvalidSchemaError(f"ruleSet.{key} is not a list of at most {_RULES_MOST} rules")
+    for rule in rules:
+        if not isinstance(rule, dict) or not isinstance(rule.get("name"), str):
+            raise InvalidSchemaError(f"ruleSet.{key} has a rule without a name")
+    return rules
+
+
+def _transforms(rule: Mapping[str, Any]) -> bool:
+    return (
+        _upper(rule, "kind") == "TRANSFORM"
+        and _upper(rule, "mode") in ("WRITE", "WRITEREAD")
+        and rule.get("disabled") is not True
+    )
+
+
+def _why_not_run(rule: Mapping[str, Any], enabled_at: Any) -> str | None:
+    kind, mode, of_type = (_upper(rule, key) for key in ("kind", "mode", "type"))
+    if rule.get("disabled") is True:
+        return "it is disabled"
+    if mode not in ("WRITE", "WRITEREAD"):
+        return f"its mode is {mode or 'not given'}"
+    if kind == "TRANSFORM":
+        return f"type {of_type} changes values"
+    if kind != "CONDITION":
+        raise InvalidSchemaError(f"rule {_quoted(rule)} is neither a CONDITION nor a TRANSFORM")
+    if enabled_at == "CLIENT":
+        return "its rule set is enabled at clients only"
+    if enabled_at == "NONE":
+        return "its rule set is enabled nowhere"
+    if of_type not in ("CEL", "CEL_FIELD"):
+        return f"type {of_type or 'not given'} is not known"
+    on_failure = rule.get("onFailure")
+    if isinstance(on_failure, str) and on_failure.partition(",")[0].strip() == "NONE":
+        return "its onFailure is NONE"
+    return None
+
+
+def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condition:
+    expression = rule.get("expr")
+    if not isinstance(expression, str) or not expression.strip():
+        raise InvalidSchemaError(f"rule {_quoted(rule)} has no expression")
+    doc = rule.get("doc")
+    shown = doc if isinstance(doc, str) and doc else expression.strip()
+    guard = ""
+    parameters = {**properties, **(rule.get("params") or {})}
+    if ";" in expression and str(parameters.get(_NO_GUARD)).lower() != "true":
+        guard, _, expression = expression.partition(";")
+    tags = rule.get("tags") or []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidSchemaError(f"rule {_quoted(rule)} has no list of tags")
+    return Condition(
+        rule["name"],
+        shorten(shown),
+        guard.strip(),
+        expression.strip(),
+        _upper(rule, "type") == "CEL_FIELD",
+        frozenset(tags),
+    )
+
+
+def _upper(rule: Mapping[str, Any], key: str) -> str:
+    value = rule.get(key)
+    return value.upper() if isinstance(value, str) else ""
+
+
+def _quoted(rule: Mapping[str, Any]) -> str:
+    return f'"{shorten(rule["name"])}"'
+
+
+def shorten(text: str) -> str:
+    """Return a text of a schema as it is shown: on one line, and not longer than that."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_SHOWN else line[: _LONGEST_SHOWN - 1] + "…"

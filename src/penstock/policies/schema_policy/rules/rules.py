@@ -1,0 +1,314 @@
+"""Rules of a data contract, ready to judge values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.fields.tree import leading_to, reachable
+from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.payloads.protobuf.serialized import is_descriptor
+from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program, Shared
+from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
+from penstock.policies.schema_policy.rules.values import without_branches
+from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
+from penstock.policies.schema_policy.tags import TagPatterns, read_patterns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from penstock.policies.schema_policy.fields.tree import Field, InlineRule, Node
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+
+_INLINE_MOST: Final = 1_000
+_FIELD_VARIABLES: Final = ("value", "fullName", "name", "typeName", "tags", "message")
+_FIRST_MESSAGE: Final = b"\x00"
+"""Message indexes of the first message of a file, and that message, empty."""
+
+
+class Rules:
+    """The conditions of one schema that values are judged by.
+
+    Attributes:
+        not_run: What they are not judged by, and why, one line each.
+        is_empty: Whether there is nothing to judge by.
+    """
+
+    def __init__(
+        self,
+        wholes: Sequence[Question],
+        walks: _Walks,
+        not_run: Sequence[str],
+        convert: Callable[[Any], Any],
+    ) -> None:
+        self._wholes = wholes
+        self._walks = walks
+        self._convert = convert
+        self.not_run = tuple(not_run)
+        self.is_empty = not wholes and walks.is_empty
+
+    def objection(self, value: object, *, topic: str, is_key: bool) -> str | None:  # noqa: ARG002
+        """Return why a value breaks a rule, or None if it breaks none.
+
+        The text names the rule, where it failed and what the rule demands, never the value. A
+        rule that has no result for the value (a missing key, another type) is broken, as in
+        Confluent's clients.
+
+        Args:
+            value: What `CompiledSchema.decode` returned.
+            topic: The topic. CEL rules do not see it.
+            is_key: Whether it is a key. CEL rules do not see it.
+        """
+        try:
+            if self._wholes:
+                data: Mapping[str, Any] = {"message": self._convert(value)}
+                if len(self._wholes) > 1:
+                    data = Shared(data)
+                for ask in self._wholes:
+                    objection = ask(data, "")
+                    if objection is not None:
+                        return objection
+            return self._walks.objection(value)
+        except RecursionError:
+            return "its values are nested too deeply for the rules"
+
+
+class _Walks:
+    """The rules about fields, for each type of message that values have."""
+
+    def __init__(
+        self,
+        conditions: Sequence[tuple[Condition, Question]],
+        inline: Callable[[InlineRule], Question] | None,
+        root: Node | None,
+        patterns: TagPatterns,
+        convert: Callable[[Any], Any],
+        *,
+        skip_null: bool,
+        path: str,
+    ) -> None:
+        self._conditions = conditions
+        self._inline = inline
+        self._patterns = patterns
+        self._convert = convert
+        self._skip_null = skip_null
+        self._path = path
+        self._ready: dict[str, tuple[Node, Walk] | None] = {}
+        self._root = root
+        self.is_empty = False
+        if root is not None:
+            self.add("", root)
+            self.is_empty = self._ready[""] is None
+
+    def add(self, name: str, root: Node) -> None:
+        """Find what is asked of a type of values."""
+        nodes = reachable(root)
+        of_nodes, of_fields, of_leaves = {}, {}, {}
+        count = 0
+        for node in nodes:
+            if self._inline is not None and node.rules:
+                of_nodes[id(node)] = [self._inline(rule) for rule in node.rules]
+                count += len(node.rules)
+            for field in node.fields:
+                if self._inline is not None and field.rules:
+                    of_fields[id(field)] = [self._inline(rule) for rule in field.rules]
+                    count += len(field.rules)
+                asked = [ask for rule, ask in self._conditions if _is_for(rule, field)]
+                if asked:
+                    of_leaves[id(field)] = asked
+            if count > _INLINE_MOST:
+                raise InvalidSchemaError(f"the schema has more than {_INLINE_MOST} inline rules")
+        if not (of_nodes or of_fields or of_leaves):
+            self._ready[name] = None
+            return
+        ways = leading_to(
+            nodes,
+            lambda field: id(field) in of_fields or id(field) in of_leaves,
+            lambda node: id(node) in of_nodes,
+        )
+        questions = Questions(of_nodes, of_fields, of_leaves, ways)
+        self._ready[name] = root, Walk(questions, self._convert, skip_null=self._skip_null)
+
+    def settle(self, *, has_conditions: bool) -> None:
+        """Say whether nothing is asked, once all types of values are known."""
+        self.is_empty = not has_conditions and not any(self._ready.values())
+
+    def objection(self, value: Any) -> str | None:
+        """Return the first objection of a rule about a field, if there is one."""
+        name = "" if self._root is not None else value.DESCRIPTOR.full_name
+        if name not in self._ready:
+            from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
+
+            self.add(name, protobuf.read_fields(value.DESCRIPTOR, self._patterns))
+        found = self._ready[name]
+        if found is None:
+            return None
+        root, walk = found
+        return walk.whole(root, value, self._path)
+
+
+def compile_rules(
+    schema: RegisteredSchema, compiled: CompiledSchema, source: SchemaSource | None = None
+) -> Rules:
+    """Compile the rules of a registered schema: of its rule set, and those within its text.
+
+    Args:
+        schema: The schema, its rule set and its metadata.
+        compiled: The same schema, compiled. Of Protobuf, its first message is asked for, whose
+            descriptors the expressions see.
+        source: The same schema with the texts of what it refers to; without them, fields of
+            other schemas cannot be judged.
+
+    Raises:
+        InvalidSchemaError: A rule cannot be used; the text says which one, and why.
+        ValueError: A package is missing; the text says how to install it.
+    """
+    if source is None:
+        source = SchemaSource(schema.schema_type, schema.text)
+    properties = schema.metadata.get("properties") or {}
+    rule_set = read_rule_set(schema.rule_set, properties)
+    patterns = read_patterns(schema.metadata)
+    not_run = list(rule_set.not_run)
+    maker = _Maker(schema.schema_type, compiled)
+    root = _root_of(source, patterns)
+    inline: Callable[[InlineRule], Question] | None = maker.inline
+    if rule_set.transformed_by is not None:
+        inline = None
+        if _has_inline_rules(root, source):
+            not_run.append(
+                f"rules within the schema: values are changed by rule {rule_set.transformed_by}"
+            )
+    convert = _conversion(root)
+    wholes = [maker.condition(rule) for rule in rule_set.conditions if not rule.by_field]
+    by_field = [(rule, maker.condition(rule)) for rule in rule_set.conditions if rule.by_field]
+    walks = _Walks(
+        by_field,
+        inline,
+        root,
+        patterns,
+        convert,
+        skip_null=schema.schema_type != "AVRO",
+        path="$" if schema.schema_type == "JSON" else "",
+    )
+    if root is None:
+        _try_messages(walks, compiled, patterns, has_conditions=bool(by_field))
+    return Rules(wholes, walks, not_run, convert)
+
+
+class _Maker:
+    """Makes questions of rules, in languages that are made when they are needed first."""
+
+    def __init__(self, schema_type: str, compiled: CompiledSchema) -> None:
+        self._schema_type = schema_type
+        self._compiled = compiled
+        self._languages: dict[tuple[str, ...], Language] = {}
+        self._programs: dict[tuple[tuple[str, ...], str], Program] = {}
+
+    def condition(self, rule: Condition) -> Question:
+        """Return what a rule of the rule set asks."""
+        variables = _FIELD_VARIABLES if rule.by_field else ("message",)
+        title = f'rule "{shorten(rule.name)}"'
+        guard = self._program(variables, rule.guard, title, "guard") if rule.guard else None
+        program = self._program(variables, rule.expression, title, "expression")
+        return _question(title, rule.shown, guard, program)
+
+    def inline(self, rule: InlineRule) -> Question:
+        """Return what a rule within the schema asks."""
+        title = f'rule "{shorten(rule.name or "unnamed")}"'
+        if not rule.expr.strip():
+            raise InvalidSchemaError(f"{title} has no expression")
+        program = self._program(("this",), rule.expr, title, "expression", may_be_text=True)
+        return _question(title, shorten(rule.doc or rule.expr), None, program)
+
+    def _program(
+        self,
+        variables: tuple[str, ...],
+        text: str,
+        title: str,
+        part: str,
+        *,
+        may_be_text: bool = False,
+    ) -> Program:
+        known = self._programs.get((variables, text))
+        if known is None:
+            try:
+                known = self._language(variables).compile(text, may_be_text=may_be_text)
+            except InvalidSchemaError as error:
+                raise InvalidSchemaError(f"{title}: its {part} {error}") from None
+            self._programs[variables, text] = known
+        return known
+
+    def _language(self, variables: tuple[str, ...]) -> Language:
+        language = self._languages.get(variables)
+        if language is None:
+            pool = None
+            if self._schema_type == "PROTOBUF":
+                message: Any = self._compiled.decode(_FIRST_MESSAGE)
+                pool = message.DESCRIPTOR.file.pool
+            language = self._languages[variables] = Language(variables, pool)
+        return language
+
+
+def _question(title: str, shown: str, guard: Program | None, program: Program) -> Question:
+    def ask(data: Mapping[str, Any], path: str) -> str | None:
+        place = f" at {path}" if path else ""
+        try:
+            if guard is not None and guard.holds(data) is not True:
+                return None
+            result = program.holds(data)
+        except EvaluationError as error:
+            return f"{title} has no result{place}: {error}: {shown}"
+        if result is True:
+            return None
+        return f"{title} failed{place}: {shown if result is False else shorten(result)}"
+
+    return ask
+
+
+def _is_for(rule: Condition, field: Field) -> bool:
+    return not rule.tags or not rule.tags.isdisjoint(field.tags)
+
+
+def _root_of(source: SchemaSource, patterns: TagPatterns) -> Node | None:
+    """Return the fields of the schema; None for Protobuf, whose messages say what they are."""
+    if source.schema_type == "AVRO":
+        from penstock.policies.schema_policy.fields import avro  # noqa: PLC0415
+
+        return avro.read_fields(source, patterns)
+    if source.schema_type == "JSON":
+        from penstock.policies.schema_policy.fields import json_schema  # noqa: PLC0415
+
+        return json_schema.read_fields(source, patterns, widely=False)
+    return None
+
+
+def _has_inline_rules(root: Node | None, source: SchemaSource) -> bool:
+    if root is None:
+        texts = (source.text, *source.references.values())
+        return any("_meta" in text or is_descriptor(text) for text in texts)
+    return any(node.rules or any(field.rules for field in node.fields) for node in reachable(root))
+
+
+def _try_messages(
+    walks: _Walks, compiled: CompiledSchema, patterns: TagPatterns, *, has_conditions: bool
+) -> None:
+    """Compile what all messages of a file ask, so a wrong rule is found before a record comes."""
+    from penstock.policies.schema_policy.fields import protobuf  # noqa: PLC0415
+
+    first: Any = compiled.decode(_FIRST_MESSAGE)
+    waiting = list(first.DESCRIPTOR.file.message_types_by_name.values())
+    while waiting:
+        message = waiting.pop()
+        walks.add(message.full_name, protobuf.read_fields(message, patterns))
+        waiting.extend(message.nested_types)
+    walks.settle(has_conditions=has_conditions)
+
+
+def _conversion(root: Node | None) -> Callable[[Any], Any]:
+    """Return what makes CEL's values of Avro's."""
+    if root is not None and any(
+        sum(bool(branch.name) for branch in node.alternatives) > 1 for node in reachable(root)
+    ):
+        return without_branches
+    return lambda value: value

@@ -1,0 +1,164 @@
+"""The way through a value along the fields of its schema, with what is asked on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from penstock.policies.schema_policy.fields.tree import PRIMITIVE
+from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from penstock.policies.schema_policy.fields.tree import Field, Node
+
+
+_ASKED_MOST: Final = 100
+"""Primitive values that rules about fields are asked about in a value that weighs much: each
+time, the expression gets the record around the field."""
+
+
+class Question(Protocol):
+    """What a value is asked on the way; answers with an objection or None."""
+
+    def __call__(self, data: Mapping[str, Any], path: str) -> str | None: ...
+
+
+class Questions(NamedTuple):
+    """What is asked, and where.
+
+    Attributes:
+        of_nodes: About a record, message or object as `this`, by the identity of its node.
+        of_fields: About a field's value as `this`, by the identity of the field.
+        of_leaves: About each primitive value of a field, by the identity of the field.
+        ways: The nodes that lead to any.
+    """
+
+    of_nodes: Mapping[int, Sequence[Question]]
+    of_fields: Mapping[int, Sequence[Question]]
+    of_leaves: Mapping[int, Sequence[Question]]
+    ways: frozenset[int]
+
+
+class Walk:
+    """One way through a value. Ends with the first objection.
+
+    Map keys are contents, so they are not in a path: `scores[*]`.
+    """
+
+    def __init__(
+        self, questions: Questions, convert: Callable[[Any], Any], *, skip_null: bool
+    ) -> None:
+        self._questions = questions
+        self._convert = convert
+        self._skip_null = skip_null
+        self._asked = 0
+        self._outer: tuple[Any, Any] = (None, None)
+
+    def whole(self, node: Node, value: Any, path: str) -> str | None:
+        """Return the first objection about a whole value, if there is one."""
+        self._asked = 0
+        try:
+            return self.through(node, value, path)
+        finally:
+            self._outer = (None, None)
+
+    def through(
+        self, node: Node, value: Any, path: str, field: Field | None = None, outer: Any = None
+    ) -> str | None:
+        """Return the first objection, if there is one.
+
+        Args:
+            node: What the value is declared to be.
+            value: The value.
+            path: Where it stands.
+            field: The field that it is in.
+            outer: The record, message or object that the field is in.
+        """
+        if node.is_leaf:
+            return self._leaf(node, value, path, field, outer)
+        questions = self._questions
+        asks_leaves = field is not None and id(field) in questions.of_leaves
+        if not asks_leaves and id(node) not in questions.ways:
+            return None
+        for alternative in node.alternatives_of(value):
+            chosen = value[1] if isinstance(value, tuple) else value
+            objection = self.through(alternative, chosen, path, field, outer)
+            if objection is not None:
+                return objection
+        objection = self._inside(node, value, path, field, outer)
+        if objection is not None:
+            return objection
+        return self._record(node, value, path) if node.fields else None
+
+    def _inside(
+        self, node: Node, value: Any, path: str, field: Field | None, outer: Any
+    ) -> str | None:
+        inner: Iterable[tuple[Node, Any, str]] = ()
+        if node.items is not None and hasattr(value, "extend"):  # a list, or Protobuf's
+            items = node.items
+            inner = ((items, item, f"{path}[{index}]") for index, item in enumerate(value))
+        elif node.values is not None and hasattr(value, "keys"):
+            values = node.values
+            inner = ((values, value[key], f"{path}[*]") for key in value)
+        for part, part_value, place in inner:
+            objection = self.through(part, part_value, place, field, outer)
+            if objection is not None:
+                return objection
+        return None
+
+    def _record(self, node: Node, value: Any, path: str) -> str | None:
+        if isinstance(value, dict):
+            present = [(field, value[field.name]) for field in node.fields if field.name in value]
+        elif hasattr(value, "DESCRIPTOR"):
+            present = [
+                (field, getattr(value, field.name))
+                for field in node.fields
+                if not field.descriptor.has_presence or value.HasField(field.name)
+            ]
+        else:
+            return None
+        for ask in self._questions.of_nodes.get(id(node), ()):
+            objection = ask({"this": self._convert(value)}, path)
+            if objection is not None:
+                return objection
+        for field, inner in present:
+            place = f"{path}.{field.name}" if path else field.name
+            if inner is not None:
+                for ask in self._questions.of_fields.get(id(field), ()):
+                    objection = ask({"this": self._convert(inner)}, place)
+                    if objection is not None:
+                        return objection
+            objection = self.through(field.node, inner, place, field, value)
+            if objection is not None:
+                return objection
+        return None
+
+    def _leaf(
+        self, node: Node, value: Any, path: str, field: Field | None, outer: Any
+    ) -> str | None:
+        if field is None or node.type_name not in PRIMITIVE:
+            return None
+        if value is None and self._skip_null:
+            return None
+        asked = self._questions.of_leaves.get(id(field))
+        if not asked:
+            return None
+        self._asked += 1
+        if self._asked > _ASKED_MOST and weighs_more_than(outer, HEAVIEST):
+            return f"its rules are about more than {_ASKED_MOST} values of a large whole"
+        if outer is not self._outer[0]:
+            self._outer = (outer, self._convert(outer))
+        data = {
+            "value": self._convert(value),
+            "fullName": field.full_name,
+            "name": field.name,
+            "typeName": node.type_name,
+            "tags": sorted(field.tags),
+            "message": self._outer[1],
+        }
+        for ask in asked:
+            objection = ask(data, path)
+            if objection is not None:
+                return objection
+        return None

@@ -1,0 +1,262 @@
+"""Where a record says which schema it was written with, and where its payload starts.
+
+An id stands before the payload, or in a header of the record; a GUID, too:
+
+| bytes                          | what they are                                            |
+|--------------------------------|----------------------------------------------------------|
+| `00`, 4 bytes big endian       | the id of a schema, a positive number                    |
+| `01`, 16 bytes                 | the GUID of a schema                                     |
+
+In a header (`__value_schema_id`, `__key_schema_id`) the same bytes stand alone, except for
+Protobuf: its message indexes follow the id wherever that is, and then the payload is the message
+alone.
+
+Source: Confluent's "Wire format", and the `SchemaId` of its Java and Python serializers.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.policy import Header
+
+VALUE_HEADER: Final = "__value_schema_id"
+KEY_HEADER: Final = "__key_schema_id"
+_OF_AN_ID: Final = 5
+_OF_A_GUID: Final = 17
+_MOST_INDEXES: Final = 100
+"""How deep a Protobuf message may be nested in others; protoc allows fewer."""
+_LONGEST_VARINT: Final = 5
+_PREFIXES_KEPT: Final = 1000
+
+
+class FramingError(ValueError):
+    """There is no id where one has to be. The text completes "the value ..." or "the key ..."."""
+
+
+class Location(Enum):
+    """Where an id has to be: the values of `schema.id.location`."""
+
+    ANY = "any"
+    PREFIX = "prefix"
+    HEADER = "header"
+
+
+class Framed(NamedTuple):
+    """What one record says about its schema.
+
+    Attributes:
+        schema: The schema's id, or its GUID in lower case with hyphens.
+        start: Where the payload starts in the key or value; 0 where the id is in a header.
+        message_indexes: What follows the id in a header: the message indexes of Protobuf, which
+            otherwise begin the payload. See `check_header`.
+    """
+
+    schema: int | str
+    start: int
+    message_indexes: bytes = b""
+
+    def payload(self, data: bytes) -> bytes:
+        """Return what follows the id; for Protobuf with its message indexes in front."""
+        return self.message_indexes + data[self.start :]
+
+
+class Group(NamedTuple):
+    """Records of a batch that say the same about their schema.
+
+    Attributes:
+        framed: What they say.
+        positions: Where they are in the batch, ascending.
+    """
+
+    framed: Framed
+    positions: Sequence[int]
+
+
+def find_id(data: bytes, headers: Sequence[Header], *, is_key: bool, location: Location) -> Framed:
+    """Find the schema of one key or value.
+
+    With `Location.ANY` a header counts before a prefix. A header without a value is none.
+
+    Args:
+        data: The key or value.
+        headers: The record's headers.
+        is_key: Whether it is the key.
+        location: Where the id has to be.
+
+    Raises:
+        FramingError: It is not there, is none that a registry gives, or stands in several headers
+            that differ: clients disagree which of those counts.
+    """
+    if location is not Location.PREFIX:
+        name = KEY_HEADER if is_key else VALUE_HEADER
+        found = {header.value for header in headers if header.key == name} - {None}
+        if len(found) > 1:
+            raise FramingError(f"has {len(found)} different schema ids in its headers {name}")
+        for value in found:
+            return _in_header(value or b"", name)
+        if location is Location.HEADER:
+            raise FramingError(f"has no schema id: there is no header {name}")
+    return _read(data)
+
+
+def groups_of(
+    column: Sequence[bytes | None],
+    headers: Sequence[Sequence[Header]],
+    *,
+    is_key: bool,
+    location: Location,
+) -> tuple[list[Group], list[tuple[int, str]]]:
+    """Find the schemas of all keys or values of a batch.
+
+    Where all begin with the same id, as in most batches, this makes no object for a record.
+
+    Args:
+        column: The keys or values; None is in no group.
+        headers: The headers of each record, in the same order.
+        is_key: Whether these are keys.
+        location: Where ids have to be.
+
+    Returns:
+        The groups in the order of their first records; and the positions that are in none, with
+        the text of the `FramingError` for each.
+    """
+    name = KEY_HEADER if is_key else VALUE_HEADER
+    in_prefixes = location is Location.PREFIX or (
+        location is Location.ANY
+        and not (any(headers) and any(one.key == name for some in headers for one in some))
+    )
+    if in_prefixes:
+        shared = _shared_id(column)
+        if shared is not None:
+            return [Group(shared, range(len(column)))], []
+    positions: dict[Framed, list[int]] = {}
+    by_prefix: dict[bytes, list[int]] = {}
+    objections: list[tuple[int, str]] = []
+    for position, data in enumerate(column):
+        if data is None:
+            continue
+        same = by_prefix.get(data[:_OF_AN_ID]) if in_prefixes else None
+        if same is not None:
+            same.append(position)
+            continue
+        try:
+            framed = find_id(
+                data,
+                () if in_prefixes else headers[position],
+                is_key=is_key,
+                location=Location.PREFIX if in_prefixes else location,
+            )
+        except FramingError as error:
+            objections.append((position, str(error)))
+            continue
+        group = positions.setdefault(framed, [])
+        group.append(position)
+        if framed.start == _OF_AN_ID:
+            by_prefix[data[:_OF_AN_ID]] = group
+    return [Group(*group) for group in positions.items()], objections
+
+
+def check_header(framed: Framed, schema_type: str) -> None:
+    """Check what follows an id in a header, once the type of its schema is known.
+
+    Args:
+        framed: What `find_id` found; where the id is a prefix, there is nothing to check.
+        schema_type: `AVRO`, `PROTOBUF` or `JSON`.
+
+    Raises:
+        FramingError: Nothing may follow and something does; or it has to be Protobuf's message
+            indexes, and is not exactly those.
+    """
+    if framed.start:
+        return
+    if schema_type == "PROTOBUF":
+        if _end_of_indexes(framed.message_indexes) != len(framed.message_indexes):
+            raise FramingError(
+                "has a header with its schema id that does not end with Protobuf's message indexes"
+            )
+    elif framed.message_indexes:
+        raise FramingError(
+            f"has {len(framed.message_indexes)} bytes too many in the header with its schema id"
+        )
+
+
+def _in_header(value: bytes, name: str) -> Framed:
+    try:
+        framed = _read(value)
+    except FramingError as error:
+        raise FramingError(f"has a header {name} that {error}") from None
+    return Framed(framed.schema, 0, value[framed.start :])
+
+
+def _read(data: bytes) -> Framed:
+    """Read an id at the start of bytes; `start` is where it ends."""
+    if not data:
+        raise FramingError("is empty, without a schema id")
+    if data[0] not in {0, 1}:
+        # The byte is the record's, and stays out of the text.
+        raise FramingError("does not begin with a schema id (its first byte is neither 0 nor 1)")
+    needed = _OF_A_GUID if data[0] else _OF_AN_ID
+    if len(data) < needed:
+        kind = "GUID of a schema" if data[0] else "schema id"
+        raise FramingError(f"is {_bytes(len(data))} long, too short for a {kind} ({needed} bytes)")
+    if data[0]:
+        return Framed(str(UUID(bytes=data[1:_OF_A_GUID])), _OF_A_GUID)
+    schema = int.from_bytes(data[1:_OF_AN_ID], signed=True)
+    if schema <= 0:
+        raise FramingError(f"begins with the schema id {schema}; ids are positive")
+    return Framed(schema, _OF_AN_ID)
+
+
+_remembered: Final = lru_cache(_PREFIXES_KEPT)(_read)
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
+    """Return the id that all begin with; None where there is no such, or only perhaps."""
+    values = cast("Sequence[bytes]", column)
+    try:
+        # Of bytes that are ordered, all begin as the first and the last of them do.
+        first, last = min(values)[:_OF_AN_ID], max(values)[:_OF_AN_ID]
+    except (TypeError, ValueError):  # a null; or nothing
+        return None
+    if first != last or first[:1] != b"\0":
+        return None
+    try:
+        return _remembered(first)
+    except FramingError:
+        return None
+
+
+def _end_of_indexes(data: bytes) -> int:
+    """Return where Protobuf's message indexes at the start of bytes end; -1 where there are none.
+
+    They are a count and as many numbers, in zigzag varints; a count of 0 means the one index 0.
+    """
+    count, at = _varint(data, 0)
+    if not 0 <= count <= _MOST_INDEXES:
+        return -1
+    for _ in range(count):
+        number, at = _varint(data, at)
+        if number < 0:
+            return -1
+    return at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a zigzag varint; -1 and the end where it is not whole."""
+    value = 0
+    for place, byte in enumerate(data[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + place + 1
+    return -1, len(data)

@@ -1,0 +1,197 @@
+"""`penstock check --connect`, with a broker and a schema registry; and without `--connect`."""
+
+import json
+import re
+import subprocess
+from itertools import takewhile
+
+import pytest
+
+from tests.gateways import PENSTOCK, write_configuration
+from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
+from tests.policies.schema_policy.test_policy import CONTRACT, JSON_ORDER, ORDER, ORDER_2
+
+pytestmark = pytest.mark.system
+VALIDATION = "confluent.value.schema.validation"
+TRANSFORM = {
+    "name": "upper",
+    "kind": "TRANSFORM",
+    "mode": "WRITE",
+    "type": "JSONATA",
+    "expr": "$uppercase(note)",
+}
+
+
+@pytest.fixture
+def registry():
+    with FakeRegistry() as started:
+        yield started
+
+
+def written(folder, upstream, registry, topics, **more):
+    """Write a configuration; `topics` has the keys of each."""
+    properties = {
+        "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
+        "schema.registry.url": registry.url,
+        "topic.settings.topic": "",
+    } | {key.replace("_", "."): value for key, value in more.items()}
+    for topic, keys in topics.items():
+        properties |= {f"topics.{topic}.{key}": value for key, value in keys.items()}
+    return write_configuration(folder, upstream, 9192, properties)
+
+
+def check(file, *arguments):
+    done = subprocess.run(
+        [*PENSTOCK, "check", *arguments, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr + done.stdout
+    return done
+
+
+def lines_of(done, topic):
+    """The lines below a topic's name, in what was asked of the cluster."""
+    asked = done.stdout[done.stdout.rindex(f"topic {topic}\n") :].splitlines()[1:]
+    return [line[2:] for line in takewhile(lambda line: line.startswith("  "), asked)]
+
+
+def test_each_topic_that_exists_is_shown_with_its_schemas(kafka, topic, tmp_path, registry):
+    plain, both, none = (topic(one) for one in ("checked", "checked-both", "checked-none"))
+    by_record, ids = topic("checked-record"), topic("checked-id")
+    registry.register(f"{plain}-value", json.dumps(ORDER))
+    registry.register(f"{plain}-value", json.dumps(ORDER_2))
+    registry.register(f"{both}-key", '"string"')
+    registry.register(f"{both}-value", json.dumps(JSON_ORDER), "JSON")
+    registry.register(f"{ids}-value", '{"type": "record"}')
+    on = {VALIDATION: "true"}
+    file = written(
+        tmp_path,
+        kafka.bootstrap_servers,
+        registry,
+        {
+            plain: on,
+            both: on | {"confluent.key.schema.validation": "true", "schema.versions": "latest"},
+            none: on,
+            by_record: on | {"confluent.value.subject.name.strategy": "RecordNameStrategy"},
+            ids: on | {"schema.validation.level": "id"},
+            "checked-is-not-there": on,
+        },
+    )
+
+    done = check(file, "--connect")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines_of(done, plain) == [
+        f"value: subject {plain}-value, any version, now up to 2 (AVRO, id 2), judged by payload"
+    ]
+    assert lines_of(done, both) == [
+        f"key: subject {both}-key, version 1 alone (AVRO, id 3), judged by payload",
+        f"value: subject {both}-value, version 1 alone (JSON, id 4), judged by payload",
+    ]
+    assert lines_of(done, none) == [
+        f"value: subject {none}-value has no schema: every value that is not null is refused"
+    ]
+    assert lines_of(done, by_record) == [
+        "value: the records say which subject (RecordNameStrategy)"
+    ]
+    assert lines_of(done, ids) == [
+        f"value: subject {ids}-value, any version, now up to 1 (AVRO, id 5), judged by id"
+    ]
+    assert done.stdout.count("checked-is-not-there") == 1  # in the plan, which is of the file
+    assert done.stdout.splitlines()[-2:] == [
+        "5 of the cluster's topics are judged by a validation policy",
+        "ok",
+    ]
+
+
+def test_what_will_not_be_run_is_told(kafka, topic, tmp_path, registry):
+    name, broken = topic("checked"), topic("checked-broken")
+    rules = {"domainRules": [*CONTRACT["domainRules"], TRANSFORM]}
+    rules |= {"migrationRules": [{"name": "up", "mode": "UPGRADE", "type": "JSONATA"}]}
+    registry.register(f"{name}-value", json.dumps(ORDER), rule_set=rules)
+    registry.register(f"{broken}-value", '{"type": "record"}')
+    keys = {VALIDATION: "true", "schema.validation.level": "rules"}
+    file = written(tmp_path, kafka.bootstrap_servers, registry, {name: keys, broken: keys})
+
+    done = check(file, "--connect")
+
+    assert done.returncode == 0
+    first, *rest = lines_of(done, name)
+    assert first.endswith("(AVRO, id 1), judged by rules")
+    not_run = [line for line in rest if line.startswith("  not run: ")]
+    assert len(not_run) == len(rest)
+    assert any("upper" in line for line in not_run)
+    assert lines_of(done, broken)[1].startswith("  cannot be judged by: ")
+
+
+def trouble_of_none(registry):
+    registry.goes_away()
+
+
+def trouble_of_credentials(registry):
+    registry.status = 401
+
+
+def trouble_of_a_stranger(registry):
+    registry.fault = Fault.GARBAGE
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (trouble_of_none, "cannot be reached: Connection refused"),
+        (trouble_of_credentials, "answers with status 401 (Unauthorized)"),
+        (trouble_of_a_stranger, "gave an answer that"),
+    ],
+)
+def test_a_registry_that_does_not_answer_ends_it_with_3(
+    kafka, topic, tmp_path, registry, trouble, why
+):
+    name = topic("checked")
+    user_info = "penstock:not-to-be-shown"
+    file = written(
+        tmp_path,
+        kafka.bootstrap_servers,
+        registry,
+        {name: {VALIDATION: "true"}},
+        schema_registry_basic_auth_user_info=user_info,
+    )
+    trouble(registry)
+
+    done = check(file, "--connect")
+
+    assert done.returncode == 3
+    assert re.fullmatch(
+        rf"penstock check: topic {name}: subject {name}-value cannot be looked up: "
+        rf"the schema registry at \S+ .*{re.escape(why)}.*\n",
+        done.stderr,
+    )
+    assert "not-to-be-shown" not in done.stdout + done.stderr
+    assert "ok" not in done.stdout.splitlines()
+
+
+def test_a_cluster_that_does_not_answer_ends_it_with_3(tmp_path, registry):
+    file = written(tmp_path, "127.0.0.1:1", registry, {"orders": {VALIDATION: "true"}})
+    done = check(file, "--connect")
+    assert done.returncode == 3
+    assert done.stderr.startswith("penstock check: 127.0.0.1:1: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert registry.requests == []
+
+
+def test_without_connect_nothing_is_contacted(tmp_path, registry):
+    file = written(tmp_path, "nowhere.invalid:1", registry, {"orders": {VALIDATION: "true"}})
+    done = check(file)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "ok"
+    assert (registry.requests, registry.connections) == ([], 0)
+
+
+def test_connect_needs_a_policy_that_looks_something_up(tmp_path):
+    file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {})
+    done = check(file, "--connect")
+    assert done.returncode == 2
+    assert "--connect needs record.validation.policy.class.name" in done.stderr

@@ -1,0 +1,132 @@
+"""A policy that cannot decide now, with a gateway, a broker and real producers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.integration.reading import read_topic, values_of
+from tests.raw import RawClient, produce_request, produced
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+from pathlib import Path
+from penstock.policy import *
+
+ANSWERS = Path(__file__).with_name("answers")
+
+def ask():
+    if not ANSWERS.exists():
+        raise RetriableException("the registry is away")
+
+class Validator(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value != b"free":
+            ask()
+
+class Validation(RecordValidationPolicy):
+    def validate_batch(self, topic, batch):
+        ask()
+        return ()
+
+class Batch(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        ask()
+
+class Interceptor(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return "."
+    def process_record(self, key, value, topic, partition, headers):
+        ask()
+        if value == b"dropped":
+            raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value)
+
+class Creation(CreateTopicPolicy):
+    def validate(self, request):
+        ask()
+"""
+KINDS = {
+    "729": {"record.validator.classes": "policies.Validator"},
+    "940": {
+        "record.validation.policy.class.name": "policies.Validation",
+        "topics.*.record.validation.policy": "x",
+    },
+    "686": {
+        "topics.*.records.policy.class.name": "policies.Batch",
+        "topics.*.records.policy.enabled": "true",
+    },
+    "905": {"produce.request.interceptors": "policies.Interceptor"},
+}
+COUNT = 300
+
+
+def answers(folder: Path) -> None:
+    """Have the registry answer from now on."""
+    (own,) = folder.glob("gateway-*")
+    (own / "answers").touch()
+
+
+@pytest.mark.parametrize(
+    ("kind", "transactional"), [*((kind, False) for kind in KINDS), ("729", True), ("905", True)]
+)
+def test_an_idempotent_producer_stores_each_record_once_and_in_order(
+    gateway, topic, kafka, tmp_path, kind, transactional
+):
+    name = topic()
+    running = gateway(KINDS[kind], POLICIES)
+    settings = {"transactional.id": name} if transactional else {}
+    failed = []
+    producer = Producer({
+        "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 0,
+        "batch.num.messages": 10, "retry.backoff.ms": 20, "retry.backoff.max.ms": 100, **settings,
+    })  # fmt: skip
+    if transactional:
+        producer.init_transactions(60)
+        producer.begin_transaction()
+    for number in range(COUNT):
+        producer.produce(name, b"%d" % number, on_delivery=lambda error, _: failed.append(error))
+    # Some batches are answered, and come again, before the first one can be stored.
+    running.wait_for("records postponed", 4, timeout_s=60)
+    answers(tmp_path)
+    assert producer.flush(60) == 0
+    if transactional:
+        producer.commit_transaction(60)
+
+    assert failed == [None] * COUNT
+    found = values_of(read_topic(kafka.bootstrap_servers, name))
+    assert found == [b"%d" % number for number in range(COUNT)]
+    event = running.events("records postponed")[0]
+    assert (event["topic"], event["code"]) == (name, 7)
+    assert event["message"] == "the registry is away"
+    assert event["policy"].startswith("policies.")
+    assert running.events("policy failed") == []
+
+
+def test_other_partitions_are_stored_and_nothing_of_its_own_is(gateway, topic, kafka):
+    name = topic(partitions=2)
+    running = gateway(KINDS["729"], POLICIES)
+    asked = [(name, [(0, encode_batch(values(b"free", b"held"))),
+                     (1, encode_batch(values(b"free")))])]  # fmt: skip
+    with RawClient(running.address) as client:
+        found = produced(client.call(produce_request(asked)))
+    assert (found[name, 0].error_code, found[name, 0].error_message) == (7, "the registry is away")
+    assert list(found[name, 0].record_errors) == []
+    assert found[name, 1].error_code == 0
+    assert [(p, v) for p, _, v, _ in read_topic(kafka.bootstrap_servers, name)] == [(1, b"free")]
+    assert "held" not in json.dumps(running.events("records postponed"))
+
+
+def test_a_topic_is_created_when_the_policy_can_decide(gateway, topic, tmp_path):
+    running = gateway({"create.topic.policy.class.name": "policies.Creation"}, POLICIES)
+    admin = AdminClient({"bootstrap.servers": running.address})
+    name = topic() + "-new"
+    with pytest.raises(KafkaException) as raised:
+        admin.create_topics([NewTopic(name, 1)])[name].result(30)
+    assert raised.value.args[0].code() == 7
+    assert raised.value.args[0].str() == "the registry is away"
+    running.wait_for("topic postponed")
+    answers(tmp_path)
+    admin.create_topics([NewTopic(name, 1)])[name].result(30)

@@ -1,0 +1,460 @@
+"""`SchemaPolicy` with a gateway, a broker, a schema registry and Confluent's serializers."""
+
+import json
+import re
+import signal
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from tests.gateways import wait_until
+from tests.integration.reading import read_topic, values_of
+from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
+from tests.policies.schema_policy.test_policy import CONTRACT, ORDER, ORDER_2, avro, framed
+from tests.raw import RawClient, errors, produce_request, produced
+from tests.records.encoding import encode_batch, values
+
+SECRET = "4111-1111"
+VALIDATION = "confluent.value.schema.validation"
+JSON_ORDER = {
+    "title": "Order",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+}
+
+
+@pytest.fixture
+def registry():
+    with FakeRegistry() as started:
+        yield started
+
+
+def settings(registry, **more):
+    """A gateway's, for topics whose names begin with `judged`."""
+    return {
+        "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
+        "schema.registry.url": registry.url,
+        f"topics.judged*.{VALIDATION}": "true",
+        # Gateways of other tests do not know the keys.
+        "topic.settings.topic": "__settings_with_schemas",
+        "policy.workers": 1,
+    } | {key.replace("_", "."): value for key, value in more.items()}
+
+
+def producer_of(running, **more):
+    return Producer({
+        "bootstrap.servers": running.address, "enable.idempotence": True, "linger.ms": 0,
+        "batch.num.messages": 10, "retry.backoff.ms": 20, "retry.backoff.max.ms": 100,
+        **{key.replace("_", "."): value for key, value in more.items()},
+    })  # fmt: skip
+
+
+def send(producer, topic, sent, partition=0):
+    """Produce, do not wait; return a list that will hold the errors, or None, in order."""
+    found = []
+    for value in sent:
+        producer.produce(
+            topic, value, partition=partition, on_delivery=lambda error, _: found.append(error)
+        )
+    return found
+
+
+def call(running, topic, batches, **options):
+    """Produce a batch to each partition; return the answers by partition."""
+    with RawClient(running.address, 60) as client:
+        asked = produce_request([(topic, list(batches.items()))], timeout_ms=60_000, **options)
+        found = produced(client.call(asked))
+    return {index: answer for (_, index), answer in found.items()}
+
+
+def told(running, topic, value):
+    """The code and the text for a record alone."""
+    answer = call(running, topic, {0: encode_batch(values(value))})[0]
+    texts = [text for _, text in errors(answer)]
+    return answer.error_code, texts[0] if texts else answer.error_message
+
+
+def order(schema_id, number=1, note=SECRET):
+    return framed(schema_id, avro({"id": number, "note": note}))
+
+
+def text_of(schema):
+    return json.dumps(schema)
+
+
+def of_order(*message):
+    """The class of a message of a .proto file: `shop.First`, `shop.Order`."""
+    file = descriptor_pb2.FileDescriptorProto(name="o.proto", package="shop", syntax="proto3")
+    for name in ("First", "Order"):
+        added = file.message_type.add(name=name)
+        added.field.add(name="id", number=1, type=3, label=1)
+        added.field.add(name="note", number=2, type=9, label=1)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(".".join(message)))
+
+
+def avro_serializer(client, conf):
+    serializer = AvroSerializer(client, text_of(ORDER), conf=conf)
+    return serializer, lambda number: {"id": number, "note": SECRET}
+
+
+def json_serializer(client, conf):
+    return JSONSerializer(text_of(JSON_ORDER), client, conf=conf), lambda number: {"id": number}
+
+
+def protobuf_serializer(client, conf):
+    message = of_order("shop", "Order")
+    return ProtobufSerializer(message, client, conf=conf), lambda n: message(id=n, note=SECRET)
+
+
+def cut(value):
+    return value[:-1]
+
+
+def as_text(value):
+    return value[: value.index(b"{")] + b'{"id": "4111-1111"}'
+
+
+def with_field_7(value):
+    return value + b"\x3a\x09" + SECRET.encode()
+
+
+KINDS = {
+    "avro": (avro_serializer, cut, "Avro: ends before the field note does"),
+    "json": (json_serializer, as_text, "at /id must be of type integer"),
+    "protobuf": (protobuf_serializer, with_field_7, "Protobuf: unknown field 7 in shop.Order"),
+}
+
+
+@pytest.mark.parametrize("in_header", [False, True], ids=["prefix", "header"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_serializers_write_is_stored_and_what_does_not_fit_is_not(
+    gateway, topic, kafka, registry, kind, in_header
+):
+    make, spoil, why = KINDS[kind]
+    name = topic("judged", 2)
+    registry.register("other", '"string"')  # so that ids and versions differ
+    running = gateway(settings(registry))
+    conf = {"schema.id.serializer": header_schema_id_serializer} if in_header else None
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        serializer, document = make(client, conf)
+        sent = []
+        for number in range(1, 8):
+            headers = []
+            context = SerializationContext(name, MessageField.VALUE, headers)
+            sent.append((serializer(document(number), context), headers))
+
+    # One batch: a bad record in the middle, and after it good ones.
+    producer = producer_of(running, linger_ms=60_000, batch_num_messages=100)
+    delivered = []
+    for position, (value, headers) in enumerate(sent):
+        producer.produce(
+            name,
+            spoil(value) if position == 3 else value,
+            headers=headers,
+            partition=0,
+            on_delivery=lambda error, _: delivered.append(error.code() if error else 0),
+        )
+    elsewhere = []
+    for value, headers in sent:
+        producer.produce(
+            name,
+            value,
+            headers=headers,
+            partition=1,
+            on_delivery=lambda error, _: elsewhere.append(error),
+        )
+    assert producer.flush(60) == 0
+
+    assert delivered == [KafkaError.INVALID_RECORD] * 7
+    assert elsewhere == [None] * 7
+    found = [(p, value, headers) for p, _, value, headers in read_topic(running.address, name)]
+    assert found == [(1, value, [tuple(one) for one in headers]) for value, headers in sent]
+    (event,) = running.wait_for("records refused")
+    assert event["topic"] == name
+    assert f"the value does not fit schema {name}-value version 1 (id 2): {why}" in str(event)
+    assert SECRET not in json.dumps(running.log)
+
+
+def test_each_bad_record_has_its_own_text(gateway, topic, stored, registry):
+    name = topic("judged", 2)
+    registry.register("other", '"string"')
+    one = registry.register(f"{name}-value", text_of(ORDER))
+    running = gateway(settings(registry))
+    batch = encode_batch(
+        values(order(one), order(one)[:-1], b"{}", order(one), order(77), order(1), None)
+    )
+
+    answers = call(running, name, {0: batch, 1: encode_batch(values(order(one)))})
+
+    assert {index: answer.error_code for index, answer in answers.items()} == {0: 87, 1: 0}
+    schema = f"schema {name}-value version 1 (id 2)"
+    assert errors(answers[0]) == [
+        (1, f"the value does not fit {schema}: Avro: ends before the field note does"),
+        (2, "the value does not begin with a schema id (its first byte is neither 0 nor 1)"),
+        (4, "the value has schema id 77, which the registry does not know"),
+        (5, f"the value has schema id 1, which is not under subject {name}-value"),
+    ]
+    assert SECRET not in str(answers[0].error_message)
+    assert [partition for partition, *_ in stored(name)] == [1]
+
+
+def test_while_the_registry_is_away_new_ids_wait_and_known_ones_go_on(
+    gateway, topic, stored, registry
+):
+    name = topic("judged", 2)
+    one = registry.register(f"{name}-value", text_of(ORDER))
+    running = gateway(settings(registry))
+    assert told(running, name, order(one)) == (0, None)
+
+    registry.goes_away()
+    two = registry.register(f"{name}-value", text_of(ORDER_2))
+    new = [framed(two, avro({"id": number, "to": "x"}, ORDER_2)) for number in range(200)]
+    producer = producer_of(running)
+    waiting = send(producer, name, new)
+    event = running.wait_for("records postponed", 3)[0]
+    assert (event["topic"], event["code"]) == (name, 7)
+    assert re.search(r"schema 2 cannot be looked up: .*Connection refused", event["message"])
+    known = [order(one, number) for number in range(50)]
+    other = producer_of(running)
+    going_on = send(other, name, known, partition=1)
+    assert other.flush(60) == 0
+    assert going_on == [None] * 50
+    producer.poll(0)
+    assert waiting == []
+
+    registry.comes_back()
+    assert producer.flush(60) == 0
+    assert waiting == [None] * 200
+    found = stored(name)
+    assert [value for p, _, value, _ in found if p == 0] == [order(one), *new]
+    assert [value for p, _, value, _ in found if p == 1] == known
+    assert running.events("policy worker died") == []
+
+
+def test_a_registry_that_is_away_at_the_start_keeps_nothing_else_up(
+    gateway, topic, stored, registry
+):
+    judged, other = topic("judged"), topic("other")
+    one = registry.register(f"{judged}-value", text_of(ORDER))
+    registry.goes_away()
+    # A topic that the file names by its whole name is prepared at the start.
+    running = gateway(settings(registry) | {f"topics.{judged}.{VALIDATION}": "true"})
+    assert told(running, other, b"anything") == (0, None)
+    producer = producer_of(running)
+    sent = [order(one, number) for number in range(50)]
+    found = send(producer, judged, sent)
+    running.wait_for("records postponed")
+    assert stored(judged) == []
+
+    registry.comes_back()
+    assert producer.flush(60) == 0
+    assert found == [None] * 50
+    assert values_of(stored(judged)) == sent
+
+
+def alter(admin, topic, key, value):
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(60)
+
+
+def test_a_topic_is_switched_on_by_its_configs(gateway, topic, registry):
+    name = topic("plain")
+    one = registry.register(f"{name}-value", text_of(ORDER))
+    running = gateway(settings(registry))
+    admin = AdminClient({"bootstrap.servers": running.address})
+    resource = ConfigResource(ResourceType.TOPIC, name)
+
+    def described():
+        return {
+            key: (found.value, found.is_default)
+            for key, found in admin.describe_configs([resource])[resource].result(60).items()
+        }
+
+    assert described()[VALIDATION] == ("false", True)
+    assert told(running, name, b"anything") == (0, None)
+    alter(admin, name, VALIDATION, "true")
+    assert described()[VALIDATION] == ("true", False)
+    assert described()["schema.validation.level"] == ("payload", True)
+    assert told(running, name, b"anything")[0] == 87
+    assert told(running, name, order(one)) == (0, None)
+    assert told(running, name, order(one) + b"x")[0] == 87
+    alter(admin, name, "schema.validation.level", "id")
+    assert told(running, name, order(one) + b"x") == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (VALIDATION, "yes", "Expected value to be either true or false"),
+        ("schema.validation.level", "all", "String must be one of: id, payload, rules"),
+        ("schema.id.location", "body", "String must be one of: any, prefix, header"),
+        ("schema.versions", "3", "String must be one of: any, latest"),
+        ("confluent.value.subject.name.strategy", "com.example.Mine", "String must be one of: "),
+    ],
+)
+def test_invalid_configs_are_refused(gateway, topic, registry, key, value, why):
+    name = topic("plain")
+    admin = AdminClient({"bootstrap.servers": gateway(settings(registry)).address})
+    with pytest.raises(KafkaException) as raised:
+        alter(admin, name, key, value)
+    error = raised.value.args[0]
+    assert error.code() == KafkaError.INVALID_CONFIG
+    assert error.str().startswith(f"Invalid value {value} for configuration {key}: {why}")
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    assert admin.describe_configs([resource])[resource].result(60)[key].is_default
+
+
+def test_conditions_of_a_data_contract_hold(gateway, topic, stored, registry):
+    name = topic("judged")
+    one = registry.register(f"{name}-value", text_of(ORDER), rule_set=CONTRACT)
+    level = {f"topics.{name}.schema.validation.level": "rules"}
+    running = gateway(settings(registry) | level)
+    assert told(running, name, order(one, 1)) == (0, None)
+    code, text = told(running, name, order(one, 0))
+    assert code == 87
+    assert text == (
+        f"the value does not fit schema {name}-value version 1 (id 1): "
+        'rule "positive" failed: ids count from one'
+    )
+    assert values_of(stored(name)) == [order(one, 1)]
+
+
+def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
+    gateway, topic, stored, registry
+):
+    slow, known, other = topic("judged"), topic("judged"), topic("other")
+    one = registry.register(f"{known}-value", text_of(ORDER))
+    two = registry.register(f"{slow}-value", text_of(ORDER_2))
+    running = gateway(
+        settings(
+            registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=240_000
+        )
+    )
+    assert told(running, known, order(one)) == (0, None)
+    registry.only, registry.fault = f"/schemas/ids/{two}", Fault.LATE
+    producer = producer_of(running, request_timeout_ms=300_000, message_timeout_ms=300_000)
+    sent = [framed(two, avro({"id": number, "to": "x"}, ORDER_2)) for number in range(20)]
+    waiting = send(producer, slow, sent)
+    wait_until(lambda: f"GET /schemas/ids/{two}" in registry.requests, what="the look-up")
+    since = time.monotonic()
+    for _ in range(20):
+        assert told(running, known, order(one)) == (0, None)
+        assert told(running, other, b"anything") == (0, None)
+    # Longer than policy.timeout.ms, 5 s, lets a policy judge.
+    time.sleep(max(0.0, since + 6 - time.monotonic()))
+    producer.poll(0)
+    assert waiting == []
+    registry.release()
+    assert producer.flush(60) == 0
+    assert waiting == [None] * 20
+    assert values_of(stored(slow)) == sent
+    assert running.events("policy worker died") == []
+    assert running.events("records postponed") == []
+
+
+def test_look_ups_that_take_too_long_together_are_taken_up_again(gateway, topic, stored, registry):
+    """Each is in time, all of a batch are not: a worker goes on with what it has learnt."""
+    name = topic("judged")
+    one = registry.register(f"{name}-value", text_of(ORDER))
+    running = gateway(
+        settings(registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=15_000)
+    )
+    producer = producer_of(running)
+    registry.only, registry.fault = f"/schemas/ids/{one}", Fault.LATE
+    found = send(producer, name, [order(one)])
+    event = running.wait_for("records postponed")[0]
+    assert event["message"].startswith(f"schema {one} cannot be looked up: ")
+    registry.release()
+    assert producer.flush(60) == 0
+    assert found == [None]
+    assert values_of(stored(name)) == [order(one)]
+    assert running.events("policy worker died") == []
+
+
+def test_wrong_credentials_are_our_trouble_until_a_reload(gateway, topic, stored):
+    with FakeRegistry(user_info="penstock:right") as registry:
+        name = topic("judged")
+        one = registry.register(f"{name}-value", text_of(ORDER))
+        wrong = "penstock:not-the-right-one"
+        running = gateway(settings(registry, schema_registry_basic_auth_user_info=wrong))
+        producer = producer_of(running)
+        found = send(producer, name, [order(one, number) for number in range(30)])
+        event = running.wait_for("records postponed")[0]
+        assert "answers with status 401" in event["message"]
+        assert event["code"] == 7
+        assert "not-the-right-one" not in json.dumps(running.log)
+        file = Path(running.file)
+        file.write_text(file.read_text().replace(wrong, "penstock:right"))
+        running.process.send_signal(signal.SIGHUP)
+        assert producer.flush(60) == 0
+        assert found == [None] * 30
+        assert values_of(stored(name)) == [order(one, number) for number in range(30)]
+
+
+def test_without_acks_the_connection_is_closed(gateway, topic, stored, registry):
+    name = topic("judged")
+    one = registry.register(f"{name}-value", text_of(ORDER))
+    running = gateway(settings(registry))
+    for value in (order(one)[:-1], order(77)):
+        request = produce_request([(name, [(0, encode_batch(values(value)))])], acks=0)
+        with RawClient(running.address, 60) as client:
+            client.send(client.frame(request))
+            assert client.closed()
+    assert told(running, name, order(one)) == (0, None)
+    assert values_of(stored(name)) == [order(one)]
+
+
+def test_a_transaction_goes_on_after_one_that_was_refused(gateway, topic, kafka, registry):
+    name = topic("judged")
+    one = registry.register(f"{name}-value", text_of(ORDER))
+    running = gateway(settings(registry))
+    producer = producer_of(running, transactional_id=uuid.uuid4().hex)
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    send(producer, name, [order(one, 1)])
+    producer.flush(60)
+    refused = send(producer, name, [order(one, 2)[:-1]])
+    with pytest.raises(KafkaException) as raised:
+        producer.commit_transaction(60)
+    assert raised.value.args[0].txn_requires_abort()
+    producer.abort_transaction(60)
+    assert producer.flush(60) == 0
+    assert [error.code() for error in refused] == [KafkaError.INVALID_RECORD]
+    committed = _commit(producer, name, [order(one, 3), order(one, 4)])
+    found = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert values_of(found) == committed
+
+
+def _commit(producer, topic, sent):
+    """Commit; after a refusal, one more transaction may have to be aborted (see failures.md)."""
+    for _ in range(3):
+        producer.begin_transaction()
+        send(producer, topic, sent)
+        try:
+            producer.commit_transaction(60)
+        except KafkaException as error:
+            assert error.args[0].txn_requires_abort()
+            producer.abort_transaction(60)
+        else:
+            return sent
+    raise AssertionError("no transaction is committed")

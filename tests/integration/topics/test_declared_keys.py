@@ -1,0 +1,183 @@
+"""Topic level keys that the validation policy declares, through a real gateway; one reads them."""
+
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from penstock.local import LocalKafka, free_ports
+from penstock.local.tools import run_tool
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.topic_configs.admin_requests import TopicClient
+
+POLICIES = """
+from penstock.policy import *
+
+class Levels(RecordValidationPolicy):
+    topic_configs = (
+        TopicConfig("shop.validation", "BOOLEAN", "false", "Whether.", switches_on=True),
+        TopicConfig("shop.level", "STRING", "low", "How much.", ("low", "high")),
+        TopicConfig("shop.size", "INT"),
+    )
+    def validate(self, topic, record):
+        if record.value == b"tell":
+            raise InvalidRecordException(
+                repr((topic.validation_policy, sorted(topic.configs.items()))))
+"""
+
+
+@pytest.fixture(scope="module")
+def file(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The configuration of `judging`."""
+    return write_configuration(
+        tmp_path_factory.mktemp("declared"),
+        kafka.bootstrap_servers,
+        free_ports(6)[0],
+        {
+            "record.validation.policy.class.name": "policies.Levels",
+            "topics.declared-file-*.shop.validation": "true",
+            "policy.workers": 1,
+            # Other gateways of this cluster do not know the keys.
+            "topic.settings.topic": "__settings_with_declared_keys",
+        },
+        POLICIES,
+    )
+
+
+@pytest.fixture(scope="module")
+def judging(file: Path) -> Iterator[RunningGateway]:
+    """A gateway whose policy declares keys."""
+    running = RunningGateway(file)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def admin_client(judging: RunningGateway) -> AdminClient:
+    return AdminClient({"bootstrap.servers": judging.address})
+
+
+def name(kind: str = "topic") -> str:
+    return f"declared-{kind}-{uuid.uuid4().hex[:8]}"
+
+
+def create(admin: AdminClient, topic: str, configs: dict[str, str]) -> None:
+    admin.create_topics([NewTopic(topic, 1, config=configs)])[topic].result(30)
+
+
+def alter(admin: AdminClient, topic: str, key: str, value: str | None) -> None:
+    kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(key, value, incremental_operation=kind)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def described(admin: AdminClient, topic: str) -> dict[str, tuple[str | None, bool]]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    found = admin.describe_configs([resource])[resource].result(30)
+    return {
+        key: (one.value, one.is_default) for key, one in found.items() if key.startswith("shop.")
+    }
+
+
+def told(running: RunningGateway, topic: str) -> str | None:
+    """What the policy is told of a topic; None where it does not judge it."""
+    with TopicClient(running.broker_address()) as client:
+        response = client.produce(topic, b"tell")
+    if response.error_code == 0:
+        return None
+    assert response.error_code == 87
+    return response.record_errors[0].batch_index_error_message
+
+
+def test_a_key_on_a_topic_switches_the_policy_on_and_off(judging, admin_client):
+    topic = name()
+    create(admin_client, topic, {})
+    assert told(judging, topic) is None
+    assert described(admin_client, topic) == {
+        "shop.validation": ("false", True), "shop.level": ("low", True), "shop.size": (None, True),
+    }  # fmt: skip
+
+    alter(admin_client, topic, "shop.validation", "TRUE")
+    alter(admin_client, topic, "shop.size", "7")
+    assert told(judging, topic) == (
+        "('', [('shop.level', 'low'), ('shop.size', '7'), ('shop.validation', 'true')])"
+    )
+    assert described(admin_client, topic)["shop.validation"] == ("true", False)
+    alter(admin_client, topic, "shop.validation", None)
+    assert told(judging, topic) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("shop.level", "x", "String must be one of: low, high"),
+        ("shop.size", "x", "Not a number of type INT"),
+        ("shop.validation", "x", "Expected value to be either true or false"),
+    ],
+)
+def test_a_value_that_it_cannot_have_is_refused_as_by_a_broker(admin_client, key, value, why):
+    topic = name()
+    create(admin_client, topic, {})
+    for attempt in (
+        lambda: alter(admin_client, topic, key, value),
+        lambda: create(admin_client, name(), {key: value}),
+    ):
+        with pytest.raises(KafkaException) as raised:
+            attempt()
+        error = raised.value.args[0]
+        assert error.code() == 40
+        assert error.str() == f"Invalid value {value} for configuration {key}: {why}"
+
+
+def test_the_file_has_defaults_and_they_are_kept_over_a_restart(judging, admin_client, file):
+    by_file, by_topic = name("file"), name()
+    create(admin_client, by_file, {})
+    create(admin_client, by_topic, {"shop.validation": "true", "shop.level": "high"})
+    expected = "('', [('shop.level', 'high'), ('shop.validation', 'true')])"
+    assert told(judging, by_topic) == expected
+    assert "('shop.level', 'low')" in str(told(judging, by_file))
+
+    judging.restart()
+    assert told(judging, by_topic) == expected
+    assert described(admin_client, by_topic)["shop.level"] == ("high", False)
+
+
+def test_kafka_configs_sets_and_shows_them(judging, admin_client):
+    topic = name()
+    create(admin_client, topic, {})
+    of_topic = ("--bootstrap-server", judging.address, "--entity-type", "topics")
+    of_topic += ("--entity-name", topic)
+
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "shop.validation=true")
+    shown = run_tool("kafka-configs", *of_topic, "--describe")
+
+    assert done.returncode == 0, done.stderr
+    assert "shop.validation=true sensitive=false" in shown.stdout
+
+
+def test_a_reload_changes_the_keys(judging, admin_client, file):
+    topic = name()
+    create(admin_client, topic, {})
+    module = file.parent / "policies.py"
+    before = module.read_text()
+    added = '("low", "high")),\n        TopicConfig("shop.more"),'
+    try:
+        module.write_text(before.replace('("low", "high")),', added))
+        judging.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "shop.more" in described(admin_client, topic), timeout_s=60)
+    finally:
+        module.write_text(before)
+        judging.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "shop.more" not in described(admin_client, topic), timeout_s=60)

@@ -1,0 +1,436 @@
+"""A small schema registry that speaks Confluent's documented API over HTTP, and fails on demand.
+
+It has what a real one for tests lacks: GUIDs, rule sets, authentication, and trouble.
+"""
+
+import contextlib
+import json
+import re
+import socket
+import ssl
+import threading
+import uuid
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+
+class Fault(Enum):
+    """How a request is answered instead of well."""
+
+    SILENT = auto()  # not at all
+    HANGS_UP = auto()
+    SLOW_STATUS = auto()  # a byte now and then, for ever
+    SLOW_HEADERS = auto()
+    SLOW_BODY = auto()
+    CUT = auto()  # the body is shorter than was said
+    GARBAGE = auto()  # what a web server says
+    NOT_HTTP = auto()
+    HUGE = auto()  # more than 8 MiB, of a length that is said
+    HUGE_CHUNKS = auto()  # the same in chunks
+    DEEP = auto()  # JSON, 100,000 levels deep
+    REDIRECT = auto()
+    LATE = auto()  # well, but not before `release`
+
+
+class Schema(NamedTuple):
+    """What is registered: all that counts for whether two are the same."""
+
+    schema_type: str
+    text: str
+    references: tuple[tuple[str, str, int], ...]
+    metadata: str
+    rule_set: str
+
+    @property
+    def guid(self) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, repr(tuple(self))))
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"schema": self.text, "guid": self.guid}
+        if self.schema_type != "AVRO":
+            found["schemaType"] = self.schema_type
+        if self.references:
+            keys = ("name", "subject", "version")
+            found["references"] = [dict(zip(keys, one, strict=True)) for one in self.references]
+        for name, text in (("metadata", self.metadata), ("ruleSet", self.rule_set)):
+            if text != "null":
+                found[name] = json.loads(text)
+        return found
+
+
+class Version(NamedTuple):
+    schema_id: int
+    deleted: bool = False
+
+
+class FakeRegistry:
+    """A registry in a thread; a context manager. All methods may be called at any time.
+
+    Attributes:
+        requests: `GET /schemas/ids/1` and so on, in order.
+        authorizations: The header `Authorization` of each, or None.
+        status: What each request is answered with, if it is not None.
+        fault: What goes wrong with each request, if anything does.
+        only: A regular expression: `status` and `fault` are for requests that it is found in.
+        headers: Those of the last request.
+        connections: How many clients have made.
+    """
+
+    def __init__(
+        self,
+        *,
+        user_info: str | None = None,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        path: str = "",
+        has_guids: bool = True,
+    ) -> None:
+        self.requests: list[str] = []
+        self.authorizations: list[str | None] = []
+        self.headers: Mapping[str, str] = {}
+        self.connections = 0
+        self.status: int | None = None
+        self.fault: Fault | None = None
+        self.only = ""
+        self.location = "/"
+        self._released = threading.Event()
+        self._wanted = f"Bearer {token}" if token else None
+        if user_info:
+            self._wanted = f"Basic {b64encode(user_info.encode()).decode()}"
+        self._tls = tls
+        self._path = path
+        self._has_guids = has_guids
+        self._port = 0
+        self._lock = threading.RLock()
+        self._schemas: list[Schema] = []
+        self._subjects: dict[str, dict[int, Version]] = {}
+        self._server: _Server | None = None
+
+    def __enter__(self) -> Self:
+        self.comes_back()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.goes_away()
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}{self._path}"
+
+    def goes_away(self) -> None:
+        """Close the port and all connections; what is registered stays."""
+        if self._server is not None:
+            self._server.end()
+            self._server = None
+
+    def comes_back(self) -> None:
+        """Listen at the same port as before."""
+        self._server = _Server(self, self._port, self._tls)
+        self._port = self._server.server_port
+
+    def release(self) -> None:
+        """Answer requests that are `LATE`; those that come later are answered at once."""
+        self.fault = None
+        self._released.set()
+
+    def register(
+        self,
+        subject: str,
+        text: str,
+        schema_type: str = "AVRO",
+        references: Sequence[tuple[str, str, int]] = (),
+        metadata: Mapping[str, Any] | None = None,
+        rule_set: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Register a schema as the next version of a subject, unless it is one; return its id."""
+        schema = Schema(
+            schema_type,
+            text,
+            tuple((name, other, version) for name, other, version in references),
+            json.dumps(metadata, sort_keys=True),
+            json.dumps(rule_set, sort_keys=True),
+        )
+        with self._lock:
+            if schema not in self._schemas:
+                self._schemas.append(schema)
+            schema_id = self._schemas.index(schema) + 1
+            versions = self._subjects.setdefault(subject, {})
+            if Version(schema_id) not in versions.values():
+                versions[max(versions, default=0) + 1] = Version(schema_id)
+            return schema_id
+
+    def guid(self, schema_id: int) -> str:
+        return self._schemas[schema_id - 1].guid
+
+    def delete(self, subject: str, version: int) -> None:
+        """Delete a version softly."""
+        with self._lock:
+            versions = self._subjects[subject]
+            versions[version] = versions[version]._replace(deleted=True)
+
+    def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
+        """Answer a request of the API: a status and what is sent as JSON."""
+        parts = urlsplit(target)
+        query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+        if not parts.path.startswith(self._path):
+            return _wrong_path()
+        names = [unquote(one) for one in parts.path[len(self._path) :].strip("/").split("/")]
+        with self._lock:
+            for known_method, pattern, handle in _ROUTES:
+                found = _matched(pattern, names)
+                if method == known_method and found is not None:
+                    if names[:2] == ["schemas", "guids"] and not self._has_guids:
+                        break
+                    return handle(self, *found, query, body)
+        return _wrong_path()
+
+    def _by_id(self, number: str, *_: Any) -> tuple[int, Any]:
+        if not number.isdigit() or not 0 < int(number) <= len(self._schemas):
+            return _unknown(40403, f"Schema {number} not found")
+        return 200, self._schemas[int(number) - 1].as_json()
+
+    def _versions_by_id(self, number: str, query: Mapping[str, str], _: Any) -> tuple[int, Any]:
+        status, found = self._by_id(number)
+        if status != 200:
+            return status, found
+        deleted = query.get("deleted") == "true"
+        return 200, [
+            {"subject": subject, "version": version}
+            for subject, versions in self._subjects.items()
+            for version, kept in versions.items()
+            if kept.schema_id == int(number) and (deleted or not kept.deleted)
+        ]
+
+    def _by_guid(self, guid: str, *_: Any) -> tuple[int, Any]:
+        for schema in self._schemas:
+            if schema.guid == guid:
+                return 200, schema.as_json()
+        return _unknown(40403, f"Schema {guid} not found")
+
+    def _ids_by_guid(self, guid: str, *_: Any) -> tuple[int, Any]:
+        return 200, [
+            {"context": ".", "id": number}
+            for number, schema in enumerate(self._schemas, 1)
+            if schema.guid == guid
+        ]
+
+    def _by_version(
+        self, subject: str, number: str, query: Mapping[str, str], _: Any
+    ) -> tuple[int, Any]:
+        versions = self._subjects.get(subject, {})
+        live = {
+            version: kept
+            for version, kept in versions.items()
+            if not kept.deleted or query.get("deleted") == "true"
+        }
+        if not live:
+            return _unknown(40401, f"Subject '{subject}' not found.")
+        version = max(live) if number == "latest" else int(number)
+        if version not in live:
+            return _unknown(40402, f"Version {number} not found.")
+        schema_id = live[version].schema_id
+        known = {"subject": subject, "version": version, "id": schema_id}
+        return 200, known | self._schemas[schema_id - 1].as_json()
+
+    def _register(self, subject: str, _: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
+        schema_id = self.register(subject, *_of_body(body))
+        return 200, {"id": schema_id} | self._schemas[schema_id - 1].as_json()
+
+    def _look_up(self, subject: str, _: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
+        text, schema_type, *_ = _of_body(body)
+        for version, kept in self._subjects.get(subject, {}).items():
+            found = self._schemas[kept.schema_id - 1]
+            if (found.text, found.schema_type) == (text, schema_type) and not kept.deleted:
+                return self._by_version(subject, str(version), {}, None)
+        return _unknown(40403, "Schema not found")
+
+    def _associations(self, *_: Any) -> tuple[int, Any]:
+        """Confluent's serializers ask first whether a topic has subjects of its own."""
+        return 200, []
+
+    def _delete(self, subject: str, number: str, *_: Any) -> tuple[int, Any]:
+        self.delete(subject, int(number))
+        return 200, int(number)
+
+
+_ROUTES = (
+    ("GET", "schemas/ids/*", FakeRegistry._by_id),
+    ("GET", "schemas/ids/*/versions", FakeRegistry._versions_by_id),
+    ("GET", "schemas/guids/*", FakeRegistry._by_guid),
+    ("GET", "schemas/guids/*/ids", FakeRegistry._ids_by_guid),
+    ("GET", "subjects/*/versions/*", FakeRegistry._by_version),
+    ("GET", "associations/resources/*/*", FakeRegistry._associations),
+    ("POST", "subjects/*/versions", FakeRegistry._register),
+    ("POST", "subjects/*", FakeRegistry._look_up),
+    ("DELETE", "subjects/*/versions/*", FakeRegistry._delete),
+)
+
+
+def _matched(pattern: str, names: Sequence[str]) -> list[str] | None:
+    """Return what stands for the stars, or None."""
+    wanted = pattern.split("/")
+    if len(wanted) != len(names):
+        return None
+    pairs = list(zip(wanted, names, strict=True))
+    if any(one not in {"*", name} for one, name in pairs):
+        return None
+    return [name for one, name in pairs if one == "*"]
+
+
+def _of_body(body: Mapping[str, Any]) -> tuple[Any, ...]:
+    references = [
+        (one["name"], one["subject"], one["version"]) for one in body.get("references") or ()
+    ]
+    return (
+        body["schema"],
+        body.get("schemaType") or "AVRO",
+        references,
+        body.get("metadata"),
+        body.get("ruleSet"),
+    )
+
+
+def _unknown(code: int, message: str) -> tuple[int, Any]:
+    return 404, {"error_code": code, "message": message}
+
+
+def _wrong_path() -> tuple[int, Any]:
+    """Answer as Jersey does, below Confluent's registry."""
+    return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+
+class _Server(ThreadingHTTPServer):
+    """Listens until `end`, which leaves neither a thread nor a connection."""
+
+    daemon_threads = False
+
+    def __init__(self, registry: FakeRegistry, port: int, tls: ssl.SSLContext | None) -> None:
+        self.registry = registry
+        self.ended = threading.Event()
+        self._tls = tls
+        self._connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", port), _Handler)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Speak TLS in the connection's own thread."""
+        if self._tls is not None:
+            try:
+                request = self._tls.wrap_socket(request, server_side=True)
+            except (OSError, ssl.SSLError):
+                return
+        self.registry.connections += 1
+        self._connections.add(request)
+        with request, contextlib.suppress(OSError):
+            super().finish_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that go away are what some tests are about."""
+
+    def end(self) -> None:
+        self.ended.set()
+        self.shutdown()
+        for one in list(self._connections):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def handle_any(self) -> None:
+        registry = self.server.registry
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        registry.requests.append(f"{self.command} {self.path}")
+        registry.authorizations.append(self.headers.get("Authorization"))
+        registry.headers = dict(self.headers)
+        if re.search(registry.only, self.path):
+            if registry.fault is Fault.LATE:
+                while not (registry._released.is_set() or self.server.ended.wait(0.05)):
+                    pass
+            elif registry.fault is not None:
+                self._fail(registry.fault)
+                self.close_connection = True
+                return
+            if registry.status is not None:
+                self._send(
+                    registry.status, {"error_code": registry.status * 100 + 1, "message": ""}
+                )
+                return
+        if registry._wanted not in {None, self.headers.get("Authorization")}:
+            self._send(401, {"error_code": 401, "message": "Unauthorized"})
+            return
+        self._send(*registry.answer(self.command, self.path, json.loads(body) if body else None))
+
+    do_GET = do_POST = do_DELETE = handle_any  # noqa: N815 - http.server's names
+
+    def _send(self, status: int, content: Any) -> None:
+        data = json.dumps(content).encode()
+        self._head(status, len(data), "application/vnd.schemaregistry.v1+json")
+        self.wfile.write(data)
+
+    def _head(self, status: int, length: int | None, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def _fail(self, fault: Fault) -> None:
+        huge = b'{"schema": "' + b"x" * 2**20
+        match fault:
+            case Fault.SILENT:
+                self.server.ended.wait()
+            case Fault.HANGS_UP:
+                pass
+            case Fault.SLOW_STATUS:
+                self._drip(iter(b"HTTP/1.1 100 Continue\r\n\r\n" * 10**6))
+            case Fault.SLOW_HEADERS:
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                self._drip(iter(b"X-One: 1\r\n" * 10**6))
+            case Fault.SLOW_BODY:
+                self._head(200, 10**7)
+                self._drip(iter(b" " * 10**7))
+            case Fault.CUT:
+                self._head(200, 100)
+                self.wfile.write(b'{"schema": "')
+            case Fault.GARBAGE:
+                self._head(200, 21, "text/html")
+                self.wfile.write(b"<html>secret 17<html>")
+            case Fault.NOT_HTTP:
+                self.wfile.write(b"\x15\x03\x01\x00\x02\x02\x50")
+            case Fault.HUGE:
+                self._head(200, 10 * len(huge))
+                for _ in range(10):
+                    self.wfile.write(huge)
+            case Fault.HUGE_CHUNKS:
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for _ in range(10):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(huge), huge))
+            case Fault.DEEP:
+                self._head(200, 100_000)
+                self.wfile.write(b"[" * 100_000)
+            case Fault.REDIRECT:
+                self.send_response(307)
+                self.send_header("Location", self.server.registry.location)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+    def _drip(self, data: Iterator[int]) -> None:
+        for one in data:
+            self.wfile.write(bytes([one]))
+            if self.server.ended.wait(0.1):
+                return
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""

@@ -1,0 +1,245 @@
+"""MessageCheck against the slow way, over messages that were damaged in every way."""
+
+import random
+import subprocess
+import sys
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
+from penstock.policies.schema_policy.payloads.protobuf.merging import merging
+from tests.policies.schema_policy.payloads.protobuf import slow
+from tests.policies.schema_policy.payloads.protobuf.files import (
+    EDITION,
+    OLD,
+    SHOP,
+    compiled,
+    inside,
+    varint,
+)
+
+
+def check(text, name, *, unknown=False):
+    pool, merging_pool = DescriptorPool(), DescriptorPool()
+    for file in FileDescriptorSet.FromString(compiled(text)).file:
+        pool.AddSerializedFile(file.SerializeToString())
+        merging_pool.AddSerializedFile(merging(file).SerializeToString())
+    descriptor = pool.FindMessageTypeByName(name)
+    return MessageCheck(descriptor, pool, merging_pool, allow_unknown_fields=unknown)
+
+
+def filled(message, chance, depth=0):
+    """Fill a message with anything, extensions too."""
+    pool = message.DESCRIPTOR.file.pool
+    extensions = pool.FindAllExtensions(message.DESCRIPTOR)
+    for field in (*message.DESCRIPTOR.fields, *extensions):
+        if not field.is_required and chance.random() < 0.4 + depth / 8:
+            continue
+        own = message.Extensions if field.is_extension else None
+        inner = field.message_type
+        if inner is not None and inner.GetOptions().map_entry:
+            key, value = inner.fields_by_name["key"], inner.fields_by_name["value"]
+            if value.message_type is not None:
+                filled(getattr(message, field.name)[scalar(key, chance)], chance, depth + 1)
+            else:
+                getattr(message, field.name)[scalar(key, chance)] = scalar(value, chance)
+        elif field.is_repeated:
+            many = own[field] if own is not None else getattr(message, field.name)
+            for _ in range(chance.randrange(4)):
+                if inner is not None:
+                    filled(many.add(), chance, depth + 1)
+                else:
+                    many.append(scalar(field, chance))
+        elif inner is not None:
+            one = own[field] if own is not None else getattr(message, field.name)
+            one.SetInParent()
+            filled(one, chance, depth + 1)
+        elif own is not None:
+            own[field] = scalar(field, chance)
+        else:
+            setattr(message, field.name, scalar(field, chance))
+    return message
+
+
+def scalar(field, chance):
+    if field.enum_type is not None:
+        return chance.choice(field.enum_type.values).number
+    kind = field.cpp_type
+    if kind == field.CPPTYPE_STRING:
+        text = chance.choice(["", "a", "snow \u2603", "x" * 200])
+        return text.encode() if field.type == field.TYPE_BYTES else text
+    if kind in {field.CPPTYPE_DOUBLE, field.CPPTYPE_FLOAT}:
+        return chance.choice([0.0, 1.5, -2.25])
+    if kind == field.CPPTYPE_BOOL:
+        return chance.random() < 0.5
+    low = 0 if kind in {field.CPPTYPE_UINT32, field.CPPTYPE_UINT64} else -5
+    return chance.choice([low, 0, 1, 77, 2**31 - 1])
+
+
+def damaged(data, chance):
+    """Change a few bytes, cut off, repeat, or put something in between."""
+    data = bytearray(data)
+    for _ in range(chance.choice([0, 1, 1, 2])):
+        at = chance.randrange(len(data) + 1)
+        match chance.randrange(6):
+            case 0 if at < len(data):
+                data[at] = chance.randrange(256)
+            case 1:
+                del data[at:]
+            case 2:
+                data[at:at] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 4)))
+            case 3:
+                del data[at : at + chance.randrange(3)]
+            case 4:
+                data += varint(chance.randrange(1, 200) << 3 | chance.randrange(6)) + b"\x01a"
+            case 5:
+                data += data[at:]
+    return bytes(data)
+
+
+TYPES = [
+    (SHOP, "shop.Order"),
+    (SHOP, "shop.Event"),
+    (SHOP, "shop.Tree"),
+    (OLD, "old.Part"),
+    (OLD, "old.Whole"),
+    (EDITION, "modern.Item"),
+]
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize(("text", "name"), TYPES, ids=[name for _, name in TYPES])
+def test_verdicts_are_those_of_the_slow_way(text, name, unknown):
+    chance = random.Random(f"{name} {unknown}")
+    judge = check(text, name, unknown=unknown)
+    seen = {True: 0, False: 0}
+    for _ in range(400):
+        messages = [
+            damaged(filled(judge.new(), chance).SerializePartialToString(), chance)
+            for _ in range(chance.randrange(1, 5))
+        ]
+        verdicts = [slow.fits(judge.new, one, unknown=unknown) for one in messages]
+        assert [judge.objection(one) is None for one in messages] == verdicts
+        # A batch is never better than its worst message; here, where none is deep, as good.
+        assert judge.all_fit(messages) == all(verdicts)
+        for verdict in verdicts:
+            seen[verdict] += 1
+    assert min(seen.values()) > 100
+
+
+@pytest.mark.parametrize(("text", "name"), TYPES, ids=[name for _, name in TYPES])
+def test_any_bytes_are_judged(text, name):
+    chance = random.Random(name)
+    judge = check(text, name)
+    for _ in range(3000):
+        data = chance.randbytes(chance.randrange(40))
+        assert (judge.objection(data) is None) == slow.fits(judge.new, data)
+
+
+def nested(levels, data, number=1):
+    for _ in range(levels):
+        data = inside(number, data)
+    return data
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_unknown_fields_are_found_at_every_depth(number):
+    judge = check(SHOP, "shop.Tree")
+    for levels in range(101):
+        known, unknown = nested(levels, b"\x10\x05", number), nested(levels, b"\x48\x05", number)
+        assert judge.objection(known) is None, levels
+        said = judge.objection(unknown)
+        assert said is not None, levels
+        assert said.startswith("unknown field 9 in shop.Tree"), levels
+        assert not judge.all_fit([known, unknown]), levels
+    assert judge.objection(nested(101, b"")) == "is nested deeper than 100 levels"
+    assert judge.objection(nested(5000, b"")) == "is nested deeper than 100 levels"
+
+
+def test_what_is_deep_and_has_many_fields_is_refused():
+    deep = nested(80, b"\x10\x05")
+    judge = check(SHOP, "shop.Tree")
+    assert judge.objection(deep + b"\x10\x05" * 40_000) is None
+    assert judge.objection(deep + b"\x10\x05" * 60_000) == (
+        "has more fields than are looked at in a message deeper than 59 levels"
+    )
+    assert check(SHOP, "shop.Tree", unknown=True).objection(deep + b"\x10\x05" * 60_000) is None
+
+
+def test_no_message_completes_another():
+    """Read into one, a message may not end in the next, nor have what only another one has."""
+    whole = inside(1, b"abc")
+    judge = check(SHOP, "shop.Order")
+    for cut in range(1, len(whole)):
+        assert not judge.all_fit([whole[:cut], whole[cut:]])
+    needing = check(OLD, "old.Whole")
+    assert not needing.all_fit([b"\x08\x01", b""])
+    assert needing.all_fit([b"\x08\x01", b"\x08\x01"])
+
+
+def test_an_unknown_field_is_not_hidden_by_the_next_message():
+    event = check(SHOP, "shop.Event")
+    bad = inside(3, b"\x48\x05")
+    for good in (inside(4, b"text"), inside(2, b""), inside(3, b"")):
+        assert event.all_fit([good, good])
+        assert not event.all_fit([bad, good])
+    place = inside(1, inside(1, b"home") + inside(2, b"\x48\x05"))
+    assert not event.all_fit([place, inside(1, inside(1, b"home") + inside(2, b""))])
+
+
+def test_an_unknown_field_in_what_a_later_field_replaces_is_one():
+    """The bytes are judged, not what remains of them: readers differ in what they merge."""
+    event = check(SHOP, "shop.Event")
+    replaced = inside(3, b"\x48\x05") + inside(4, b"text")
+    assert event.objection(replaced) == "unknown field 9 in shop.Address at address"
+    key = inside(1, b"home")
+    replaced = inside(1, key + inside(2, b"\x48\x05")) + inside(1, key)
+    assert event.objection(replaced) == "unknown field 9 in shop.Address at places.value"
+
+
+def test_the_name_of_the_batch_may_be_taken():
+    text = 'syntax = "proto3"; package penstock_batch; message Batch { int32 a = 1; }'
+    judge = check(text, "penstock_batch.Batch")
+    assert judge.all_fit([b"\x08\x01"])
+    assert not judge.all_fit([b"\x10\x01"])
+    taken = 'syntax = "proto3"; message penstock_batch { int32 a = 1; }'
+    assert check(taken, "penstock_batch").all_fit([b"\x08\x01"])
+
+
+def test_packed_numbers_by_the_million():
+    judge = check(SHOP, "shop.Order")
+    packed = inside(4, b"\x01" * 4_000_000)
+    assert judge.objection(packed) is None
+    assert judge.objection(packed + b"\x48\x01") == "unknown field 9 in shop.Order"
+    assert judge.objection(inside(4, b"\x01" * 4_000_000 + b"\x80")) is not None
+
+
+OUT_OF_MEMORY = """
+import resource, sys
+from penstock.policies.schema_policy.payloads.protobuf.compile import schema_of
+schema = schema_of("schema.proto", open(sys.argv[1], "rb").read(), sys.argv[2])
+payload = b"\\x0a\\x00" * 2_000_000
+resource.setrlimit(resource.RLIMIT_AS, (500 * 2**20, 500 * 2**20))
+print(schema.objections([payload]), schema.objections([payload + b"\\x48\\x01"]))
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("syntax", ["proto3", "proto2"])
+def test_messages_by_the_million_take_no_worker_down(syntax, tmp_path):
+    """Each takes two bytes, and more than a kilobyte as a message of its own."""
+    optional, required = ("", "") if syntax == "proto3" else ("optional", "required int32 r = 2;")
+    fields = "".join(f"{optional} int64 f{i} = {i + 1000};" for i in range(200))
+    text = f'syntax = "{syntax}"; message A {{ repeated B many = 1; {required} }} message B {{ {fields} }}'
+    (tmp_path / "set").write_bytes(compiled(text))
+    command = [sys.executable, "-c", OUT_OF_MEMORY, tmp_path / "set", "A"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    if syntax == "proto3":
+        assert done.stdout == "[] [(0, 'Protobuf: has an unknown field')]\n"
+    else:
+        assert done.stdout.startswith(
+            "[(0, 'Protobuf: takes more memory to decode than there is')]"
+        )

@@ -1,0 +1,55 @@
+"""Types that lose nothing: what a later field replaces is still there."""
+
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from penstock.policies.schema_policy.payloads.protobuf.merging import merging
+from tests.policies.schema_policy.payloads.protobuf.files import (
+    EDITION,
+    OLD,
+    SHOP,
+    compiled,
+    inside,
+)
+
+
+def merged(text, name):
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(compiled(text)).file:
+        pool.AddSerializedFile(merging(file).SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def test_members_of_a_oneof_are_all_kept():
+    event = merged(SHOP, "shop.Event").FromString(inside(3, inside(1, b"a")) + inside(4, b"text"))
+    assert event.address.street == "a"
+    assert event.text == "text"
+
+
+def test_repeated_messages_become_one_and_numbers_stay():
+    data = inside(3, inside(1, b"a")) + inside(3, b"\x10\x05") + b"\x20\x01" + inside(4, b"\x02")
+    order = merged(SHOP, "shop.Order").FromString(data)
+    assert order.lines.sku == "a"
+    assert order.lines.quantity == 5
+    assert list(order.codes) == [1, 2]
+
+
+def test_entries_of_a_map_are_messages():
+    place = inside(1, inside(1, b"home") + inside(2, inside(1, b"a")))
+    event = merged(SHOP, "shop.Event").FromString(place + inside(1, inside(2, b"\x10\x02")))
+    assert event.places.key == "home"
+    assert event.places.value.street == "a"
+    assert event.places.value.number == 1
+
+
+def test_nothing_is_required():
+    assert merged(OLD, "old.Whole").FromString(inside(3, b"")).IsInitialized()
+    assert merged(EDITION, "modern.Item").FromString(b"").IsInitialized()
+
+
+def test_the_file_itself_is_not_changed():
+    for file in FileDescriptorSet.FromString(compiled(OLD)).file:
+        before = file.SerializeToString()
+        merging(file)
+        assert file.SerializeToString() == before

@@ -1,0 +1,122 @@
+"""JSON payloads: the verdicts of `penstock.policies.JsonSchema`, with references by name."""
+
+import json
+import urllib.request
+
+import pytest
+
+from penstock.policies.json_schema.features import MAX_SCHEMAS
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.payloads.json import MAX_REFERENCES, compile_json
+from tests.policies.json_schema.schemas import check
+
+ORDER = {
+    "type": "object",
+    "required": ["id"],
+    "properties": {"id": {"type": "string"}, "amount": {"type": "number", "exclusiveMinimum": 0}},
+}
+SLOW = {"multipleOf": 2}
+PAYLOADS = [
+    b'{"id": "a", "amount": 1}',
+    b'{"id": "a", "amount": 0}',
+    b"{}",
+    b"7",
+    b"8",
+    b"",
+    b'{"id": "secret"',
+    b"\xff",
+    b"[" * 10_000 + b"]" * 10_000,
+    b"1e999",
+]
+
+
+def compiled(schema, **references):
+    texts = {name: json.dumps(one) for name, one in references.items()}
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    return compile_json(SchemaSource("JSON", text, texts))
+
+
+@pytest.mark.parametrize("schema", [ORDER, SLOW, True, False], ids=str)
+def test_verdicts_and_reasons_are_those_of_the_policy_by_file(tmp_path, schema):
+    by_file = check(tmp_path, schema)
+    expected = [
+        (at, text.removeprefix("the value "))
+        for at, text in enumerate(by_file.objection(one, "value") for one in PAYLOADS)
+        if text is not None
+    ]
+
+    assert list(compiled(schema).objections(PAYLOADS)) == expected
+    assert list(compiled(schema).objections([memoryview(one) for one in PAYLOADS])) == expected
+    behind_ids = [b"\0\0\0\0\1" + one for one in PAYLOADS]
+    assert list(compiled(schema).objections(behind_ids, 5)) == expected
+    assert expected
+    assert "secret" not in str(expected)
+
+
+def test_where_and_what():
+    assert list(compiled(ORDER).objections(PAYLOADS))[:3] == [
+        (1, "at /amount must be greater than 0"),
+        (2, 'lacks the property "id"'),
+        (3, "must be of type object"),
+    ]
+
+
+def test_all_fit_is_the_fast_way():
+    assert compiled(ORDER).all_fit([PAYLOADS[0]] * 3)
+    assert not compiled(ORDER).all_fit([PAYLOADS[0], PAYLOADS[1]])
+    assert not compiled(SLOW).all_fit([b"2"])
+    assert compiled(ORDER).bounded
+    assert not compiled({"properties": {"a": {"$ref": "#"}}}).bounded
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("{", "the schema is not JSON"),
+        ('"\ud800"', "the schema is not JSON"),
+        ("[]", "the schema is not a schema"),
+        ('{"a":' * 100_000, "the schema is not JSON"),
+        ('{"$schema": "urn:none"}', "$schema must be one of"),
+        ('{"type": "strin"}', "is not a valid schema at /type"),
+        ('{"$ref": "#"}', "leads back to itself"),
+        ({"$ref": "http://localhost:9/x"}, "no reference has this name"),
+        ({"$ref": "file:///etc/passwd"}, "no reference has this name"),
+        ({"$ref": "/etc/passwd"}, "no reference has this name"),
+        ({"$ref": "../../etc/passwd"}, "no reference has this name"),
+        ({"type": "x" * 10_000}, "..."),
+    ],
+)
+def test_what_cannot_be_used(monkeypatch, schema, said):
+    monkeypatch.setattr(urllib.request, "urlopen", None)
+    with pytest.raises(InvalidSchemaError) as raised:
+        compiled(schema, **{"other.json": {}})
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 600
+
+
+def doubling(times):
+    schemas = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(times)}
+    return {"$ref": "#/$defs/d0", "$defs": schemas | {f"d{times}": {"type": "object"}}}
+
+
+def test_references_that_double_are_bounded():
+    assert list(compiled(doubling(10)).objections([b"{}", b"1"])) == [(1, "must be of type object")]
+    with pytest.raises(InvalidSchemaError, match=f"more than {MAX_SCHEMAS} schemas"):
+        compiled(doubling(60))
+
+
+def test_references_are_bounded():
+    with pytest.raises(InvalidSchemaError, match=f"more than {MAX_REFERENCES} references"):
+        compiled({}, **{f"r{at}": {} for at in range(MAX_REFERENCES + 1)})
+
+
+def test_values_are_made_and_written():
+    schema = compiled(ORDER)
+    value = schema.decode(PAYLOADS[0])
+    assert value == {"id": "a", "amount": 1}
+    assert schema.encode(value) == b'{"id":"a","amount":1}'
+    with pytest.raises(ValueError, match=r"^the payload is not JSON$"):
+        schema.decode(b"secret")
+    with pytest.raises(ValueError, match=r"^the value cannot be written as JSON$"):
+        schema.encode({"secret": object()})

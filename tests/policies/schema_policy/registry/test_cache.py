@@ -1,0 +1,410 @@
+"""What is kept, for how long, and how often a registry is asked."""
+
+import pytest
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
+from penstock.policies.schema_policy.registry import cache
+from penstock.policies.schema_policy.registry.cache import Registry
+from penstock.policies.schema_policy.registry.errors import (
+    RegistryAwayException,
+    UnknownSchemaError,
+)
+from penstock.policy import RetriableException
+from tests.policies.schema_policy.clock import Clock
+
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+
+
+class ScriptedClient:
+    """Knows what it is told, and remembers what it was asked.
+
+    Attributes:
+        schemas: By id, GUID, or subject and version.
+        subjects: Of each id.
+        failure: What is raised instead, if it is anything.
+        asked: Each question.
+    """
+
+    def __init__(self):
+        self.schemas = {}
+        self.subjects = {}
+        self.failure = None
+        self.asked = []
+
+    def _found(self, question, known, key):
+        self.asked.append(question)
+        if self.failure is not None:
+            raise self.failure
+        if key not in known:
+            raise UnknownSchemaError(f"{key} is not in the schema registry")
+        return known[key]
+
+    def schema_by_id(self, schema_id):
+        return self._found(schema_id, self.schemas, schema_id)
+
+    def schema_by_guid(self, guid):
+        return self._found(guid, self.schemas, guid)
+
+    def subject_versions(self, schema_id):
+        return self._found(("subjects", schema_id), self.subjects, schema_id)
+
+    def schema_of_version(self, subject, version):
+        return self._found((subject, version), self.schemas, (subject, version))
+
+    def latest(self, subject):
+        self._found(("latest", subject), {subject: 0} if self._versions(subject) else {}, subject)
+        version = max(self._versions(subject))
+        return self.schemas[subject, version], version
+
+    def _versions(self, subject):
+        return [key[1] for key in self.schemas if isinstance(key, tuple) and key[0] == subject]
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def client():
+    return ScriptedClient()
+
+
+@pytest.fixture
+def registry(client, clock):
+    return Registry(client, clock)
+
+
+def avro(text='"int"', *references, **more):
+    return RegisteredSchema(
+        "AVRO", text, tuple(SchemaReference(*one) for one in references), **more
+    )
+
+
+def unknown(registry, schema):
+    with pytest.raises(UnknownSchemaError) as caught:
+        registry.schema(schema)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("key", [17, GUID])
+def test_a_schema_is_asked_for_once(registry, client, clock, key):
+    client.schemas[key] = avro()
+    assert not registry.is_known(key)
+    for _ in range(100):
+        assert registry.schema(key) == avro()
+        clock.passes(3600)
+    assert registry.is_known(key)
+    assert client.asked == [key]
+
+
+def test_a_registry_that_goes_away_leaves_what_is_known(registry, client):
+    client.schemas[17] = avro()
+    registry.schema(17)
+    client.failure = RegistryAwayException("away")
+    assert registry.schema(17) == avro()
+    with pytest.raises(RegistryAwayException):
+        registry.schema(18)
+
+
+def test_a_miss_counts_for_two_seconds_with_one_more_look(registry, client, clock):
+    for _ in range(100):
+        assert unknown(registry, 17) == "17 is not in the schema registry"
+    assert client.asked == [17]
+    clock.passes(cache.REREAD_SECONDS)
+    for _ in range(100):
+        assert unknown(registry, 17) == "17 is not in the schema registry"
+    assert client.asked == [17, 17]
+    clock.passes(cache.MISS_SECONDS - 0.01)
+    unknown(registry, 17)
+    assert client.asked == [17, 17]
+    clock.passes(0.02)
+    unknown(registry, 17)
+    assert client.asked == [17, 17, 17]
+
+
+def test_a_schema_that_is_registered_after_a_miss_is_found_soon(registry, client, clock):
+    unknown(registry, 17)
+    client.schemas[17] = avro()
+    clock.passes(cache.REREAD_SECONDS)
+    assert registry.schema(17) == avro()
+    assert registry.schema(17) == avro()
+    assert len(client.asked) == 2
+
+
+def test_a_failure_of_one_schema_counts_for_a_second(registry, client, clock):
+    client.failure = RetriableException("schema 17 cannot be looked up: status 500")
+    for _ in range(100):
+        with pytest.raises(RetriableException, match="status 500"):
+            registry.schema(17)
+    assert client.asked == [17]
+    client.failure = None
+    client.schemas |= {17: avro(), 18: avro()}
+    assert registry.schema(18) == avro(), "another schema is asked for"
+    clock.passes(1.01)
+    assert registry.schema(17) == avro()
+
+
+def test_a_registry_that_comes_back_is_asked_at_once(registry, client):
+    """While it is away it is the client that asks no more than once a second."""
+    client.failure = RegistryAwayException("away")
+    for one in range(1000):
+        with pytest.raises(RegistryAwayException):
+            registry.schema(one + 1)
+    client.failure = None
+    client.schemas[17] = avro()
+    assert registry.schema(17) == avro()
+
+
+def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, clock):
+    known = range(1, 51)
+    client.schemas |= {one: avro(f'"{one}"') for one in known}
+    for one in known:
+        registry.schema(one)
+    client.asked.clear()
+    answers = {UnknownSchemaError: 0, RetriableException: 0}
+    for made_up in range(1_000_000, 1_010_000):
+        with pytest.raises((UnknownSchemaError, RetriableException)) as caught:
+            registry.schema(made_up)
+        answers[caught.type] += 1
+        clock.passes(0.001)
+    # 100 at first, and 10 a second for 10 seconds.
+    assert answers[UnknownSchemaError] == len(client.asked)
+    assert 199 <= len(client.asked) <= 201
+    client.asked.clear()
+    for one in known:
+        assert registry.schema(one).text == f'"{one}"'
+    assert client.asked == []
+    assert len(registry._misses) <= cache.MOST_SCHEMAS
+
+
+def test_10_000_schemas_are_looked_up_without_a_pause_and_kept(registry, client):
+    ids = range(1, cache.MOST_SCHEMAS + 1)
+    client.schemas |= {one: avro(f'"{one}"') for one in ids}
+    for _ in range(2):
+        for one in ids:
+            assert registry.schema(one).text == f'"{one}"'
+    assert len(client.asked) == len(ids)
+
+
+def test_no_more_schemas_are_kept_than_there_is_room(registry, client):
+    size = cache.MOST_CHARACTERS // 8 - 10
+    client.schemas |= {one: avro("x" * size) for one in range(1, 21)}
+    for one in range(1, 21):
+        registry.schema(one)
+    assert [one for one in range(1, 21) if registry.is_known(one)] == list(range(13, 21))
+    client.schemas[99] = avro("", rule_set={"domainRules": ["x" * cache.MOST_CHARACTERS]})
+    assert registry.schema(99), "what is too large for the room is looked up each time"
+    assert not registry.is_known(99)
+    assert registry.is_known(20)
+
+
+def test_subjects_count_for_minutes(registry, client, clock):
+    client.subjects[17] = (("a", 1), ("b", 2))
+    assert registry.subject_versions(17) == (("a", 1), ("b", 2))
+    client.subjects[17] = (("b", 2),)
+    clock.passes(cache.SUBJECTS_SECONDS - 1)
+    assert registry.subject_versions(17, "a") == (("a", 1), ("b", 2))
+    assert len(client.asked) == 1
+    clock.passes(2)
+    assert registry.subject_versions(17, "a") == (("b", 2),)
+    assert len(client.asked) == 2
+
+
+def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
+    client.subjects[17] = (("a", 1),)
+    registry.subject_versions(17, "a")
+    clock.passes(60)
+    client.subjects[17] = (("a", 1), ("b", 2))
+    assert registry.subject_versions(17) == (("a", 1),)
+    assert registry.subject_versions(17, "b") == (("a", 1), ("b", 2))
+    assert len(client.asked) == 2
+    for _ in range(100):
+        assert registry.subject_versions(17, "c") == (("a", 1), ("b", 2))
+    assert len(client.asked) == 2, "what has just been asked is not asked again"
+    clock.passes(cache.MISS_SECONDS)
+    registry.subject_versions(17, "c")
+    assert len(client.asked) == 3
+
+
+def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(
+    registry, client, clock
+):
+    client.schemas[9000] = avro()
+    client.subjects |= dict.fromkeys(range(1, 1001), (("other", 1),))
+    for one in range(1, 1001):
+        assert registry.subject_versions(one, "mine") == (("other", 1),)
+    client.asked.clear()
+    postponed = 0
+    for _ in range(10):
+        clock.passes(cache.MISS_SECONDS)
+        for one in range(1, 1001):
+            try:
+                registry.subject_versions(one, "mine")
+            except RetriableException:
+                postponed += 1
+    seconds = 10 * cache.MISS_SECONDS
+    assert len(client.asked) <= cache.MISSES + seconds * cache.MISSES_PER_SECOND
+    assert postponed >= 9000
+    assert registry.schema(9000) == avro()
+    assert registry.subject_versions(1, "other") == (("other", 1),)
+
+
+def test_a_schema_that_a_registry_does_not_know_has_no_subjects(registry, client):
+    for _ in range(10):
+        assert registry.subject_versions(17, "a") == ()
+    assert len(client.asked) == 1
+
+
+def test_the_subjects_that_are_kept_are_bounded(registry, client):
+    many = tuple((f"s{one}", 1) for one in range(50_000))
+    client.subjects |= dict.fromkeys(range(1, 8), many)
+    for one in range(1, 8):
+        assert len(registry.subject_versions(one)) == 50_000
+    assert sum(len(kept.value) for kept in registry._versions.values()) <= 200_000
+
+
+def test_the_latest_version_counts_for_half_a_minute(registry, client, clock):
+    client.schemas["a", 1] = avro()
+    assert registry.latest("a") == (avro(), 1)
+    client.schemas["a", 2] = avro('"long"')
+    clock.passes(cache.LATEST_SECONDS - 1)
+    assert registry.latest("a") == (avro(), 1)
+    clock.passes(2)
+    assert registry.latest("a") == (avro('"long"'), 2)
+    assert len(client.asked) == 2
+
+
+def test_a_subject_that_has_gone_has_no_latest(registry, client, clock):
+    client.schemas["a", 1] = avro()
+    registry.latest("a")
+    del client.schemas["a", 1]
+    clock.passes(cache.LATEST_SECONDS + 1)
+    assert registry.latest("a") is None
+    client.failure = RegistryAwayException("away")
+    clock.passes(cache.MISS_SECONDS + 1)
+    with pytest.raises(RegistryAwayException):
+        registry.latest("a")
+
+
+def test_what_was_known_counts_while_the_registry_is_away(registry, client, clock):
+    client.schemas |= {17: avro(), ("a", 1): avro()}
+    client.subjects[17] = (("a", 1),)
+    registry.schema(17)
+    registry.subject_versions(17)
+    registry.latest("a")
+    client.asked.clear()
+    client.failure = RegistryAwayException("away")
+    for _ in range(100):
+        clock.passes(36)
+        assert registry.schema(17) == avro()
+        assert registry.subject_versions(17) == (("a", 1),)
+        assert registry.subject_versions(17, "a") == (("a", 1),)
+        assert registry.latest("a") == (avro(), 1)
+        with pytest.raises(RegistryAwayException):
+            registry.subject_versions(17, "b")
+    assert 180 < len(client.asked) <= 300, "but it is asked now and then"
+    client.failure = None
+    client.subjects[17] = ()
+    clock.passes(cache.STALE_SECONDS)
+    assert registry.subject_versions(17, "a") == ()
+
+
+def test_what_can_be_judged_without_asking_is_known(registry, client, clock):
+    client.schemas |= {17: avro(schema_id=17), GUID: avro(schema_id=17), 18: avro()}
+    client.subjects[17] = (("a", 1),)
+    for one in (17, GUID, 18):
+        registry.schema(one)
+        assert registry.is_known(one)
+        assert not registry.is_known(one, "a")
+    registry.subject_versions(17)
+    asked = len(client.asked)
+    for one in (17, GUID):
+        assert registry.is_known(one, "a")
+        assert not registry.is_known(one, "b")
+    assert not registry.is_known(18, "a")
+    clock.passes(cache.SUBJECTS_SECONDS)
+    assert not registry.is_known(17, "a")
+    assert len(client.asked) == asked
+
+
+def test_a_subject_without_a_version_has_no_latest(registry, client, clock):
+    assert registry.latest("a") is None
+    assert registry.latest("a") is None
+    assert len(client.asked) == 1
+    client.schemas["a", 1] = avro()
+    clock.passes(cache.MISS_SECONDS + 1)
+    assert registry.latest("a") == (avro(), 1)
+
+
+def test_references_are_resolved_all_the_way_down_and_kept(registry, client):
+    client.schemas |= {
+        ("b", 1): avro("B", ("D", "d", 4)),
+        ("c", 2): avro("C", ("D", "d", 4)),
+        ("d", 4): avro("D"),
+    }
+    top = avro("A", ("B", "b", 1), ("C", "c", 2))
+    expected = SchemaSource("AVRO", "A", {"B": "B", "C": "C", "D": "D"})
+    for _ in range(2):
+        assert registry.source(top) == expected
+    assert client.asked == [("b", 1), ("d", 4), ("c", 2)]
+
+
+def test_a_name_with_two_meanings_means_what_confluents_serializers_take(registry, client):
+    client.schemas |= {
+        ("b", 1): avro("B", ("D", "d", 1)),
+        ("c", 1): avro("C", ("D", "d", 2)),
+        ("d", 1): avro("D of B"),
+        ("d", 2): avro("D of C"),
+    }
+    assert registry.source(avro("A", ("B", "b", 1), ("C", "c", 1))).references["D"] == "D of B"
+    assert registry.source(avro("A", ("C", "c", 1), ("B", "b", 1))).references["D"] == "D of C"
+
+
+def test_schemas_that_refer_to_each_other_are_an_end(registry, client):
+    client.schemas |= {
+        ("a", 1): avro("A", ("B", "b", 1)),
+        ("b", 1): avro("B", ("A", "a", 1), ("B", "b", 1)),
+    }
+    found = registry.source(avro("A", ("B", "b", 1)))
+    assert found.references == {"A": "A", "B": "B"}
+
+
+def test_a_reference_may_be_to_the_latest_version(registry, client):
+    client.schemas |= {("b", 1): avro("1"), ("b", 2): avro("2")}
+    assert registry.source(avro("A", ("B", "b", -1))).references == {"B": "2"}
+    with pytest.raises(InvalidSchemaError, match="refers to C, and subject c is not in"):
+        registry.source(avro("A", ("C", "c", -1)))
+
+
+def test_a_reference_that_is_not_there_makes_a_schema_invalid(registry):
+    with pytest.raises(InvalidSchemaError, match=r"refers to B, and .* is not in the schema"):
+        registry.source(avro("A", ("B", "b", 1)))
+
+
+def test_references_that_cannot_be_looked_up_are_not_held_against_a_schema(registry, client, clock):
+    client.schemas |= {("b", 1): avro("B", ("C", "c", 1)), ("c", 1): avro("C")}
+    registry.source(avro("A", ("B", "b", 1)))
+    client.schemas["d", 1] = avro("D")
+    client.failure = RegistryAwayException("away")
+    with pytest.raises(RegistryAwayException):
+        registry.source(avro("A", ("B", "b", 1), ("D", "d", 1)))
+    client.failure = None
+    found = registry.source(avro("A", ("B", "b", 1), ("D", "d", 1)))
+    assert found.references == {"B": "B", "C": "C", "D": "D"}
+
+
+def test_references_are_bounded_in_number_and_size(registry, client):
+    client.schemas |= {
+        ("s", one): avro(f"{one}", (f"n{one + 1}", "s", one + 1)) for one in range(1, 1001)
+    } | {("s", 1001): avro("last")}
+    with pytest.raises(InvalidSchemaError, match="more than 1000 schemas"):
+        registry.source(avro("A", ("n1", "s", 1)))
+    assert len(registry.source(avro("A", ("n2", "s", 2))).references) == 1000
+    client.schemas["big", 1] = avro("x" * 5_000_000)
+    client.schemas["big", 2] = avro("y" * 5_000_000)
+    assert registry.source(avro("A", ("b1", "big", 1))).references
+    with pytest.raises(InvalidSchemaError, match="more than 8388608 characters"):
+        registry.source(avro("A", ("b1", "big", 1), ("b2", "big", 2)))

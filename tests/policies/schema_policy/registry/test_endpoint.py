@@ -1,0 +1,283 @@
+"""One URL: connections that are kept, limits that hold, whatever is at the other end."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from penstock.policies.schema_policy.registry import endpoint as module
+from penstock.policies.schema_policy.registry.endpoint import Endpoint
+from penstock.policies.schema_policy.registry.errors import NoAnswerError
+from penstock.policies.schema_policy.registry.settings import RegistrySettings
+from tests.policies.schema_policy.certificates import Certificates
+from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
+
+pytestmark = pytest.mark.system
+PLENTY = 60.0
+"""A limit that no test waits for."""
+SOON = 1.0
+"""A limit that tests wait for."""
+
+
+def settings(url, folder=None, **more):
+    names = {f"schema.registry.{key.replace('_', '.')}": str(more[key]) for key in more}
+    found = RegistrySettings.from_configs({"schema.registry.url": url} | names, folder)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def registry():
+    with FakeRegistry() as running:
+        running.register("orders-value", '"int"')
+        yield running
+
+
+@pytest.fixture
+def connect():
+    """Makes endpoints, and closes them."""
+    made = []
+
+    def make(url, **more):
+        made.append(Endpoint(url, settings(url, **more)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def fails(one, limit=PLENTY):
+    with pytest.raises(NoAnswerError) as caught:
+        one.get("/schemas/ids/1", limit)
+    return caught.value
+
+
+def ends(one):
+    """Wait until a request that was given up ends, though what it asks would go on for ever."""
+    if one._given_up is not None:
+        one._given_up.join(60)
+        assert not one._given_up.is_alive()
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_answer_is_a_status_and_a_body(registry, connect):
+    one = connect(registry.url)
+    status, body = one.get("/schemas/ids/1", PLENTY)
+    assert status == 200
+    assert body.startswith(b'{"schema": "\\"int\\""')
+    assert one.get("/schemas/ids/2", PLENTY).status == 404
+    assert registry.requests == ["GET /schemas/ids/1", "GET /schemas/ids/2"]
+    assert registry.headers["Accept"].startswith("application/vnd.schemaregistry.v1+json,")
+    assert "Authorization" not in registry.headers
+
+
+def test_the_path_of_the_url_is_kept(connect):
+    with FakeRegistry(path="/apis/ccompat/v7") as registry:
+        registry.register("s", '"int"')
+        assert connect(registry.url).get("/schemas/ids/1", PLENTY).status == 200
+        assert registry.requests == ["GET /apis/ccompat/v7/schemas/ids/1"]
+
+
+def test_a_connection_is_kept_and_made_anew_when_it_is_closed(registry, connect):
+    one = connect(registry.url)
+    for _ in range(5):
+        assert one.get("/schemas/ids/1", PLENTY).status == 200
+    assert registry.connections == 1
+    registry.goes_away()
+    registry.comes_back()
+    assert one.get("/schemas/ids/1", PLENTY).status == 200
+    assert registry.connections == 2
+
+
+def test_a_kept_connection_that_is_closed_instead_of_answered_is_made_anew(connect):
+    """As a proxy closes one just when the request is on its way."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"
+    requests = []
+
+    def serve():
+        for answers in (1, 1):
+            peer, _ = listener.accept()
+            with peer:
+                for _ in range(answers):
+                    requests.append(peer.recv(10_000))
+                    peer.sendall(answer)
+                peer.recv(10_000)  # the next request, or the end
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        one = connect(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        assert one.get("/a", PLENTY) == (200, b"[]")
+        assert one.get("/b", PLENTY) == (200, b"[]")
+        one.close()
+        thread.join(60)
+    assert [request.split()[1] for request in requests] == [b"/a", b"/b"]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"basic_auth_user_info": "me:pä:ss"}, "Basic bWU6cMOkOnNz"),
+        ({"bearer_auth_token": "abc"}, "Bearer abc"),
+    ],
+)
+def test_credentials_are_sent(registry, connect, more, expected):
+    connect(registry.url, **more).get("/schemas/ids/1", PLENTY)
+    assert registry.authorizations == [expected]
+
+
+def test_a_port_where_nobody_listens_is_away(registry, connect):
+    one = connect(registry.url)
+    registry.goes_away()
+    failure = fails(one)
+    assert str(failure) == "cannot be reached: Connection refused"
+    assert failure.away
+
+
+def test_a_host_that_is_not_known_is_away(connect, monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    failure = fails(connect("http://registry.invalid"))
+    assert str(failure) == "cannot be reached: its host name is not known"
+    assert failure.away
+
+
+def test_names_that_do_not_resolve_in_time_do_not_hold_the_caller(connect, monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(60) and [])
+    one = connect("http://registry.invalid")
+    assert str(fails(one, SOON)) == "does not answer within 1 seconds"
+    assert str(fails(one, SOON)) == "still does not answer an earlier request"
+    ended.set()
+    ends(one)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.SILENT, Fault.SLOW_STATUS, Fault.SLOW_HEADERS, Fault.SLOW_BODY]
+)
+def test_a_limit_holds_however_slowly_bytes_come(registry, connect, fault):
+    one = connect(registry.url)
+    assert one.get("/schemas/ids/1", PLENTY).status == 200, "the connection is a kept one, too"
+    registry.fault = fault
+    failure = fails(one, SOON)
+    assert str(failure) == "does not answer within 1 seconds"
+    assert failure.away
+    ends(one)
+    registry.fault = None
+    assert one.get("/schemas/ids/1", PLENTY).status == 200
+
+
+@pytest.mark.parametrize("fault", [Fault.HANGS_UP, Fault.CUT, Fault.NOT_HTTP])
+def test_an_answer_that_is_none_is_away(registry, connect, fault):
+    registry.fault = fault
+    failure = fails(connect(registry.url))
+    assert str(failure).startswith("ends the connection before its answer does (")
+    assert failure.away
+
+
+@pytest.mark.parametrize("fault", [Fault.HUGE, Fault.HUGE_CHUNKS])
+def test_an_answer_is_read_up_to_a_size(registry, connect, fault):
+    registry.fault = fault
+    one = connect(registry.url)
+    failure = fails(one)
+    assert str(failure) == "answers with more than 8388608 bytes"
+    assert not failure.away, "another schema may be smaller"
+    registry.fault = None
+    assert one.get("/schemas/ids/1", PLENTY).status == 200
+
+
+def test_an_answer_of_just_that_size_is_read(registry, connect, monkeypatch):
+    one = connect(registry.url)
+    size = len(one.get("/schemas/ids/1", PLENTY).body)
+    monkeypatch.setattr(module, "MAX_BYTES", size)
+    assert len(one.get("/schemas/ids/1", PLENTY).body) == size
+    monkeypatch.setattr(module, "MAX_BYTES", size - 1)
+    assert not fails(one).away
+
+
+def test_a_redirect_is_not_followed(registry, connect):
+    with FakeRegistry() as other:
+        registry.fault, registry.location = Fault.REDIRECT, other.url
+        one = connect(registry.url, basic_auth_user_info="me:secret")
+        assert one.get("/schemas/ids/1", PLENTY).status == 307
+        assert other.requests == []
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def test_a_trusted_registry_is_asked(certificates, connect):
+    with FakeRegistry(tls=certificates.server()) as registry:
+        registry.register("s", '"int"')
+        one = connect(registry.url, ssl_truststore_location=certificates.trusted)
+        for _ in range(3):
+            assert one.get("/schemas/ids/1", PLENTY).status == 200
+        assert registry.connections == 1
+
+
+def test_a_registry_of_another_authority_is_not(certificates, connect):
+    with FakeRegistry(tls=certificates.server()) as registry:
+        failure = fails(connect(registry.url))
+        assert str(failure).startswith("cannot be trusted: ")
+        assert registry.requests == []
+
+
+def test_a_registry_of_another_name_is_not_unless_names_do_not_count(tmp_path, connect):
+    certificates = Certificates(tmp_path, host="elsewhere.example.org")
+    with FakeRegistry(tls=certificates.server()) as registry:
+        registry.register("s", '"int"')
+        failure = fails(connect(registry.url, ssl_truststore_location=certificates.trusted))
+        assert str(failure).startswith("cannot be trusted: IP address mismatch")
+        one = connect(
+            registry.url,
+            ssl_truststore_location=certificates.trusted,
+            ssl_endpoint_identification_algorithm="",
+        )
+        assert one.get("/schemas/ids/1", PLENTY).status == 200
+
+
+def test_a_registry_may_want_a_certificate(certificates, connect):
+    with FakeRegistry(tls=certificates.server(wants_client=True)) as registry:
+        registry.register("s", '"int"')
+        trusted = {"ssl_truststore_location": certificates.trusted}
+        own = {"ssl_keystore_location": certificates.locked, "ssl_key_password": "secret"}
+        assert connect(registry.url, **trusted, **own).get("/schemas/ids/1", PLENTY).status == 200
+        assert fails(connect(registry.url, **trusted)).away
+
+
+def test_plain_http_where_tls_is_spoken_is_away(certificates, connect):
+    with FakeRegistry(tls=certificates.server()) as registry:
+        assert fails(connect(registry.url.replace("https", "http"))).away
+
+
+def test_tls_where_plain_http_is_spoken_is_away(registry, connect):
+    failure = fails(connect(registry.url.replace("http", "https")), PLENTY)
+    assert failure.away
+
+
+def test_a_limit_holds_for_a_handshake_that_is_not_answered(connect):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = connect(f"https://127.0.0.1:{listener.getsockname()[1]}")
+        assert str(fails(one, SOON)) == "does not answer within 1 seconds"
+        ends(one)
+
+
+def test_ended_requests_leave_no_thread(registry, connect):
+    before = threading.active_count()
+    registry.goes_away()
+    one = connect(registry.url)
+    for _ in range(20):
+        fails(one)
+    wait_for(lambda: threading.active_count() <= before)

@@ -1,0 +1,127 @@
+"""Which rules of a data contract records are judged by."""
+
+import pytest
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.rules.rule_set import read_rule_set
+
+
+def rule(name="r", **more):
+    return {
+        "name": name,
+        "kind": "CONDITION",
+        "mode": "WRITE",
+        "type": "CEL",
+        "expr": "true",
+        **more,
+    }
+
+
+def read(*rules, properties=None, **more):
+    return read_rule_set({"domainRules": list(rules), **more}, properties or {})
+
+
+def names(found):
+    return [condition.name for condition in found.conditions]
+
+
+def test_conditions_of_writing_are_run_in_order():
+    found = read(rule("a"), rule("b", mode="WRITEREAD", type="CEL_FIELD", tags=["PII"]))
+    assert names(found) == ["a", "b"]
+    assert [one.by_field for one in found.conditions] == [False, True]
+    assert found.conditions[1].tags == {"PII"}
+    assert found.not_run == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"disabled": True}, "it is disabled"),
+        ({"mode": "READ"}, "its mode is READ"),
+        ({"mode": "UPGRADE"}, "its mode is UPGRADE"),
+        ({"kind": "TRANSFORM", "type": "JSONATA"}, "type JSONATA changes values"),
+        ({"kind": "TRANSFORM", "type": "ENCRYPT"}, "type ENCRYPT changes values"),
+        ({"type": "SQL"}, "type SQL is not known"),
+        ({"onFailure": "NONE"}, "its onFailure is NONE"),
+        ({"mode": "WRITEREAD", "onFailure": "NONE,ERROR"}, "its onFailure is NONE"),
+    ],
+)
+def test_what_is_not_run_is_said(more, reason):
+    found = read(rule("x", **more))
+    assert names(found) == []
+    assert found.not_run == (f'rule "x": {reason}',)
+
+
+@pytest.mark.parametrize("action", ["ERROR", "DLQ", "ERROR,NONE", "", None])
+def test_other_actions_refuse(action):
+    assert names(read(rule("x", mode="WRITEREAD", onFailure=action))) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("where", "run"),
+    [
+        (None, True),
+        ("ALL", True),
+        ("GATEWAY", True),
+        ("SERVER", True),
+        ("CLIENT", False),
+        ("NONE", False),
+    ],
+)
+def test_where_a_rule_set_is_enabled(where, run):
+    assert bool(read(rule(), enableAt=where).conditions) is run
+
+
+def test_conditions_in_front_of_a_change_are_about_another_value():
+    change = rule("change", kind="TRANSFORM", type="ENCRYPT")
+    found = read(rule("before"), change, rule("after"))
+    assert names(found) == ["after"]
+    assert found.not_run[0] == ('rule "before": the value is changed after it, by rule "change"')
+    assert found.transformed_by == '"change"'
+    assert names(read(rule("before"), {**change, "disabled": True})) == ["before"]
+    assert names(read(rule("before"), {**change, "mode": "READ"})) == ["before"]
+    # Clients do not run a rule set that is for gateways: nothing has changed the value.
+    assert names(read(rule("before"), change, enableAt="GATEWAY")) == ["before"]
+
+
+def test_guards_are_split_off():
+    [one] = read(rule(expr="name == 'a' ; value != ''")).conditions
+    assert (one.guard, one.expression) == ("name == 'a'", "value != ''")
+    [one] = read(rule(expr="a == ';'", params={"cel.ignore.guard.separator": "true"})).conditions
+    assert (one.guard, one.expression) == ("", "a == ';'")
+    [one] = read(rule(expr="a"), properties={"cel.ignore.guard.separator": "true"}).conditions
+    assert one.guard == ""
+
+
+def test_what_is_shown_is_one_line_and_not_long():
+    [one] = read(rule(doc="first\nsecond " + "x" * 500)).conditions
+    assert one.shown.startswith("first second xxx")
+    assert len(one.shown) == 200
+    assert read(rule(expr="a == 1")).conditions[0].shown == "a == 1"
+
+
+def test_rules_of_migration_and_encoding_are_named():
+    found = read(migrationRules=[rule("m")], encodingRules=[rule("e", type="ENCRYPT_PAYLOAD")])
+    assert found.not_run == (
+        'rule "m": it is for consumers that read by another version',
+        'rule "e": type ENCRYPT_PAYLOAD changes payloads',
+    )
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        5,
+        [5],
+        [{}],
+        [rule(kind=None)],
+        [rule(kind="OTHER")],
+        [rule(expr=None)],
+        [rule(expr=" ")],
+        [rule(tags="PII")],
+        [rule()] * 201,
+    ],
+)
+def test_what_is_no_rule_set_is_refused(rules):
+    with pytest.raises(InvalidSchemaError):
+        read_rule_set({"domainRules": rules}, {})

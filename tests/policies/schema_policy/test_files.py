@@ -1,0 +1,75 @@
+"""Files that refer to themselves, to others without end, and to what is not theirs to name."""
+
+import json
+
+import pytest
+
+from penstock.policies.schema_policy import files
+from penstock.policies.schema_policy.files import compile_file
+from penstock.policies.schema_policy.settings import SchemaFileName
+
+pytestmark = pytest.mark.system
+PROTO3 = 'syntax = "proto3"; '
+
+
+def refused(folder, name, message=None):
+    with pytest.raises(ValueError, match=r"^schema\.file=") as raised:
+        compile_file(folder, SchemaFileName(name, message))
+    return str(raised.value)
+
+
+def test_json_schemas_may_refer_to_themselves_and_to_each_other(tmp_path):
+    (tmp_path / "a.json").write_text(
+        json.dumps({"properties": {"a": {"$ref": "a.json"}, "b": {"$ref": "b.json"}}})
+    )
+    (tmp_path / "b.json").write_text(
+        json.dumps({"type": "object", "properties": {"a": {"$ref": "a.json"}}})
+    )
+    schema = compile_file(tmp_path, SchemaFileName("a.json", None))
+    good, bad = b'{"a": {"b": {"a": {"b": {}}}}}', b'{"a": {"b": {"a": {"b": 1}}}}'
+    assert [position for position, _ in schema.objections([good, bad])] == [1]
+
+
+def test_proto_files_may_not(tmp_path):
+    (tmp_path / "a.proto").write_text(PROTO3 + '\nimport "b.proto"; message A { }')
+    (tmp_path / "b.proto").write_text(PROTO3 + '\nimport "a.proto"; message B { }')
+    assert "recursively imports itself" in refused(tmp_path, "a.proto", "A")
+
+
+@pytest.mark.parametrize("link", ["up.avsc", "round.avsc", "folder/up.avsc"])
+def test_a_link_leads_to_no_file_outside_the_folder(tmp_path, link):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "up.avsc").write_text('"int"')
+    (inside / "up.avsc").symlink_to(outside / "up.avsc")
+    (inside / "round.avsc").symlink_to("round.avsc")
+    (inside / "folder").symlink_to(outside)
+    assert "is outside" in (said := refused(inside, link)) or "is not the name of a file" in said
+
+
+def test_a_link_within_the_folder_is_followed(tmp_path):
+    (tmp_path / "of-today").mkdir()
+    (tmp_path / "of-today" / "a.avsc").write_text('"boolean"')
+    (tmp_path / "a.avsc").symlink_to("of-today/a.avsc")
+    schema = compile_file(tmp_path, SchemaFileName("a.avsc", None))
+    assert list(schema.objections([b"\1"])) == []
+
+
+def test_all_files_together_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_MAX_BYTES", 2000)
+    (tmp_path / "a.json").write_text(
+        json.dumps({"allOf": [{"$ref": "b.json"}, {"$ref": "c.json"}]})
+    )
+    for name in ("b.json", "c.json"):
+        (tmp_path / name).write_text(json.dumps({"title": "x" * 1500}))
+    assert "a.json and what it refers to are larger than" in refused(tmp_path, "a.json")
+
+
+def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):
+    (tmp_path / "b.proto").write_text(PROTO3 + "message B { int32 b = 1; }")
+    # Each line once more for each line before it would take hours.
+    text = PROTO3 + "\n" * 2_000_000 + ' import  "b.proto" ;message A { B b = 1; }'
+    (tmp_path / "a.proto").write_text(text)
+    schema = compile_file(tmp_path, SchemaFileName("a.proto", "A"))
+    assert [position for position, _ in schema.objections([b"\x0a\2\x08\1", b"\x0a\2"])] == [1]

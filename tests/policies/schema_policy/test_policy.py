@@ -1,0 +1,371 @@
+"""`SchemaPolicy` whole: what a record has to have, by the schemas of a registry or of files."""
+
+import io
+import json
+import struct
+from typing import NamedTuple
+from uuid import UUID
+
+import fastavro
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.policies import SchemaPolicy
+from penstock.policy import Header, TopicIdPartition, TopicMetadata
+from penstock.policy.testing import judge
+from tests.policies.schema_policy.fake_registry import Fault
+
+pytestmark = pytest.mark.system
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+    ],
+}
+ORDER_2 = ORDER | {"fields": [*ORDER["fields"], {"name": "to", "type": "string", "default": ""}]}
+JSON_ORDER = {
+    "title": "order",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}},
+    "required": ["id"],
+}
+PROTO_ORDER = 'syntax = "proto3"; package shop; message Other { } message Order { int64 id = 1; }'
+VALUES = {"confluent.value.schema.validation": "true"}
+KEYS = {"confluent.key.schema.validation": "true"}
+RULES = VALUES | {"schema.validation.level": "rules"}
+SECRET = "4111-1111"
+
+
+def avro(value, schema=ORDER):
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, fastavro.parse_schema(schema), value)
+    return encoded.getvalue()
+
+
+def framed(schema_id, payload):
+    return b"\x00" + struct.pack(">i", schema_id) + payload
+
+
+def order(schema_id, number=1, note=SECRET):
+    return framed(schema_id, avro({"id": number, "note": note}))
+
+
+def verdicts(registry, records, topic_configs=VALUES, topic="orders", **configs):
+    """Judge; give the outcome and the message of each record."""
+    configs = {key.replace("_", "."): value for key, value in configs.items()}
+    if registry is not None:
+        configs = {"schema.registry.url": registry.url} | configs
+    found = judge(SchemaPolicy, records, topic=topic, configs=configs, topic_configs=topic_configs)
+    assert all(SECRET not in (one.message or "") for one in found)
+    return [(one.outcome, one.message) for one in found]
+
+
+def only(found):
+    (one,) = found
+    return one
+
+
+def accepts(found):
+    return [outcome for outcome, _ in found] == ["accepted"] * len(found)
+
+
+def test_each_record_of_a_batch_is_judged_and_told_what_is_wrong(registry):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    other = registry.register("elsewhere", json.dumps(JSON_ORDER), "JSON")
+    records = [
+        order(one),
+        order(one)[:-1],
+        order(one) + b"\x00",
+        framed(one, b""),
+        b"",
+        b"\x00\x00",
+        b'{"id": 1}',
+        framed(0, b"x"),
+        framed(99, b"x"),
+        framed(other, b'{"id": 1}'),
+        None,
+        order(one),
+    ]
+    found = verdicts(registry, records)
+    assert [outcome for outcome, _ in found] == ["accepted", *["refused"] * 9, *["accepted"] * 2]
+    fits_not = "the value does not fit schema orders-value version 1 (id 1): Avro: "
+    texts = [message for _, message in found]
+    assert all(text.startswith(fits_not) for text in texts[1:4])
+    assert "too short" in texts[5]
+    assert texts[8] == "the value has schema id 99, which the registry does not know"
+    assert texts[9] == "the value has schema id 2, which is not under subject orders-value"
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "text", "good", "bad"),
+    [
+        ("JSON", json.dumps(JSON_ORDER), b'{"id": 1}', b'{"id": "4111-1111"}'),
+        ("PROTOBUF", PROTO_ORDER, b"\x02\x02\x08\x01", b"\x02\x02\x12\x094111-1111"),
+        ("PROTOBUF", PROTO_ORDER, b"\x00", b"\x00\x12\x094111-1111"),
+        ("PROTOBUF", PROTO_ORDER, b"\x00", b"\x02\x06\x08\x01"),
+        ("AVRO", json.dumps(ORDER), avro({"id": 1}), b"\x02\x04"),
+    ],
+)
+def test_payloads_of_each_type(registry, schema_type, text, good, bad):
+    one = registry.register("orders-value", text, schema_type)
+    found = verdicts(registry, [framed(one, good), framed(one, bad), framed(one, good)])
+    assert [outcome for outcome, _ in found] == ["accepted", "refused", "accepted"]
+    assert found[1][1].startswith("the value does not fit schema orders-value version 1 (id 1): ")
+
+
+class Batch(NamedTuple):
+    """The columns that the policy looks at."""
+
+    keys: tuple
+    values: tuple
+    headers: tuple
+
+
+def test_what_was_prepared_is_used_for_that_batch_and_for_no_other(registry):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    policy = SchemaPolicy()
+    policy.configure({"schema.registry.url": registry.url})
+    topic = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
+    good = Batch((None,) * 2, (order(one),) * 2, ((),) * 2)
+    bad = good._replace(values=(order(one), order(one)[:-1]))
+    policy.prepare_batch(topic, good)
+    assert [at for at, _ in policy.validate_batch(topic, bad)] == [1]
+    policy.prepare_batch(topic, good)
+    registry.goes_away()
+    assert list(policy.validate_batch(topic, good)) == []
+    policy.prepare_batch(topic, bad)
+    assert [at for at, _ in policy.validate_batch(topic, bad)] == [1]
+    policy.close()
+
+
+def test_at_the_level_of_ids_payloads_are_not_looked_at(registry):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    level = VALUES | {"schema.validation.level": "id"}
+    assert accepts(verdicts(registry, [framed(one, b"\xff" * 20)], level))
+    assert only(verdicts(registry, [framed(5, b"")], level))[0] == "refused"
+
+
+def test_keys_and_values_have_subjects_of_their_own(registry):
+    key = registry.register("orders-key", '"long"')
+    value = registry.register("orders-value", json.dumps(ORDER))
+    good = {"key": framed(key, b"\x02"), "value": order(value)}
+    assert accepts(verdicts(registry, [good], KEYS | VALUES))
+    swapped = {"key": order(value), "value": framed(key, b"\x02")}
+    assert only(verdicts(registry, [swapped], KEYS | VALUES)) == (
+        "refused",
+        "the key has schema id 2, which is not under subject orders-key",
+    )
+    assert accepts(verdicts(registry, [good | {"value": b"anything"}], KEYS))
+
+
+def test_nulls_pass_unless_they_are_refused(registry):
+    assert accepts(verdicts(registry, [{"key": None, "value": None}], KEYS | VALUES))
+    refusing = {"schema_null_values": "refuse", "schema_null_keys": "refuse"}
+    nulls = [{"key": None, "value": None}]
+    assert only(verdicts(registry, nulls, KEYS | VALUES, **refusing)) == (
+        "refused",
+        "the key is null",
+    )
+    assert only(verdicts(registry, nulls, VALUES, **refusing))[1] == "the value is null"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [
+        ("RecordNameStrategy", "shop.Order"),
+        ("TopicRecordNameStrategy", "orders-shop.Order"),
+        ("io.confluent.kafka.serializers.subject.RecordNameStrategy", "shop.Order"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("schema_type", "text", "good"),
+    [
+        ("AVRO", json.dumps(ORDER), avro({"id": 1})),
+        ("JSON", json.dumps(JSON_ORDER | {"title": "shop.Order"}), b'{"id": 1}'),
+        ("PROTOBUF", PROTO_ORDER, b"\x02\x02"),
+    ],
+)
+def test_subjects_may_be_named_after_records(registry, strategy, subject, schema_type, text, good):
+    one = registry.register(subject, text, schema_type)
+    by_record = VALUES | {"confluent.value.subject.name.strategy": strategy}
+    assert accepts(verdicts(registry, [framed(one, good)], by_record))
+    other = registry.register("orders-value", text + " ", schema_type)
+    assert only(verdicts(registry, [framed(other, good)], by_record))[1].endswith(
+        f"which is not under subject {subject}"
+    )
+
+
+def test_a_protobuf_message_of_another_type_is_under_another_subject(registry):
+    one = registry.register("shop.Order", PROTO_ORDER, "PROTOBUF")
+    by_record = VALUES | {"confluent.value.subject.name.strategy": "RecordNameStrategy"}
+    found = verdicts(registry, [framed(one, b"\x02\x02"), framed(one, b"\x00")], by_record)
+    assert found == [
+        ("accepted", None),
+        ("refused", "the value has schema id 1, which is not under subject shop.Other"),
+    ]
+
+
+def test_the_latest_version_alone_may_be_wanted(registry):
+    old = registry.register("orders-value", json.dumps(ORDER))
+    new = registry.register("orders-value", json.dumps(ORDER_2))
+    good = framed(new, avro({"id": 1, "to": "x"}, ORDER_2))
+    assert accepts(verdicts(registry, [order(old), good]))
+    found = verdicts(registry, [order(old), good], VALUES | {"schema.versions": "latest"})
+    assert found == [
+        (
+            "refused",
+            "the value has schema id 1, version 1 of subject orders-value, whose latest is 2",
+        ),
+        ("accepted", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("location", "in_header", "in_prefix"),
+    [
+        ("any", "accepted", "accepted"),
+        ("header", "accepted", "refused"),
+        ("prefix", "refused", "accepted"),
+    ],
+)
+def test_ids_may_be_in_headers(registry, location, in_header, in_prefix):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    guid = bytes.fromhex(registry.guid(one).replace("-", ""))
+    payload = avro({"id": 1})
+    by_id = (Header("__value_schema_id", framed(one, b"")),)
+    by_guid = (Header("x", b""), Header("__value_schema_id", b"\x01" + guid))
+    records = [{"value": payload, "headers": headers} for headers in (by_id, by_guid)]
+    records.append({"value": framed(one, payload)})
+    found = verdicts(registry, records, VALUES | {"schema.id.location": location})
+    assert [outcome for outcome, _ in found] == [in_header, in_header, in_prefix]
+
+
+def test_a_version_that_was_deleted_softly_is_not_written_with(registry):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    registry.register("orders-value", json.dumps(ORDER_2))
+    registry.delete("orders-value", 1)
+    assert only(verdicts(registry, [order(one)]))[0] == "refused"
+
+
+def test_schemas_refer_to_others(registry):
+    registry.register("line", json.dumps({"type": "fixed", "name": "Line", "size": 2}))
+    text = json.dumps({"type": "record", "name": "O", "fields": [{"name": "l", "type": "Line"}]})
+    one = registry.register("orders-value", text, references=[("Line", "line", 1)])
+    found = verdicts(registry, [framed(one, b"ab"), framed(one, b"abc")])
+    assert [outcome for outcome, _ in found] == ["accepted", "refused"]
+
+
+def test_a_schema_that_cannot_be_used_lets_nothing_pass(registry):
+    one = registry.register("orders-value", '{"type": "record"}')
+    outcome, text = only(verdicts(registry, [framed(one, b"x")]))
+    assert outcome == "refused"
+    assert text.startswith("schema orders-value version 1 (id 1) cannot be judged by: ")
+    level = VALUES | {"schema.validation.level": "id"}
+    assert accepts(verdicts(registry, [framed(one, b"x")], level))
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        lambda registry: registry.goes_away(),
+        lambda registry: setattr(registry, "status", 500),
+        lambda registry: setattr(registry, "status", 401),
+        lambda registry: setattr(registry, "status", 429),
+        lambda registry: setattr(registry, "fault", Fault.GARBAGE),
+        lambda registry: setattr(registry, "fault", Fault.SLOW_BODY),
+        lambda registry: setattr(registry, "fault", Fault.HUGE),
+        lambda registry: setattr(registry, "fault", Fault.REDIRECT),
+    ],
+)
+def test_a_registry_in_trouble_is_neither_an_objection_nor_an_agreement(registry, trouble):
+    one = registry.register("orders-value", json.dumps(ORDER))
+    trouble(registry)
+    found = verdicts(registry, [order(one), b"no id"], schema_registry_timeout_ms="500")
+    assert [outcome for outcome, _ in found] == ["postponed", "postponed"]
+    assert registry.url.rpartition(":")[2] not in found[0][1] or "registry" in found[0][1]
+
+
+CONTRACT = {
+    "domainRules": [
+        {
+            "name": "positive",
+            "kind": "CONDITION",
+            "mode": "WRITE",
+            "type": "CEL",
+            "expr": "message.id > 0",
+            "doc": "ids count from one",
+        }
+    ]
+}
+
+
+def test_the_conditions_of_a_data_contract_hold_at_the_level_of_rules(registry):
+    one = registry.register("orders-value", json.dumps(ORDER), rule_set=CONTRACT)
+    records = [order(one, 1), order(one, 0), order(one, 1)[:-1]]
+    found = verdicts(registry, records, RULES)
+    assert [outcome for outcome, _ in found] == ["accepted", "refused", "refused"]
+    assert "positive" in found[1][1]
+    assert accepts(verdicts(registry, records[:2]))
+
+
+@pytest.mark.parametrize(
+    ("configs", "topic_configs", "told"),
+    [
+        ({}, VALUES, "schema.registry.url"),
+        ({"schema.nul.values": "refuse"}, VALUES, "schema.nul.values is unknown"),
+        (
+            {"schema.regsitry.url": "http://a"},
+            VALUES,
+            "schema.protobuf.unknown.fields and schema.registry.*",
+        ),
+        ({"schema.null.values": "maybe"}, VALUES, "schema.null.values must be accept or refuse"),
+        ({}, VALUES | {"schema.file": "none.avsc"}, "none.avsc"),
+        ({}, VALUES | {"schema.file": "order.proto"}, "#MESSAGE"),
+        ({}, VALUES | {"schema.file": "a.avsc#b"}, "only a .proto has messages"),
+        ({}, KEYS | {"schema.file": "a.avsc"}, "names no schema of keys"),
+        ({}, VALUES | {"schema.file": "../../etc/passwd"}, "outside"),
+        (
+            {},
+            VALUES | {"schema.file": "a\0b.json"},
+            "schema.file=a\0b.json: is not the name of a file",
+        ),
+        ({}, VALUES | {"schema.file": "other=a.avsc"}, "must be FILE"),
+    ],
+)
+def test_wrong_settings_are_told(configs, topic_configs, told):
+    with pytest.raises(ConfigurationError) as raised:
+        judge(SchemaPolicy, [b"x"], configs=configs, topic_configs=topic_configs)
+    assert told in str(raised.value)
+
+
+def test_files_take_the_place_of_a_registry(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    (tmp_path / "order.json").write_text(json.dumps({"$ref": "parts/id.json", "title": "order"}))
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/id.json").write_text(json.dumps(JSON_ORDER))
+    (tmp_path / "order.proto").write_text(
+        'import "line.proto"; message O { optional Line line = 1; }'
+    )
+    (tmp_path / "line.proto").write_text("message Line { optional int64 count = 1; }")
+    for file, good, bad in (
+        ("order.avsc", avro({"id": 1}), b"\x02"),
+        ("order.json", b'{"id": 1}', b"{}"),
+        ("order.proto#O", b"\x0a\x02\x08\x01", b"\x0a\x02\x10\x01"),
+        ("key=order.avsc,value=order.json", b'{"id": 1}', b"{}"),
+    ):
+        found = verdicts(None, [good, bad, None], VALUES | {"schema.file": file})
+        assert [outcome for outcome, _ in found] == ["accepted", "refused", "accepted"], file
+        name = file.rpartition("=")[2].partition("#")[0]
+        assert found[1][1].startswith(f"the value does not fit schema {name}: ")
+
+
+def test_fields_that_are_unknown_may_be_accepted(registry):
+    one = registry.register("orders-value", PROTO_ORDER, "PROTOBUF")
+    records = [framed(one, b"\x02\x02\x50\x01")]
+    assert only(verdicts(registry, records))[0] == "refused"
+    assert accepts(verdicts(registry, records, schema_protobuf_unknown_fields="accept"))

@@ -1,0 +1,220 @@
+"""Ids and GUIDs where the documentation and real serializers have them, and bytes that lie."""
+
+import random
+import uuid
+
+import pytest
+
+from penstock.policies.schema_policy.wire_format import (
+    KEY_HEADER,
+    VALUE_HEADER,
+    Framed,
+    FramingError,
+    Group,
+    Location,
+    check_header,
+    find_id,
+    groups_of,
+)
+from penstock.policy import Header
+
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+ID_17 = b"\0\0\0\0\x11"
+GUID_BYTES = b"\1" + uuid.UUID(GUID).bytes
+
+
+def found(data, *headers, is_key=False, location=Location.ANY):
+    return find_id(data, headers, is_key=is_key, location=location)
+
+
+def test_an_id_is_a_prefix_of_five_bytes():
+    framed = found(ID_17 + b"payload")
+    assert framed == Framed(17, 5)
+    assert framed.payload(ID_17 + b"payload") == b"payload"
+
+
+def test_a_guid_is_a_prefix_of_seventeen_bytes():
+    framed = found(GUID_BYTES + b"payload")
+    assert framed == Framed(GUID, 17)
+    assert framed.payload(GUID_BYTES + b"payload") == b"payload"
+
+
+@pytest.mark.parametrize(("is_key", "name"), [(False, VALUE_HEADER), (True, KEY_HEADER)])
+def test_a_header_of_its_own_name_counts_before_a_prefix(is_key, name):
+    other = KEY_HEADER if name == VALUE_HEADER else VALUE_HEADER
+    framed = found(ID_17, Header("trace", b"1"), Header(name, GUID_BYTES), is_key=is_key)
+    assert framed == Framed(GUID, 0)
+    assert framed.payload(ID_17) == ID_17, "the whole of it is payload"
+    assert found(ID_17, Header(other, GUID_BYTES), is_key=is_key) == Framed(17, 5)
+
+
+def test_an_id_in_a_header_counts_as_well():
+    assert found(b"payload", Header(VALUE_HEADER, ID_17)) == Framed(17, 0)
+
+
+def test_message_indexes_of_protobuf_follow_the_id_in_its_header():
+    framed = found(b"message", Header(VALUE_HEADER, GUID_BYTES + b"\x02\x04"))
+    assert framed == Framed(GUID, 0, b"\x02\x04")
+    assert framed.payload(b"message") == b"\x02\x04message"
+
+
+def test_a_header_without_a_value_is_none():
+    assert found(ID_17, Header(VALUE_HEADER, None)) == Framed(17, 5)
+
+
+def test_headers_that_agree_are_one_and_others_are_refused():
+    same = Header(VALUE_HEADER, GUID_BYTES)
+    assert found(b"", same, same).schema == GUID
+    with pytest.raises(FramingError, match="has 2 different schema ids in its headers"):
+        found(b"", same, Header(VALUE_HEADER, ID_17))
+
+
+def test_a_required_place_is_the_only_one():
+    with pytest.raises(FramingError, match="no schema id: there is no header __value_schema_id"):
+        found(ID_17, location=Location.HEADER)
+    with pytest.raises(FramingError, match="does not begin with a schema id"):
+        found(b"payload", Header(VALUE_HEADER, GUID_BYTES), location=Location.PREFIX)
+    assert found(b"", Header(VALUE_HEADER, ID_17), location=Location.HEADER).schema == 17
+    assert found(ID_17, Header(VALUE_HEADER, b"x"), location=Location.PREFIX).schema == 17
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "is empty, without a schema id"),
+        (b"\0", "is 1 byte long, too short for a schema id (5 bytes)"),
+        (b"\0\0\0\0", "is 4 bytes long, too short for a schema id (5 bytes)"),
+        (GUID_BYTES[:-1], "is 16 bytes long, too short for a GUID of a schema (17 bytes)"),
+        (b'{"secret": 1}', "does not begin with a schema id (its first byte is neither 0 nor 1)"),
+        (b"\0\0\0\0\0rest", "begins with the schema id 0; ids are positive"),
+        (b"\0\xff\xff\xff\xff", "begins with the schema id -1; ids are positive"),
+        (b"\0\x80\0\0\0", "begins with the schema id -2147483648; ids are positive"),
+    ],
+)
+def test_what_is_no_id_is_refused_in_a_prefix_and_in_a_header(data, text):
+    with pytest.raises(FramingError) as caught:
+        found(data)
+    assert str(caught.value) == text
+    with pytest.raises(FramingError) as caught:
+        found(ID_17, Header(VALUE_HEADER, data))
+    assert str(caught.value) == f"has a header {VALUE_HEADER} that {text}"
+
+
+def test_the_largest_id_is_one():
+    assert found(b"\0\x7f\xff\xff\xff").schema == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "indexes", [b"\0", b"\2\0", b"\2\2", b"\4\2\x80\1", b"\xc8\1" + b"\0" * 100]
+)
+def test_a_header_may_end_with_message_indexes(indexes):
+    check_header(Framed(17, 0, indexes), "PROTOBUF")
+    for other in ("AVRO", "JSON"):
+        with pytest.raises(FramingError, match=f"has {len(indexes)} bytes too many in the header"):
+            check_header(Framed(17, 0, indexes), other)
+
+
+@pytest.mark.parametrize(
+    "indexes",
+    [
+        b"",  # a reader would take them from the message
+        b"\2",
+        b"\4\2",
+        b"\0\0",
+        b"\2\2x",
+        b"\1",  # -1 of them
+        b"\2\1",  # the index -1
+        b"\x80",
+        b"\x80\x80\x80\x80\x80\1",
+        b"\xff\xff\xff\xff\x0f",
+        b"\xca\1" + b"\0" * 101,
+    ],
+)
+def test_a_header_that_does_not_end_with_whole_message_indexes_is_refused(indexes):
+    with pytest.raises(FramingError, match="does not end with Protobuf's message indexes"):
+        check_header(Framed(17, 0, indexes), "PROTOBUF")
+
+
+def test_there_is_nothing_to_check_in_a_header_where_the_id_is_a_prefix():
+    for schema_type in ("AVRO", "PROTOBUF", "JSON"):
+        check_header(Framed(17, 5), schema_type)
+        check_header(Framed(GUID, 17), schema_type)
+    check_header(Framed(17, 0), "AVRO")
+
+
+def grouped(column, headers=None, *, is_key=False, location=Location.ANY):
+    headers = [()] * len(column) if headers is None else headers
+    return groups_of(column, headers, is_key=is_key, location=location)
+
+
+def test_a_batch_of_one_id_is_one_group():
+    column = [ID_17 + bytes([one]) for one in range(100)]
+    assert grouped(column) == ([Group(Framed(17, 5), range(100))], [])
+    assert grouped(column, location=Location.PREFIX) == ([Group(Framed(17, 5), range(100))], [])
+
+
+def test_a_bad_record_in_the_middle_is_found():
+    column = [ID_17] * 100
+    column[50] = b"{}"
+    groups, objections = grouped(column)
+    assert groups == [Group(Framed(17, 5), [one for one in range(100) if one != 50])]
+    assert objections == [
+        (50, "does not begin with a schema id (its first byte is neither 0 nor 1)")
+    ]
+
+
+def test_a_batch_of_an_id_that_is_none_is_all_objections():
+    groups, objections = grouped([b"\0\0\0\0\0"] * 3)
+    assert groups == []
+    assert [position for position, _ in objections] == [0, 1, 2]
+
+
+def test_nothing_and_nulls_are_in_no_group():
+    assert grouped([]) == ([], [])
+    assert grouped([None, None]) == ([], [])
+    assert grouped([None, ID_17, None]) == ([Group(Framed(17, 5), [1])], [])
+    assert grouped([ID_17, None]) == ([Group(Framed(17, 5), [0])], [])
+
+
+def test_one_header_among_many_records_counts():
+    headers = [()] * 10
+    headers[7] = (Header("trace", b"1"), Header(VALUE_HEADER, GUID_BYTES))
+    groups, _ = grouped([ID_17] * 10, headers)
+    assert groups == [
+        Group(Framed(17, 5), [0, 1, 2, 3, 4, 5, 6, 8, 9]),
+        Group(Framed(GUID, 0), [7]),
+    ]
+    assert grouped([ID_17] * 10, headers, is_key=True)[0] == [Group(Framed(17, 5), range(10))]
+
+
+def test_batches_by_chance_are_grouped_as_each_record_is_found():
+    chance = random.Random(20)
+    pieces = [ID_17, GUID_BYTES, b"\0\0\0\0\x12", b"\0\0\0\0\0", b"", b"{", b"\1\2", None]
+    for _ in range(2000):
+        column = [
+            None if piece is None else piece + b"x" * chance.randrange(2)
+            for piece in chance.choices(pieces, k=chance.randrange(12))
+        ]
+        headers = [
+            tuple(
+                Header(chance.choice([KEY_HEADER, VALUE_HEADER, "other"]), chance.choice(pieces))
+                for _ in range(chance.choice([0, 0, 1, 2]))
+            )
+            for _ in column
+        ]
+        is_key, location = chance.random() < 0.5, chance.choice(list(Location))
+        groups, objections = grouped(column, headers, is_key=is_key, location=location)
+        told = {one: group.framed for group in groups for one in group.positions}
+        told |= dict(objections)
+        assert len(told) == sum(len(group.positions) for group in groups) + len(objections)
+        assert len({group.framed for group in groups}) == len(groups)
+        for position, data in enumerate(column):
+            try:
+                expected = (
+                    None
+                    if data is None
+                    else find_id(data, headers[position], is_key=is_key, location=location)
+                )
+            except FramingError as error:
+                expected = str(error)
+            assert told.get(position) == expected

@@ -1,0 +1,298 @@
+"""The interceptor that redacts by tags of a registry's schemas."""
+
+import json
+from io import BytesIO
+
+import fastavro
+import orjson
+import pytest
+
+from penstock.engine.policy_batch import PolicyBatch
+from penstock.policies import RedactTagged
+from penstock.policies.schema_policy import payloads
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.avro.compile import compile_avro
+from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.registered import RegisteredSchema
+from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
+from penstock.policy import Header, RetriableException
+from tests.engine.chains import columns
+from tests.policies.schema_policy.messages import Messages, meta, order_class
+
+PREFIX = b"\x00\x00\x00\x00\x07"
+AVRO = {
+    "type": "record",
+    "name": "User",
+    "fields": [
+        {"name": "ssn", "type": "string", "confluent:tags": ["PII"]},
+        {"name": "age", "type": "int"},
+    ],
+}
+ORDER = order_class(ssn_meta=meta("PII"))
+
+
+class Known:
+    """A registry with one schema, which counts what it is asked."""
+
+    def __init__(self, schema):
+        self.known = schema
+        self.asked = 0
+
+    def schema(self, schema):
+        self.asked += 1
+        if isinstance(self.known, Exception):
+            raise self.known
+        assert schema == 7
+        return self.known
+
+    def source(self, schema):
+        return SchemaSource(schema.schema_type, schema.text)
+
+
+class Json:
+    """A compiled schema that takes every JSON object."""
+
+    def objections(self, payloads):
+        return [(n, "at $: is no object") for n, one in enumerate(payloads) if one[:1] != b"{"]
+
+    def decode(self, payload):
+        return orjson.loads(payload)
+
+    def encode(self, value):
+        return orjson.dumps(value)
+
+
+@pytest.fixture(autouse=True)
+def compile_schema(monkeypatch):
+    def compile_source(source):
+        if source.schema_type == "AVRO":
+            return compile_avro(source)
+        return Messages(ORDER) if source.schema_type == "PROTOBUF" else Json()
+
+    monkeypatch.setattr(payloads, "compile_schema", compile_source)
+
+
+def interceptor(schema, **settings):
+    registry = Known(schema)
+
+    class Redact(RedactTagged):
+        topics = "^t"
+        tags = ("PII",)
+        registry = {"schema.registry.url": "http://registry.example"}
+
+        def open_registry(self):
+            return registry_of_test
+
+    registry_of_test = registry
+    for name, value in settings.items():
+        setattr(Redact, name, value)
+    made = Redact()
+    made.configure()
+    return made, registry
+
+
+def registered(kind, schema="", **more):
+    return RegisteredSchema(kind, schema if isinstance(schema, str) else json.dumps(schema), **more)
+
+
+def avro_bytes(value):
+    out = BytesIO()
+    fastavro.schemaless_writer(out, AVRO, value)
+    return out.getvalue()
+
+
+def value_of(made, value, headers=()):
+    return made.process_record(b"key", value, "t", 0, headers).value
+
+
+def test_avro_is_written_again_behind_the_same_id():
+    made, registry = interceptor(registered("AVRO", AVRO))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    expected = PREFIX + avro_bytes({"ssn": "***", "age": 5})
+    assert value_of(made, data) == expected
+    assert value_of(made, data) == expected
+    assert registry.asked == 1
+
+
+def test_tags_beside_the_schema_and_another_replacement():
+    schema = registered("AVRO", AVRO, metadata={"tags": {"User.age": ["AGE"]}})
+    made, _ = interceptor(schema, tags=("AGE", "PII"), replacement="-")
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    assert value_of(made, data) == PREFIX + avro_bytes({"ssn": "-", "age": 0})
+
+
+def test_without_a_tagged_field_the_bytes_stay():
+    made, _ = interceptor(registered("AVRO", AVRO), tags=("OTHER",))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    assert value_of(made, data) is data
+
+
+def test_json():
+    schema = {"properties": {"ssn": {"type": "string", "confluent:tags": ["PII"]}}}
+    made, _ = interceptor(registered("JSON", schema))
+    assert value_of(made, PREFIX + b'{ "ssn": "secret" }') == PREFIX + b'{"ssn":"***"}'
+    data = PREFIX + b'{ "other": "stays" }'
+    assert value_of(made, data) is data
+
+
+def test_json_with_a_name_that_comes_twice_hides_nothing():
+    schema = {"properties": {"a": {"properties": {"ssn": {"confluent:tags": ["PII"]}}}}}
+    made, _ = interceptor(registered("JSON", schema))
+    data = PREFIX + b'{"a":{"ssn":"secret"},"a":{}}'
+    assert value_of(made, data) == PREFIX + b'{"a":{}}'
+
+
+def test_protobuf():
+    made, _ = interceptor(registered("PROTOBUF"))
+    data = PREFIX + b"\x00" + ORDER(id=1, ssn="secret").SerializeToString()
+    assert value_of(made, data) == PREFIX + b"\x00" + ORDER(id=1, ssn="***").SerializeToString()
+
+
+def test_an_id_in_a_header_with_protobufs_indexes():
+    made, _ = interceptor(registered("PROTOBUF"))
+    headers = [Header("__value_schema_id", PREFIX + b"\x00")]
+    data = ORDER(id=1, ssn="secret").SerializeToString()
+    assert value_of(made, data, headers) == ORDER(id=1, ssn="***").SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("schema", "header"),
+    [(registered("PROTOBUF"), PREFIX), (registered("AVRO", AVRO), PREFIX + b"x")],
+)
+def test_a_header_that_does_not_suit_the_schema(schema, header):
+    made, _ = interceptor(schema)
+    with pytest.raises(ValueError, match="the value has"):
+        value_of(made, b"secret", [Header("__value_schema_id", header)])
+
+
+def test_keys_only_if_asked():
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    made, _ = interceptor(registered("AVRO", AVRO))
+    assert made.process_record(data, None, "t", 0, ()) == (data, None)
+    made, _ = interceptor(registered("AVRO", AVRO), keys=True, values=False)
+    result = made.process_record(data, b"anything", "t", 0, ())
+    assert result == (PREFIX + avro_bytes({"ssn": "***", "age": 5}), b"anything")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"", "the value is empty"),
+        (b"secret", "the value does not begin with a schema id"),
+        (b"\x00\x00", "the value is 2 bytes long"),
+        (PREFIX + b"\x0csecr", "the value does not fit its schema: "),
+        (PREFIX + avro_bytes({"ssn": "secret", "age": 5}) + b"x", "the value does not fit"),
+    ],
+)
+def test_what_cannot_be_redacted_does_not_pass(value, reason):
+    made, _ = interceptor(registered("AVRO", AVRO))
+    with pytest.raises(ValueError, match=reason) as caught:
+        value_of(made, value)
+    assert "secr" not in str(caught.value)
+
+
+def test_a_registry_that_is_away_is_asked_again():
+    made, registry = interceptor(RetriableException("the registry is away"))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    with pytest.raises(RetriableException):
+        value_of(made, data)
+    registry.known = registered("AVRO", AVRO)
+    assert b"secret" not in value_of(made, data)
+
+
+def prepare(made, *values):
+    made.prepare_batch("t", 0, PolicyBatch(columns(*values)))
+
+
+def test_what_a_batch_needs_is_asked_for_before_it_is_processed():
+    made, registry = interceptor(registered("AVRO", AVRO))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    prepare(made, data, None, b"no id", data)
+    assert registry.asked == 1
+    registry.known = RetriableException("the registry is away")
+    assert b"secret" not in value_of(made, data)
+    prepare(made, data)
+    assert registry.asked == 1
+
+
+def test_while_the_registry_is_away_nothing_is_processed():
+    made, _ = interceptor(RetriableException("the registry is away"))
+    with pytest.raises(RetriableException):
+        prepare(made, PREFIX + avro_bytes({"ssn": "secret", "age": 5}))
+
+
+def test_an_unknown_schema_is_told_by_its_records_alone_and_asked_for_with_the_next_batch():
+    made, registry = interceptor(UnknownSchemaError("schema 7 is not in the schema registry"))
+    data = PREFIX + avro_bytes({"ssn": "secret", "age": 5})
+    prepare(made, data, None)
+    for _ in range(2):
+        with pytest.raises(UnknownSchemaError):
+            value_of(made, data)
+    assert registry.asked == 1
+    registry.known = registered("AVRO", AVRO)
+    prepare(made, data)
+    assert b"secret" not in value_of(made, data)
+
+
+def test_a_compiler_that_cannot_be_run_is_our_trouble(monkeypatch):
+    def fails(_):
+        raise OSError("no more processes")
+
+    made, _ = interceptor(registered("PROTOBUF"))
+    monkeypatch.setattr(payloads, "compile_schema", fails)
+    with pytest.raises(RetriableException, match="no more processes"):
+        prepare(made, PREFIX + b"\x00")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        registered("AVRO", "{"),
+        registered("AVRO", AVRO, metadata={"tags": 5}),
+        registered("JSON", {"properties": {"a": {"$ref": "#/nowhere"}}}),
+    ],
+)
+def test_a_schema_that_cannot_be_used_lets_nothing_pass(schema):
+    made, _ = interceptor(schema)
+    with pytest.raises(InvalidSchemaError):
+        value_of(made, PREFIX + b"{}")
+
+
+def test_a_value_without_end():
+    schema = {
+        "properties": {"a": {"$ref": "#"}, "ssn": {"type": "string", "confluent:tags": ["PII"]}}
+    }
+    made, _ = interceptor(registered("JSON", schema))
+    with pytest.raises(ValueError, match=r"nested too deeply|recursion"):
+        value_of(made, PREFIX + b'{"a":' * 1000 + b'{"ssn":"secret"}' + b"}" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"topics": ""}, "topics must be set"),
+        ({"tags": ()}, "tags must be set"),
+        ({"tags": "PII"}, "tags must be a tuple"),
+        ({"registry": {}}, "registry must be set"),
+        ({"replacement": 5}, "replacement must be a string"),
+        ({"values": False}, "keys or values must be true"),
+    ],
+)
+def test_settings(settings, reason):
+    with pytest.raises(ValueError, match=reason):
+        interceptor(registered("AVRO", AVRO), **settings)
+
+
+def test_the_registry_of_the_settings_is_opened():
+    class Redact(RedactTagged):
+        topics = "^t"
+        tags = ("PII",)
+        registry = {"schema.registry.url": "http://registry.example:8081"}
+
+    Redact().configure()
+    Redact.registry = {"schema.registry.url": "nothing"}
+    with pytest.raises(ValueError, match=r"schema\.registry\.url"):
+        Redact().configure()
+    Redact.registry = {"schema.registry.timeout.ms": "5"}
+    with pytest.raises(ValueError, match=r"schema\.registry\.url"):
+        Redact().configure()

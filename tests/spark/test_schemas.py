@@ -1,0 +1,189 @@
+"""Jobs with policies that ask a schema registry, which may be away, and whose secrets stay in."""
+
+import io
+import json
+import os
+import struct
+import threading
+import time
+
+import fastavro
+import pytest
+
+from tests.integration.reading import read_topic, values_of
+from tests.policies.schema_policy.fake_registry import FakeRegistry
+
+SECRET = "078-05-1120"
+PASSWORD = "registry-secret"
+USER = f"me:{PASSWORD}"
+AVRO = {
+    "type": "record",
+    "name": "User",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "ssn", "type": "string", "confluent:tags": ["PII"]},
+    ],
+}
+POLICIES = """
+import os, sys
+from penstock.policies import RedactTagged, SchemaPolicy
+
+class Redact(RedactTagged):
+    topics = "."
+    tags = ("PII",)
+    registry = {
+        "schema.registry.url": "URL",
+        "schema.registry.basic.auth.user.info": "USER",
+    }
+
+class Lacking(SchemaPolicy):
+    def configure(self, configs):
+        if os.getpid() == DRIVER:
+            return super().configure(configs)
+        there = sys.modules.get("fastavro")
+        sys.modules["fastavro"] = None
+        try:
+            super().configure(configs)
+        finally:
+            del sys.modules["fastavro"]
+            if there:
+                sys.modules["fastavro"] = there
+"""
+AWAY = "cannot be looked up: the schema registry at"
+
+
+def user(schema_id, number, ssn=SECRET):
+    encoded = io.BytesIO()
+    fastavro.schemaless_writer(encoded, fastavro.parse_schema(AVRO), {"id": number, "ssn": ssn})
+    return b"\x00" + struct.pack(">i", schema_id) + encoded.getvalue()
+
+
+@pytest.fixture
+def registry():
+    with FakeRegistry(user_info=USER) as running:
+        yield running
+
+
+@pytest.fixture
+def file(configured, registry):
+    """Writes a file with `SchemaPolicy`, or a class that derives from it, or with `Redact`."""
+
+    def write(name="SchemaPolicy"):
+        text = POLICIES.replace("URL", registry.url).replace("USER", USER)
+        if name == "Redact":
+            properties = {"produce.request.interceptors": "policies.Redact"}
+        else:
+            properties = {
+                "record.validation.policy.class.name": f"policies.{name}",
+                "topics.in-*.confluent.value.schema.validation": "true",
+                "schema.registry.url": registry.url,
+                "schema.registry.basic.auth.user.info": USER,
+            }
+        return configured(properties, text.replace("DRIVER", str(os.getpid())))
+
+    return write
+
+
+@pytest.fixture
+def filled(registry, produce, topic):
+    """A topic with two good records, one bad and a tombstone; and the id of their schema."""
+    name = topic("in")
+    one = registry.register(f"{name}-value", json.dumps(AVRO))
+    contents = (user(one, 1), user(one, 2)[:-1], user(one, 3), None)
+    produce(name, [{"key": b"%d" % at, "value": value} for at, value in enumerate(contents)])
+    return name, one
+
+
+def is_told_well(done):
+    told = done.out + done.err
+    return not any(secret in told for secret in (SECRET, PASSWORD, "Traceback", ".py"))
+
+
+JOBS = {
+    "audit": ("audit", "SchemaPolicy", "raw"),
+    "audit by the connector": ("audit", "SchemaPolicy", "connector"),
+    "split": ("split", "SchemaPolicy", "raw"),
+    "split by the connector": ("split", "SchemaPolicy", "connector"),
+    "redact": ("redact", "Redact", "raw"),
+    "redact by the connector": ("redact", "Redact", "connector"),
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_while_the_registry_is_away_the_job_fails_and_a_later_one_does_it(
+    command, file, registry, filled, topic, kafka, tmp_path, job
+):
+    what, policy, reader = JOBS[job]
+    name, schema_id = filled
+    accepted, rejected, report = topic("clean"), topic("dead"), tmp_path / "report"
+    arguments = (what, file(policy), "--topic", name, "--reader", reader, *{
+        "audit": ("--report", report),
+        "split": ("--accepted", accepted, "--rejected", rejected),
+        "redact": ("--to", accepted),
+    }[what])  # fmt: skip
+
+    registry.goes_away()
+    done = command(*arguments)
+    assert done.code == 3, done
+    assert "a policy cannot decide now: " in done.err
+    assert f"schema {schema_id} {AWAY} {registry.url}" in done.err
+    assert "refused" not in done.out
+    assert is_told_well(done), done
+    assert not (report / "report.json").exists()
+
+    registry.comes_back()
+    for _ in range(30):  # a URL that is away is left alone for a second
+        done = command(*arguments)
+        if done.code != 3:
+            break
+        time.sleep(1)
+    assert is_told_well(done), done
+    if what == "redact":
+        assert done.code == 1, done  # one record cannot be redacted
+        assert values_of(read_topic(kafka.bootstrap_servers, accepted)) == [
+            user(schema_id, 1, "***"), user(schema_id, 3, "***"), None,
+        ]  # fmt: skip
+        return
+    assert done.code == 0, done
+    assert "3 accepted, 1 refused" in done.out
+    if what == "audit":
+        written = "".join(one.read_text() for one in report.rglob("*") if one.is_file())
+        assert "does not fit schema" in written
+        assert PASSWORD not in written
+        assert SECRET not in written
+    else:
+        assert len(read_topic(kafka.bootstrap_servers, rejected)) == 1
+
+
+def test_a_stream_waits_for_the_registry(command, file, registry, filled, topic):
+    name, schema_id = filled
+    registry.status = 503
+
+    def comes_back():
+        while len(registry.requests) < 2 and not ended.wait(0.05):
+            pass
+        registry.status = None
+
+    ended = threading.Event()
+    waiting = threading.Thread(target=comes_back)
+    waiting.start()
+    try:
+        done = command("split", file(), "--topic", name, "--accepted", topic("clean"),
+                       "--rejected", topic("dead"), "--streaming", "--available-now")  # fmt: skip
+    finally:
+        ended.set()
+        waiting.join()
+    assert done.code == 0, done
+    assert f"schema {schema_id} {AWAY}" in done.err
+    assert "; waiting" in done.err
+    assert "3 accepted, 1 refused" in done.out
+    assert is_told_well(done), done
+
+
+@pytest.mark.parametrize("reader", ["raw", "connector"])
+def test_packages_that_executors_lack_are_told(command, file, filled, reader):
+    done = command("audit", file("Lacking"), "--topic", filled[0], "--reader", reader)
+    assert done.code == 3, done
+    assert "the policies cannot be loaded on the executors: " in done.err
+    assert "there is no module fastavro: pip install 'penstock[schemas]'" in done.err
+    assert "refused" not in done.out
