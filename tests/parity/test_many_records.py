@@ -9,6 +9,7 @@ import json
 import random
 import re
 import time
+from contextlib import closing
 
 import pytest
 
@@ -127,12 +128,12 @@ def running(request, gateway, tmp_path):
     return gateway({**KINDS[request.param], **more}, POLICIES + INTERCEPTOR)
 
 
-def send(address, topic, batches):
+def send(address, topic, batches, partitions):
     """Produce batches, each of one record; return the answer for each."""
     answers = []
     with RawClient(address) as client:
-        for first in range(0, len(batches), PARTITIONS):
-            some = batches[first : first + PARTITIONS]
+        for first in range(0, len(batches), partitions):
+            some = batches[first : first + partitions]
             request = produce_request([(topic, list(enumerate(some)))], version=9)
             found = produced(client.call(request))
             answers += [found[topic, partition] for partition in range(len(some))]
@@ -161,10 +162,6 @@ def of_gateway(answers, stored, records):
     return found
 
 
-def number_of(offset, partition):
-    return offset * PARTITIONS + partition
-
-
 def by_connector(spark, plan, ranges):
     options = client_options(plan.configuration.upstream_properties, plan.path)
     rows = apply(read_range(spark, options, ranges), plan).select(
@@ -176,7 +173,7 @@ def by_connector(spark, plan, ranges):
         if verdict.outcome == "accepted":
             content = tuple(None if one is None else bytes(one) for one in (row.key, row.value))
         message = None if verdict.outcome == "dropped" else verdict.message
-        found[number_of(row.offset, row.partition)] = (
+        found[row.offset * len(ranges) + row.partition] = (
             verdict.outcome, verdict.code, message, content,
         )  # fmt: skip
     return found
@@ -185,8 +182,10 @@ def by_connector(spark, plan, ranges):
 def by_raw_batches(plan, ranges, reading, monkeypatch):
     monkeypatch.setattr(stored_batch, "_reading", lambda: reading)
     found = {}
-    policies = Evaluator(plan)
-    with Connection(plan.configuration.upstream_properties, plan.path) as connection:
+    with (
+        closing(Evaluator(plan)) as policies,
+        Connection(plan.configuration.upstream_properties, plan.path) as connection,
+    ):
         for one in ranges:
             for fetched in RangeReader(connection, OffsetRange(*one), on_lost=pytest.fail):
                 data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)
@@ -199,13 +198,16 @@ def by_raw_batches(plan, ranges, reading, monkeypatch):
                     outcome = verdict.outcome.value
                     content = (keys[position], values[position]) if outcome == "accepted" else None
                     message = None if outcome == "dropped" else verdict.message
-                    found[number_of(offset, one.partition)] = (
+                    found[offset * len(ranges) + one.partition] = (
                         outcome, verdict.code, message, content,
                     )  # fmt: skip
     return found
 
 
-def same_at_all_doors(running, spark, bootstrap, topics, generator, count, monkeypatch, *, note=""):
+def same_at_all_doors(
+    running, spark, bootstrap, topics, generator, count, monkeypatch, *, partitions=PARTITIONS,
+    note="",
+):  # fmt: skip
     """Judge records at each door; return what the gateway said of each."""
     now = int(time.time() * 1000)
     records = [generator.record(number, now) for number in range(count)]
@@ -213,10 +215,10 @@ def same_at_all_doors(running, spark, bootstrap, topics, generator, count, monke
     plan = load_plan(running.file)
 
     through, name = topics
-    answers = send(running.broker_address(), through, batches)
+    answers = send(running.broker_address(), through, batches, partitions)
     stored = read_topic(bootstrap, through, full=True)
     expected = in_any_topic(topics, of_gateway(answers, stored, records))
-    assert all(not int(one.error_code) for one in send(bootstrap, name, batches))
+    assert all(not int(one.error_code) for one in send(bootstrap, name, batches, partitions))
     cluster = Cluster(plan.configuration.upstream_properties, plan.path.parent)
     ranges = cluster.ranges(cluster.topics(name), "earliest")
 

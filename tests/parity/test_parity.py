@@ -182,9 +182,9 @@ class Sinks:
         with (
             pytest.MonkeyPatch.context() as patch,
             Connection(properties, self.plan.path) as connection,
+            closing(Evaluator(self.plan)) as policies,
         ):
             patch.setattr(stored_batch, "_reading", lambda: reading)
-            policies = Evaluator(self.plan)
             [one] = ranges
             for fetched in RangeReader(connection, OffsetRange(*one), on_lost=pytest.fail):
                 data = stored_batch.read_stored_batch(fetched.data, max_decompressed_bytes=2**27)

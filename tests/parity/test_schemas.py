@@ -22,8 +22,8 @@ REASONS = {
 def doors(spark, kafka, gateway, topic, monkeypatch):
     """Judges generated records at all doors."""
 
-    def judge(name, count, seed):
-        topics = (topic("parity-through", PARTITIONS), topic("parity-stored", PARTITIONS))
+    def judge(name, count, seed, partitions):
+        topics = (topic("parity-through", partitions), topic("parity-stored", partitions))
         with FakeRegistry(user_info=USER) as registry:
             generator = Generator(registry, name, topics, seed)
             running = gateway({
@@ -37,7 +37,7 @@ def doors(spark, kafka, gateway, topic, monkeypatch):
             })  # fmt: skip
             found = same_at_all_doors(
                 running, spark, kafka.bootstrap_servers, topics, generator, count, monkeypatch,
-                note=f", seed {seed}",
+                partitions=partitions, note=f", seed {seed}",
             )  # fmt: skip
         assert {outcome for outcome, *_ in found} == {"accepted", "refused"}
         assert {code for _, code, *_ in found} == {0, 87}
@@ -48,7 +48,7 @@ def doors(spark, kafka, gateway, topic, monkeypatch):
 
 @pytest.mark.parametrize("name", TYPES)
 def test_some_records(doors, name):
-    found = doors(name, COUNT, seed=16)
+    found = doors(name, COUNT, 16, partitions=3)
     texts = [message for _, _, message, _ in found if message]
     assert [part for part in REASONS if not any(part in text for text in texts)] == []
 
@@ -58,4 +58,4 @@ def test_some_records(doors, name):
 @pytest.mark.parametrize("name", TYPES)
 def test_zero_differences(doors, pytestconfig, name):
     seed = pytestconfig.getoption("parity_seed") or random.randrange(2**32)
-    doors(name, pytestconfig.getoption("parity_records"), seed)
+    doors(name, pytestconfig.getoption("parity_records"), seed, PARTITIONS)

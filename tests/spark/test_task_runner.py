@@ -26,7 +26,7 @@ def sorted_lines(results):
 def idle_timeout(spark):
     key = "spark.sql.execution.pyspark.udf.idleTimeoutSeconds"
     before = spark.conf.get(key)
-    spark.conf.set(key, "5")
+    spark.conf.set(key, "15")  # a busy machine needs some seconds to start a worker
     yield
     spark.conf.set(key, before)
 
@@ -45,7 +45,7 @@ def test_no_tasks_have_no_result(spark):
 
 
 def slow(task):
-    for _ in range(35):
+    for _ in range(100):
         time.sleep(0.2)
         yield None
     yield b"x"
@@ -64,5 +64,5 @@ def test_a_task_that_hangs_ends_the_job(spark, idle_timeout):
     began = time.monotonic()
     with pytest.raises(Exception, match="Python") as raised:
         run_tasks(spark, TASKS[:1], hanging, b"".join)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50
     assert "a policy hangs" in str(reason_of(raised.value))

@@ -553,7 +553,7 @@ class ProduceExchange(Held):
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._connection.topics.name(topic.topic_id)
-            if name is None or self._is_intercepted(name):
+            if name is None or not is_topic_name(name) or self._is_intercepted(name):
                 continue
             for i, partition in enumerate(topic.partitions):
                 data = self.request.records(partition)

@@ -53,7 +53,7 @@ def test_descriptors_and_texts_refer_to_one_another(line):
     ("text", "why"),
     [
         (b64encode(b"\xff" * 9).decode(), "its base64: Unable to parse"),
-        (described("x.proto", "shop", "Order", of=".shop.Nowhere"), ".shop.Nowhere"),
+        (described("x.proto", "shop", "Order", of=".shop.Nowhere"), '".shop.Nowhere"'),
         (described("x.proto", "shop", "Order", imports=["nowhere.proto"]), "nowhere.proto"),
     ],
     ids=["no descriptor", "an unknown type", "an unknown import"],
