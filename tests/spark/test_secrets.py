@@ -87,7 +87,9 @@ print("done")
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("where", ["one machine", "a cluster"])
+@pytest.mark.parametrize(
+    "where", ["one machine", pytest.param("a cluster", marks=pytest.mark.spark_processes)]
+)
 def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     master = "local[2]"
     if where == "a cluster":
