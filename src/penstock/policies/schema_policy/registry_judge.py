@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import TopicSettings
-    from penstock.policies.schema_policy.wire_format import Group
+    from penstock.policies.schema_policy.wire_format import Framed, Group
 
 _USABLE_FOR_S: Final = 1.0
 """How long a schema that may be used is used without asking again; a refused one is not kept."""
