@@ -235,10 +235,10 @@ class RegistryJudge:
         payloads: Sequence[bytes],
     ) -> Iterator[_Part]:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
-        compiled = self._schemas.of(registered, framed.schema)
+        types = self._schemas.of(registered, framed.schema)
         by_name: dict[str | None, list[int]] = {}
         for index, payload in enumerate(payloads):
-            name = compiled.message_name(payload[framed.start :])
+            name = types.message_name(payload[framed.start :])
             by_name.setdefault(name, []).append(index)
         for name, indexes in by_name.items():
             by, compiled = self._resolve(framed.schema, registered, name)
