@@ -7,6 +7,7 @@ the topic's strategy names has it; the payload fits to its very end; the rules h
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -132,6 +133,21 @@ class RegistryJudge:
             yield from ((position, part.by) for position in part.positions)
         elif self._level is not Level.ID:
             yield from self._unfit(part.by, part)
+
+    def load(self) -> None:
+        """Look up the latest schema of the topic's subject, as the first record with it would.
+
+        Where records say which subject, or where it has no schema yet, nothing is known before.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
+        latest = None if subject is None else self._registry.latest(subject)
+        schema_id = None if latest is None else latest[0].schema_id
+        if schema_id is not None:
+            with suppress(UnknownSchemaError):  # it is deleted just now
+                self._resolve(schema_id, self._registry.schema(schema_id), None)
 
     def describe(self) -> Iterator[str]:
         """Yield lines that say which schemas the registry has for the topic now.
