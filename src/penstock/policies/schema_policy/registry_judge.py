@@ -121,6 +121,7 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
+        self._registry.asks_for(self._topic)
         groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
         parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
         for group in groups:
@@ -142,6 +143,7 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
+        self._registry.asks_for(self._topic)
         subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
         latest = None if subject is None else self._registry.latest(subject)
         schema_id = None if latest is None else latest[0].schema_id
