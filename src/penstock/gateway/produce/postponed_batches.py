@@ -116,9 +116,9 @@ class PostponedBatches:
         kept[sent_by] = first
 
     def _make_room(self) -> None:
-        """Remove what is too old, and, if all is full, what the principal with most has had longest.
+        """Remove what is too old, and, if all is full, the oldest of the principal that has most.
 
-        That is the least likely to come again.
+        What is kept for longest is the least likely to come again.
         """
         self._first = {one: kept for one, kept in self._first.items() if kept}
         self._count = len(self)
