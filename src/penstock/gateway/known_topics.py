@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 KNOWN_MAX: Final = 1000
+_AT_ONCE: Final = 100
+"""How many topics are looked at before requests have their turn again."""
 _WILDCARDS: Final = frozenset("*?[")
 
 
@@ -48,7 +50,9 @@ async def validated_topics(
     # What is set on a topic is kept by its id.
     ids = await asyncio.to_thread(cluster.ids, configured)
     found: list[TopicPlan] = []
-    for name in _each_once(named, configured, existing):
+    for count, name in enumerate(_each_once(named, configured, existing)):
+        if count % _AT_ONCE == 0:
+            await asyncio.sleep(0)
         judged = _plan_of(name, ids.get(name), plan, topic_configs)
         if judged is not None and judged.validation_policy and not judged.unusable:
             found.append(judged)
