@@ -38,6 +38,9 @@ class Known:
         self.known = schema
         self.asked = 0
 
+    def asks_for(self, topic):
+        self.topic = topic
+
     def schema(self, schema):
         self.asked += 1
         if isinstance(self.known, Exception):

@@ -118,6 +118,7 @@ class RedactTagged(TopicInterceptor):
             RetriableException: The registry does not answer.
         """
         self._unusable = {}
+        self._schemas.asks_for(topic)
         for is_key, column in ((True, batch.keys), (False, batch.values)):
             if not (self.keys if is_key else self.values):
                 continue

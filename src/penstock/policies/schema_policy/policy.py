@@ -106,6 +106,17 @@ class SchemaPolicy(Policy):
         """
         self._topic_judges(topic, configs)
 
+    def load_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Look up and compile the latest schemas of a topic's subjects.
+
+        Raises:
+            ValueError: As in `prepare_topic`.
+            RetriableException: The registry does not answer now.
+        """
+        self._allow(self._settings.loading_s)
+        for judge in self._topic_judges(topic, configs).values():
+            judge.load()
+
     def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
         """Yield lines that say what a topic's records are judged by, for `penstock check`.
 

@@ -7,6 +7,7 @@ the topic's strategy names has it; the payload fits to its very end; the rules h
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -138,6 +139,7 @@ class RegistryJudge:
         as_last = None if any(headers) else self._as_last(column)
         if as_last is not None:
             return _ColumnOfRegistry(self, (as_last,))
+        self._registry.asks_for(self._topic)
         groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
         parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
         for group in groups:
@@ -160,6 +162,22 @@ class RegistryJudge:
             return ()
         begins = f"the {self._side} does not fit {by.title}: "
         return [(positions[index], begins + message) for index, message in refused]
+
+    def load(self) -> None:
+        """Look up the latest schema of the topic's subject, as the first record with it would.
+
+        Where records say which subject, or where it has no schema yet, nothing is known before.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        self._registry.asks_for(self._topic)
+        subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
+        latest = None if subject is None else self._registry.latest(subject)
+        schema_id = None if latest is None else latest[0].schema_id
+        if schema_id is not None:
+            with suppress(UnknownSchemaError):  # it is deleted just now
+                self._resolve(schema_id, self._registry.schema(schema_id), None)
 
     def describe(self) -> Iterator[str]:
         """Yield lines that say which schemas the registry has for the topic now.

@@ -41,9 +41,10 @@ _Read = TypeVar("_Read")
 class RegistryClient:
     """Looks up schemas; keeps no answers. It is used by one thread.
 
-    The URL that answered last is asked first. Where one is away, does not let us in, has an error
-    of its own or answers what no registry answers, the next one is asked. One that is away is
-    left alone for a second.
+    The URL that found something last is asked first. Where one is away, does not let us in, has an
+    error of its own or answers what no registry answers, the next one is asked; and where one does
+    not know what is asked for, since it may be a copy that is behind. It is unknown where none of
+    those that answer knows it. One that is away is left alone for a second.
     """
 
     def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = monotonic) -> None:
@@ -169,6 +170,7 @@ class RegistryClient:
             )
         deadline = min(now + self._timeout, self._until)
         willing = [one for one in self._endpoints if one.not_before <= now]
+        unknown: UnknownSchemaError | None = None
         for number, endpoint in enumerate(willing):
             # One that hangs leaves the others their share of the time.
             limit = (deadline - self._clock()) / (len(willing) - number)
@@ -176,9 +178,9 @@ class RegistryClient:
                 break
             try:
                 found = self._ask(endpoint, path, what, read, limit)
-            except UnknownSchemaError:
-                self._prefer(endpoint)
-                raise
+            except UnknownSchemaError as error:
+                unknown = error
+                continue
             except NoAnswerError as error:
                 self._problem = f"the schema registry at {endpoint.url} {error}"
                 if error.away:
@@ -186,6 +188,8 @@ class RegistryClient:
                 continue
             self._prefer(endpoint)
             return found
+        if unknown is not None:
+            raise unknown
         text = f"{what} cannot be looked up: {self._problem}"
         if all(one.not_before > now for one in self._endpoints):
             raise RegistryAwayException(text)
