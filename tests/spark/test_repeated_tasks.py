@@ -1,5 +1,6 @@
 """Tasks that Spark tries again, because a policy could not decide at their first attempt."""
 
+import json
 import os
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from penstock import cli
 from penstock.spark import asking_again
 
 asking_again.FOR_S = 0.0
-spark = sessions.start_session("repeated", "local[2,2]", {})
+spark = sessions.start_session("repeated", "local[2,2]", {"spark.sql.shuffle.partitions": "2"})
 sessions.start_session, stop_session = lambda *_: spark, sessions.stop_session
 sessions.stop_session = lambda _: None
 for arguments in json.loads(sys.argv[1]):
@@ -46,12 +47,10 @@ def away():
         yield running
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
-    configured, produce, topic, kafka, away, tmp_path
+    configured, produce, topic, kafka, away
 ):
-    import json
-
     jobs, targets = [], {}
     with FakeRegistry() as there:
         code = POLICIES.replace("AWAY", away.url).replace("THERE", there.url)
@@ -72,7 +71,7 @@ def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, json.dumps(jobs)],
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-            capture_output=True, text=True, timeout=240, check=False,
+            capture_output=True, text=True, timeout=540, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done
     assert done.stdout.count("exit code 0") == len(jobs), done
