@@ -148,6 +148,42 @@ def test_protobuf():
     assert value_of(made, data) == PREFIX + b"\x00" + ORDER(id=1, ssn="***").SerializeToString()
 
 
+TAGGED = {"type": "string", "confluent:tags": ["PII"]}
+OF_TAGGED = {"properties": {"a": TAGGED}}
+IN_B = {"b": {"a": "secret"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        pytest.param({"confluent:tags": ["PII"]}, {"a": "secret"}, id="the whole"),
+        pytest.param({"properties": {"a": {"allOf": [TAGGED]}}}, {"a": "secret"}, id="allOf"),
+        pytest.param(
+            {"properties": {"a": {"oneOf": [{"type": "null"}, TAGGED]}}}, {"a": "secret"}, id="oneOf"
+        ),
+        pytest.param({"properties": {"a": {"items": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
+                      "$defs": {"a": TAGGED}}, {"a": ["secret"]}, id="a $ref in anyOf"),
+        pytest.param({"properties": {"a": {"if": True, "then": TAGGED}}}, {"a": "secret"}, id="then"),
+        pytest.param({"dependencies": {"a": OF_TAGGED}}, {"a": "secret"}, id="dependencies"),
+        pytest.param({"$dynamicAnchor": "n", "properties": {"a": TAGGED, "b": {"$dynamicRef": "#n"}}},
+                     IN_B, id="$dynamicRef"),
+        pytest.param(
+            {"$defs": {"x": {"$id": "x", "$dynamicAnchor": "n"},
+                       "y": {"$id": "y", "$dynamicAnchor": "n", **OF_TAGGED}},
+             "properties": {"b": {"$dynamicRef": "x#n"}}},
+            IN_B, id="$dynamicRef to another of its name"),
+        pytest.param({"$recursiveAnchor": True, "properties": {"a": TAGGED,
+                      "b": {"$recursiveRef": "#"}}}, IN_B, id="$recursiveRef"),
+        pytest.param({"properties": {"n": {"anyOf": [{"$ref": "#/properties/n"}, TAGGED]}}},
+                     {"n": "secret"}, id="a circle"),
+    ],
+)  # fmt: skip
+def test_no_keyword_hides_what_is_tagged_in_json(schema, value):
+    made, _ = interceptor(registered("JSON", schema))
+    found = value_of(made, PREFIX + json.dumps(value).encode())
+    assert b"secret" not in found
+
+
 OF_SECRET = ORDER(ssn="secret").SerializeToString()
 
 

@@ -47,6 +47,7 @@ def away():
         yield running
 
 
+@pytest.mark.spark_processes
 @pytest.mark.timeout(600)
 def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
     configured, produce, topic, kafka, away
