@@ -223,10 +223,23 @@ def test_a_subject_that_is_missing_is_looked_for_again(registry, client, clock):
     assert len(client.asked) == 2
     for _ in range(100):
         assert registry.subject_versions(17, "c") == (("a", 1), ("b", 2))
-    assert len(client.asked) == 2, "what has just been asked is not asked again"
+    assert len(client.asked) == 3, "what has just been asked is not asked again"
     clock.passes(cache.MISS_SECONDS)
     registry.subject_versions(17, "c")
-    assert len(client.asked) == 3
+    assert len(client.asked) == 4
+
+
+def test_a_schema_that_is_put_under_one_more_subject_is_found_there_at_once(registry, client):
+    """A service registers a schema for one topic and writes, then for another one and writes."""
+    subjects = ()
+    for number in range(10):
+        subjects = (*subjects, (f"s{number}", 1))
+        client.subjects[17] = subjects
+        assert registry.subject_versions(17, f"s{number}") == subjects
+    client.asked.clear()
+    for number in range(10):
+        assert registry.subject_versions(17, f"s{number}") == subjects
+    assert client.asked == []
 
 
 def test_ids_of_other_subjects_cost_few_look_ups_and_keep_nobody_else_waiting(

@@ -275,6 +275,23 @@ def test_one_that_hangs_is_given_up_when_that_time_is_over(registry, connect):
         client.schema_by_id(1)
 
 
+def test_what_others_have_left_no_time_for_is_not_held_against_the_registry(
+    registry, connect, clock
+):
+    registry.register("a", '"int"')
+    registry.fault = Fault.SILENT
+    client = connect(registry)
+    client.allow(10)
+    clock.passes(9.9)
+    with pytest.raises(RegistryAwayException, match=r"schema 1 cannot be looked up: .* too long"):
+        client.schema_by_id(1)
+    if client._endpoints[0]._given_up is not None:
+        client._endpoints[0]._given_up.join(60)
+    registry.fault = None
+    client.allow(10)
+    assert client.schema_by_id(1).text == '"int"'
+
+
 def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
     registry.register("a", '"int"')
     with FakeRegistry() as first:

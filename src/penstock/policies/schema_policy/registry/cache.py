@@ -74,10 +74,9 @@ class _Miss(NamedTuple):
 
 
 class _Kept(NamedTuple, Generic[_Found]):
-    """What may change: when it was asked for, and until when it counts."""
+    """What may change, and until when it counts."""
 
     value: _Found
-    at: float
     until: float
 
 
@@ -123,6 +122,9 @@ class Registry:
             MOST_CHARACTERS, lambda kept: _size(kept.value[0])
         )
         self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS, clock)
+        self._not_under: TTLCache[tuple[int, str], None] = TTLCache(
+            MOST_SCHEMAS, MISS_SECONDS, clock
+        )
         self._failures: TTLCache[object, str] = TTLCache(MOST_SCHEMAS, MISS_SECONDS / 2, clock)
 
     def asks_for(self, topic: str) -> None:
@@ -162,8 +164,9 @@ class Registry:
         """Return the subjects that have a schema, each with its version there.
 
         What a registry said counts for five minutes, except where a subject is wanted that it
-        did not name: then it is asked anew, for each id every two seconds at most, and for all
-        ids together as often as for schemas that it does not know.
+        did not name, as it may have been put there since: then it is asked anew, for each id and
+        subject every two seconds at most, and for all together as often as for schemas that it
+        does not know.
 
         Args:
             schema_id: The schema's id.
@@ -179,8 +182,9 @@ class Registry:
         kept = self._versions.get(schema_id)
         now = self._clock()
         if kept is not None and now < kept.until:
-            is_new = now - kept.at < MISS_SECONDS
-            if subject is None or is_new or _has(kept.value, subject):
+            if subject is None or _has(kept.value, subject):
+                return kept.value
+            if (schema_id, subject) in self._not_under:
                 return kept.value
             if self._rereads.is_spent(self._topic):
                 raise RetriableException(_TOO_MANY)
@@ -197,7 +201,9 @@ class Registry:
             return kept.value
         if kept is not None and subject is not None and not _has(pairs, subject):
             self._rereads.spend(self._topic)
-        _keep(self._versions, schema_id, _Kept(pairs, now, now + SUBJECTS_SECONDS))
+        if subject is not None and not _has(pairs, subject):
+            self._not_under[schema_id, subject] = None
+        _keep(self._versions, schema_id, _Kept(pairs, now + SUBJECTS_SECONDS))
         return pairs
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
@@ -223,7 +229,7 @@ class Registry:
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        _keep(self._latest, subject, _Kept(found, now, now + LATEST_SECONDS))
+        _keep(self._latest, subject, _Kept(found, now + LATEST_SECONDS))
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
