@@ -202,6 +202,6 @@ def test_spark_submit_with_speculation_and_an_executor_that_dies(
 def test_cluster_mode_is_refused_by_spark_itself(cluster, tmp_path):
     """Of a standalone cluster, for Python; on YARN and Kubernetes it works."""
     process = submit(cluster[0], tmp_path, "--version", **{"spark.submit.deployMode": "cluster"})
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "not supported for python applications on standalone clusters" in err

@@ -66,7 +66,14 @@ class PostponedBatches:
         return sum(map(len, self._first.values()))
 
     def __bool__(self) -> bool:
-        return any(map(len, self._first.values()))
+        # Asked for each request: there are principals only where something is kept of them.
+        if not self._first:
+            return False
+        if any(map(len, self._first.values())):
+            return True
+        self._first.clear()
+        self._count = 0
+        return False
 
     def __contains__(self, sent_by: object) -> bool:
         """Return whether a batch of a producer for a partition has to come again."""
@@ -99,8 +106,11 @@ class PostponedBatches:
             first[0] < batch.epoch
             or (first[1] - batch.base_sequence) % _SEQUENCES < max(batch.record_count, 1)
         ):
-            self._of(sent_by).pop(sent_by, None)
+            kept = self._of(sent_by)
+            kept.pop(sent_by, None)
             self._count -= 1
+            if not kept:
+                del self._first[sent_by.principal]
 
     def _of(self, sent_by: SentBy) -> TTLCache[SentBy, tuple[int, int]]:
         return self._first.get(sent_by.principal, self._none)
