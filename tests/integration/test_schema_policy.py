@@ -342,14 +342,16 @@ def test_conditions_of_a_data_contract_hold(gateway, topic, stored, registry):
 def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
     gateway, topic, stored, registry
 ):
-    slow, known, other = topic("judged"), topic("judged"), topic("other")
+    known, other = topic("judged"), topic("other")
     one = registry.register(f"{known}-value", text_of(ORDER))
-    two = registry.register(f"{slow}-value", text_of(ORDER_2))
     running = gateway(
         settings(
             registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=240_000
         )
     )
+    running.wait_for("topics loaded")
+    slow = topic("judged")
+    two = registry.register(f"{slow}-value", text_of(ORDER_2))
     assert told(running, known, order(one)) == (0, None)
     registry.only, registry.fault = f"/schemas/ids/{two}", Fault.LATE
     producer = producer_of(running, request_timeout_ms=300_000, message_timeout_ms=300_000)

@@ -180,6 +180,24 @@ def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, cl
     assert len(registry._misses) <= cache.MOST_SCHEMAS
 
 
+@pytest.mark.parametrize("count", [90, 110, 500])
+def test_what_has_many_unknown_ids_is_decided_in_the_end(registry, client, clock, count):
+    began = clock()
+    while True:
+        assert clock() - began < 60
+        try:
+            for schema_id in range(count):
+                with pytest.raises(UnknownSchemaError):
+                    registry.schema(schema_id)
+        except RetriableException:
+            clock.passes(0.1)
+            continue
+        break
+    client.schemas[count - 1] = AVRO = RegisteredSchema("AVRO", '"int"')
+    clock.passes(cache.MISS_SECONDS_AT_MOST)
+    assert registry.schema(count - 1) == AVRO
+
+
 def test_10_000_schemas_are_looked_up_without_a_pause_and_kept(registry, client):
     ids = range(1, cache.MOST_SCHEMAS + 1)
     client.schemas |= {one: avro(f'"{one}"') for one in ids}

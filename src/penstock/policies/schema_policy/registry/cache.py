@@ -27,6 +27,9 @@ MOST_CHARACTERS: Final = 64 * 1024 * 1024
 """What is kept of schemas together, in characters."""
 MISS_SECONDS: Final = 2.0
 """For how long it counts that a registry did not know something."""
+MISS_SECONDS_AT_MOST: Final = 60.0
+"""For how long it counts where the registry cannot be asked again because of so many others: what
+has that many unknown ids is judged in the end, and does not come again for ever."""
 REREAD_SECONDS: Final = 0.25
 """After what time it is asked once more all the same: somebody may just have registered it."""
 SUBJECTS_SECONDS: Final = 300.0
@@ -121,7 +124,7 @@ class Registry:
         self._latest: LRUCache[str, _Kept[tuple[RegisteredSchema, int]]] = LRUCache(
             MOST_CHARACTERS, lambda kept: _size(kept.value[0])
         )
-        self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS, clock)
+        self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS_AT_MOST, clock)
         self._not_under: TTLCache[tuple[int, str], None] = TTLCache(
             MOST_SCHEMAS, MISS_SECONDS, clock
         )
@@ -289,20 +292,25 @@ class Registry:
         if failure is not None:
             raise RetriableException(failure)
         miss = self._misses.get(key)
-        if miss is not None and (miss.is_last or self._clock() - miss.at < REREAD_SECONDS):
+        age = 0.0 if miss is None else self._clock() - miss.at
+        if miss is not None and age < (MISS_SECONDS if miss.is_last else REREAD_SECONDS):
             raise UnknownSchemaError(miss.text)
-        if self._budget.is_spent(self._topic):
+        budget = self._budget if miss is None else self._rereads
+        if budget.is_spent(self._topic):
+            if miss is not None:
+                raise UnknownSchemaError(miss.text)
             raise RetriableException(_TOO_MANY)
         try:
             return ask()
         except UnknownSchemaError as error:
-            self._budget.spend(self._topic)
-            self._misses[key] = _Miss(self._clock(), str(error), is_last=miss is not None)
+            budget.spend(self._topic)
+            again = miss is not None and age < MISS_SECONDS
+            self._misses[key] = _Miss(self._clock(), str(error), is_last=again)
             raise
         except RegistryAwayException:
             raise  # the client does not ask again for a second, whatever is wanted
         except RetriableException as error:
-            self._budget.spend(self._topic)
+            budget.spend(self._topic)
             self._failures[key] = str(error)
             raise
 
