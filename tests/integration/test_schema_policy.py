@@ -377,10 +377,11 @@ def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
 def test_look_ups_that_take_too_long_together_are_taken_up_again(gateway, topic, stored, registry):
     """Each is in time, all of a batch are not: a worker goes on with what it has learnt."""
     name = topic("judged")
-    one = registry.register(f"{name}-value", text_of(ORDER))
     running = gateway(
         settings(registry, schema_registry_timeout_ms=120_000, policy_preparation_timeout_ms=15_000)
     )
+    running.wait_for("topics loaded")
+    one = registry.register(f"{name}-value", text_of(ORDER))  # after that: it is not known
     producer = producer_of(running)
     registry.only, registry.fault = f"/schemas/ids/{one}", Fault.LATE
     found = send(producer, name, [order(one)])

@@ -211,7 +211,8 @@ class Keys(BaseModel):
         meaning=(
             "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor (KIP-905), "
             "for one batch; their other deadlines do not run meanwhile. At the deadline the worker "
-            "is killed, and the batch gets 7 REQUEST_TIMED_OUT, which clients retry."
+            "is killed, and the batch gets 7 REQUEST_TIMED_OUT, which clients retry. Also for "
+            "`load_topic()` of a policy of KIP-940, for one topic; no batch is refused by it."
         ),
     )
     policy_worker_memory_max_bytes: NonNegativeInt64 = key(

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _TOPICS_KEPT: Final = 10_000
 _FILES_KEPT: Final = 1000
+_LOADING_S: Final = 2.0
 _NONE: Final[Sequence[Sequence[Header]]] = ()
 
 
@@ -113,7 +114,8 @@ class SchemaPolicy(Policy):
             ValueError: As in `prepare_topic`.
             RetriableException: The registry does not answer now.
         """
-        self._allow(self._settings.loading_s)
+        # No batch waits for these look-ups yet, and those that come wait for their end.
+        self._allow(min(_LOADING_S, self._settings.preparation_s / 4))
         for judge in self._topic_judges(topic, configs).values():
             judge.load()
 

@@ -193,9 +193,9 @@ def test_what_has_many_unknown_ids_is_decided_in_the_end(registry, client, clock
             clock.passes(0.1)
             continue
         break
-    client.schemas[count - 1] = AVRO = RegisteredSchema("AVRO", '"int"')
+    client.schemas[count - 1] = known = RegisteredSchema("AVRO", '"int"')
     clock.passes(cache.MISS_SECONDS_AT_MOST)
-    assert registry.schema(count - 1) == AVRO
+    assert registry.schema(count - 1) == known
 
 
 def test_10_000_schemas_are_looked_up_without_a_pause_and_kept(registry, client):

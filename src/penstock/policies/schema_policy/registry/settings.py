@@ -31,8 +31,8 @@ KEYS: Final = {
         "",
         (
             "The registry's URL, `http://` or `https://`. Several of one registry, separated by "
-            "commas, are asked in turn where one does not answer. A path is kept, so "
-            "`https://host/apis/ccompat/v7` and `https://host/contexts/.name` work."
+            "commas, are asked in turn where one does not answer, or does not know. A path is "
+            "kept, so `https://host/apis/ccompat/v7` and `https://host/contexts/.name` work."
         ),
     ),
     USER_INFO: ("", "`user:password`, sent with each request."),
