@@ -151,7 +151,9 @@ async def test_what_systemd_has_no_room_for_is_sent_when_it_has(systemd):
     notifications.close()
 
 
-@pytest.mark.parametrize("address", ["", "relative", "vsock:2:1", "/nowhere/at/all", "@" + "x" * 200])
+@pytest.mark.parametrize(
+    "address", ["", "relative", "vsock:2:1", "/nowhere/at/all", "@" + "x" * 200]
+)
 async def test_without_a_systemd_that_listens_nothing_is_sent_and_nothing_fails(address):
     notifications = Notifications({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
     notifications.ready("serving")

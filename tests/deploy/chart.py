@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 CHART: Final = Path(__file__).parents[2] / "deploy" / "helm" / "penstock"
+OF_A_CLUSTER: Final = ("--kube-version", "1.33.0")
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,8 +28,7 @@ def rendered(folder: Path, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     file = folder / "values.yaml"
     file.write_text(yaml.safe_dump(dict(values)))
     done = helm(
-        "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file),
-        "--kube-version", "1.33.0",
+        "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file), *OF_A_CLUSTER
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return [one for one in yaml.safe_load_all(done.stdout) if one is not None]

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.configuration import load_configuration
-from tests.deploy.chart import CHART, helm, only, rendered
+from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, only, rendered
 
 pytestmark = [pytest.mark.helm, pytest.mark.system]
 CONFIG = {"upstream.bootstrap.servers": "kafka-0.kafka:9092"}
@@ -31,13 +31,13 @@ def pod(workload: dict) -> dict:
 
 
 def test_helm_finds_no_mistake(tmp_path):
-    done = helm("lint", "--strict", str(CHART), "--kube-version", "1.33.0")
+    done = helm("lint", "--strict", str(CHART), *OF_A_CLUSTER)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 chart(s) failed" in done.stdout
 
 
 def test_values_that_are_none_are_refused(tmp_path):
-    done = helm("template", "trial", str(CHART), "--set", "replica=3")
+    done = helm("template", "trial", str(CHART), "--set", "replica=3", *OF_A_CLUSTER)
     assert done.returncode != 0
     assert "replica" in done.stderr
 
@@ -66,10 +66,14 @@ def test_replicas_that_share_their_state_are_a_deployment(tmp_path):
 
 
 def test_probes_ask_the_metrics_listener(tmp_path):
-    container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "Deployment"))["containers"][0]
+    container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "Deployment"))[
+        "containers"
+    ][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"bootstrap": 9192, "metrics": 9400}
-    asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    asked = {
+        name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")
+    }
     assert asked == {
         "startup": {"path": "/readyz", "port": "metrics"},
         "liveness": {"path": "/livez", "port": "metrics"},
@@ -82,16 +86,26 @@ def test_replicas_with_state_of_their_own_are_a_stateful_set(tmp_path):
     stateful = only(objects, "StatefulSet")
     [claim] = stateful["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
-    mounts = {one["name"]: one["mountPath"] for one in pod(stateful)["containers"][0]["volumeMounts"]}
+    mounts = {
+        one["name"]: one["mountPath"] for one in pod(stateful)["containers"][0]["volumeMounts"]
+    }
     assert mounts["state"] == "/var/lib/penstock"
-    for_clients = next(one for one in objects if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service")
+    for_clients = next(
+        one
+        for one in objects
+        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+    )
     assert for_clients["spec"]["sessionAffinity"] == "ClientIP"
 
 
 def test_every_broker_has_a_port_at_the_service(tmp_path):
     values = {"listener": {"port": 9000}, "brokers": {"firstId": 3, "ports": 2}}
     objects = rendered(tmp_path, values)
-    service = next(one for one in objects if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service")
+    service = next(
+        one
+        for one in objects
+        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+    )
     assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == {
         "bootstrap": 9000, "broker-3": 9001, "broker-4": 9002,
     }  # fmt: skip
@@ -117,7 +131,14 @@ def test_the_gateway_reads_the_file(tmp_path):
 
 
 def test_keys_that_the_chart_sets_are_not_set_again(tmp_path):
-    done = helm("template", "trial", str(CHART), "--set-string", r"config.broker\.ids\.first=1")
+    done = helm(
+        "template",
+        "trial",
+        str(CHART),
+        "--set-string",
+        r"config.broker\.ids\.first=1",
+        *OF_A_CLUSTER,
+    )
     assert done.returncode != 0
     assert "broker.ids.first is set by the chart" in done.stderr
 
@@ -145,12 +166,18 @@ def test_every_value_has_its_place(tmp_path):
     assert endpoint["authorization"]["credentials"]["name"] == "trial-penstock-metrics"
     labels = monitor["spec"]["selector"]["matchLabels"]
     services = [one for one in objects if one["kind"] == "Service"]
-    assert [one["metadata"]["name"] for one in services if labels.items() <= one["metadata"]["labels"].items()] == ["trial-penstock-metrics"]
+    assert [
+        one["metadata"]["name"]
+        for one in services
+        if labels.items() <= one["metadata"]["labels"].items()
+    ] == ["trial-penstock-metrics"]
 
 
 def test_another_configuration_is_rolled_out(tmp_path):
     sums = {
-        only(rendered(tmp_path, values), "Deployment")["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+        only(rendered(tmp_path, values), "Deployment")["spec"]["template"]["metadata"][
+            "annotations"
+        ]["checksum/config"]
         for values in ({}, {"config": CONFIG}, {"files": {"a.py": ""}})
     }
     assert len(sums) == 3

@@ -53,7 +53,11 @@ def test_it_runs_with_few_rights():
 def test_systemd_finds_no_mistake(tool, tmp_path):
     """Without systemd on the machine only the names of sections are looked at."""
     if tool == "grep":
-        assert re.findall(r"^\[(\w+)\]$", UNIT.read_text(), re.MULTILINE) == ["Unit", "Service", "Install"]
+        assert re.findall(r"^\[(\w+)\]$", UNIT.read_text(), re.MULTILINE) == [
+            "Unit",
+            "Service",
+            "Install",
+        ]
         return
     program = str(Path(sys.executable).with_name("penstock"))
     copy = tmp_path / UNIT.name
