@@ -32,9 +32,9 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist"
+SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom"
 
-.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills lint format bench bench-records bench-schemas bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -126,6 +126,40 @@ dist: $(STAMP)  ## build wheel and sdist into dist/, and the wheel of native/ wh
 	$(BIN)/hatchling build
 	$(if $(CARGO_WORKS),$(MATURIN) build --quiet --release --manifest-path native/Cargo.toml --out dist)
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist
+
+# No other file of Helm's is needed: its module is built, where Go is and no helm.
+HELM := $(CACHE)/go/bin/helm
+HELM_VERSION := v3.19.0
+
+$(HELM):
+	GOBIN=$(@D) GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+
+chart: $(STAMP) $(if $(shell command -v helm),,$(HELM))  ## what Helm makes of deploy/helm; builds Helm with Go where there is none
+	$(BIN)/python -m pytest tests/deploy/test_rendered_chart.py -m helm
+
+# Tools with many packages of their own, in environments of their own.
+$(CACHE)/tools-%/.installed: requirements/%.txt | $(STAMP)
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --require-hashes --cache-dir $(CACHE)/pip -r $<
+	touch $@
+
+# The packages of the image, and no others.
+sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the gateway's image has installed (CycloneDX)
+	rm -rf $(CACHE)/installed && mkdir -p dist
+	$(PYTHON) -m venv --without-pip $(CACHE)/installed
+	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --require-hashes --cache-dir $(CACHE)/pip -r requirements/json-schema.txt -r requirements/schemas.txt
+	$(BIN)/hatchling build -t wheel -d $(CACHE)/installed/wheel
+	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --no-deps --no-index $(CACHE)/installed/wheel/*.whl
+	$(CACHE)/tools-sbom/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/penstock.cdx.json --pyproject pyproject.toml --mc-type application $(CACHE)/installed/bin/python
+	PENSTOCK_SBOM_TOOLS=$(CACHE)/tools-sbom/bin/python $(BIN)/python -m pytest tests/deploy/test_sbom.py -m sbom
+
+site: $(CACHE)/tools-site/.installed  ## the documents as pages, in .cache/site; a link that leads nowhere is an error
+	$(BIN)/python deploy/site/pages.py $(CACHE)/site-pages
+	NO_MKDOCS_2_WARNING=1 $(CACHE)/tools-site/bin/mkdocs build --strict --config-file deploy/site/mkdocs.yml
+
+man: setup  ## write the man page and the completions of shells into share/, from the code
+	$(BIN)/python share/make.py
 
 lint: setup  ## formatter, linter, strict types, import contracts
 	$(BIN)/ruff format --check .

@@ -39,6 +39,9 @@ def test_it_installs_elsewhere_and_checks_a_configuration(kind, tmp_path):
     version = run(tmp_path, penstock_program, "--version")
     checked = run(tmp_path, penstock_program, "check", "penstock.properties")
 
+    shared = python.parents[1] / "share"
+    assert (shared / "man" / "man1" / "penstock.1").is_file()
+    assert (shared / "bash-completion" / "completions" / "penstock").is_file()
     assert version.splitlines()[0] == f"penstock {penstock.__version__}"
     assert "PySpark is not installed" in version
     assert "record batches: Python\n" in version

@@ -37,11 +37,15 @@ class _CommandParser(argparse.ArgumentParser):
     command = ""
 
     def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
+        self.import_command()
+        return super().parse_known_args(*arguments, **options)
+
+    def import_command(self) -> None:
+        """Declare what the command's module says of it."""
         module = importlib.import_module(f"penstock.cli.{self.command}")
         self.description = (module.__doc__ or "").strip()
         module.add_arguments(self)
         self.set_defaults(run=module.run)
-        return super().parse_known_args(*arguments, **options)
 
 
 class _Version(argparse.Action):
@@ -56,7 +60,7 @@ class _Version(argparse.Action):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parsers()[0].parse_args(arguments)
     # Imported here: its library takes longer than all that is above.
     from penstock.cli.logs import set_up_logs  # noqa: PLC0415
 
@@ -77,7 +81,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def complete_parser() -> tuple[argparse.ArgumentParser, list[argparse.ArgumentParser]]:
+    """Return the parser of the program, and those of its commands with all their arguments.
+
+    The man page and the completion of shells are made from it: see share/make.py.
+    """
+    parser, commands = _parsers()
+    for command in commands:
+        command.import_command()
+    return parser, list(commands)
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, list[_CommandParser]]:
     parser = argparse.ArgumentParser(
         prog="penstock", description="Policies for Kafka records, enforced before they are stored."
     )
@@ -91,12 +106,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", parser_class=_CommandParser
     )
+    declared = []
     for name, summary in COMMANDS.items():
         command = commands.add_parser(
             name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         command.command = name
-    return parser
+        declared.append(command)
+    return parser, declared
 
 
 def _fail(options: argparse.Namespace, text: str, code: int) -> int:

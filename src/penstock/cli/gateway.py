@@ -2,12 +2,14 @@
 
 Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard
 error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0. SIGHUP: read FILE
-again and put its policies in force, all of them or none.
+again and put its policies in force, all of them or none. Under systemd (Type=notify) it says
+when it is ready, reloads and stops, and answers the watchdog.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ import structlog
 import uvloop
 
 from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.server import Gateway
@@ -46,6 +49,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(configuration: Configuration) -> None:
+    with contextlib.closing(Notifications()) as systemd:
+        await _serve_and_notify(configuration, systemd)
+
+
+async def _serve_and_notify(configuration: Configuration, systemd: Notifications) -> None:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     gateway = Gateway(configuration)
@@ -66,16 +74,23 @@ async def _serve(configuration: Configuration) -> None:
             return
         raise
     loop.add_signal_handler(
-        signal.SIGHUP, lambda: gateway.run(_reload(gateway, configuration.path))
+        signal.SIGHUP, lambda: gateway.run(_reload(gateway, configuration.path, systemd))
     )
     print(f"ready {address}", flush=True)
+    systemd.ready(f"serving {address}")
     await ended.wait()
     log.info("ending")
+    systemd.stopping()
     await gateway.stop()
 
 
-async def _reload(gateway: Gateway, file: Path) -> None:
+async def _reload(gateway: Gateway, file: Path, systemd: Notifications) -> None:
     """Put the policies that the file names now in force; log how that went."""
+    with systemd.reloading():
+        await _reload_and_log(gateway, file)
+
+
+async def _reload_and_log(gateway: Gateway, file: Path) -> None:
     try:
         configuration = load_configuration(file)
         await gateway.reload(configuration)

@@ -1,0 +1,170 @@
+"""What systemd hears: over real sockets, and of a real gateway."""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.systemd import Notifications
+
+pytestmark = pytest.mark.system
+POLICY = """
+import os
+from penstock.policy import *
+class Last(RecordValidationPolicy):
+    def configure(self, configs):
+        if {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} & os.environ.keys():
+            raise OSError("a policy might speak for the gateway")
+    def validate(self, topic, record): pass
+"""
+PROPERTIES = {
+    "record.validation.policy.class.name": "policies.Last",
+    "topics.*.record.validation.policy": "any",
+}
+
+
+class Systemd:
+    """The other end: what a service manager binds, and what it has been told."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address.replace("@", "\0", 1))
+        self._socket.settimeout(60)
+
+    def hear(self, *, watchdog: bool = False) -> dict[str, str]:
+        """Return the next message; those for the watchdog are left out unless asked for."""
+        while True:
+            told = dict(line.split("=", 1) for line in self._socket.recv(4096).decode().split("\n"))
+            if watchdog or told != {"WATCHDOG": "1"}:
+                return told
+
+    def is_silent(self) -> bool:
+        """Whether nothing has been sent that is not read."""
+        self._socket.setblocking(False)
+        try:
+            self._socket.recv(4096)
+        except BlockingIOError:
+            return True
+        finally:
+            self._socket.settimeout(60)
+        return False
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(params=["path", "abstract"])
+def systemd(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Systemd]:
+    name = str(tmp_path / "notify") if request.param == "path" else f"@{uuid.uuid4().hex}"
+    listening = Systemd(name)
+    yield listening
+    listening.close()
+
+
+@pytest.mark.parametrize("systemd", ["abstract"], indirect=True)
+def test_a_gateway_says_when_it_is_ready_reloads_and_stops(systemd, gateway, monkeypatch):
+    monkeypatch.setenv("NOTIFY_SOCKET", systemd.address)
+    monkeypatch.setenv("WATCHDOG_USEC", "100000")
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    running = gateway(PROPERTIES, POLICY)
+    serving = {"READY": "1", "STATUS": f"serving {running.address}"}
+
+    assert systemd.hear() == serving
+    assert [systemd.hear(watchdog=True) for _ in range(3)] == [{"WATCHDOG": "1"}] * 3
+
+    running.process.send_signal(signal.SIGHUP)
+    told = systemd.hear()
+    after = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    assert before < int(told.pop("MONOTONIC_USEC")) < after
+    assert told == {"RELOADING": "1", "STATUS": "reloading"}
+    assert systemd.hear() == serving
+    running.wait_for("reloaded")
+
+    running.file.write_text("listeners=nowhere")
+    running.process.send_signal(signal.SIGHUP)
+    assert "RELOADING" in systemd.hear()
+    assert systemd.hear() == serving
+
+    assert running.stop() == 0
+    assert systemd.hear() == {"STOPPING": "1", "STATUS": "answering what is in flight"}
+
+
+async def test_the_variables_of_systemd_are_not_handed_on(systemd):
+    environment = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "1", "HOME": "/"}
+    Notifications(environment).close()
+    assert environment == {"HOME": "/"}
+
+
+async def test_the_watchdog_of_another_process_is_not_answered(systemd):
+    environment = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
+    notifications = Notifications(environment)
+    notifications.ready("serving")
+    notifications.close()
+    assert systemd.hear(watchdog=True)["READY"] == "1"
+    assert systemd.is_silent()
+
+
+async def test_the_watchdog_of_this_process_is_answered(systemd):
+    pid = str(os.getpid())
+    environment = {"NOTIFY_SOCKET": systemd.address, "WATCHDOG_USEC": "2000", "WATCHDOG_PID": pid}
+    notifications = Notifications(environment)
+    for _ in range(3):
+        assert await asyncio.to_thread(systemd.hear, watchdog=True) == {"WATCHDOG": "1"}
+    notifications.close()
+
+
+async def test_of_reloads_at_a_time_the_last_one_to_end_counts(systemd):
+    notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
+    with notifications.reloading():
+        with notifications.reloading():
+            pass
+        assert ["RELOADING" in systemd.hear() for _ in range(2)] == [True, True]
+        assert systemd.is_silent()
+    assert systemd.hear()["READY"] == "1"
+    notifications.close()
+
+
+async def test_a_reload_that_ends_after_the_stop_does_not_say_ready(systemd):
+    notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
+    with notifications.reloading():
+        notifications.stopping()
+    notifications.close()
+    assert "RELOADING" in systemd.hear()
+    assert "STOPPING" in systemd.hear()
+    assert systemd.is_silent()
+
+
+async def test_what_systemd_has_no_room_for_is_sent_when_it_has(systemd):
+    notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
+    sent = 2 + int(Path("/proc/sys/net/unix/max_dgram_qlen").read_text())
+    for number in range(sent):
+        notifications.ready(str(number))
+    heard = [await asyncio.to_thread(systemd.hear) for _ in range(sent)]
+    assert [one["STATUS"] for one in heard] == [str(number) for number in range(sent)]
+    notifications.close()
+
+
+@pytest.mark.parametrize(
+    "address", ["", "relative", "vsock:2:1", "/nowhere/at/all", "@" + "x" * 200]
+)
+async def test_without_a_systemd_that_listens_nothing_is_sent_and_nothing_fails(address):
+    notifications = Notifications({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
+    notifications.ready("serving")
+    with notifications.reloading():
+        pass
+    notifications.stopping()
+    notifications.close()
+
+
+async def test_a_systemd_that_goes_away_ends_nothing(systemd):
+    notifications = Notifications({"NOTIFY_SOCKET": systemd.address})
+    systemd.close()
+    notifications.ready("serving")
+    notifications.close()

@@ -1,0 +1,40 @@
+"""The Helm chart in `deploy/helm`, and helm, where it is."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+CHART: Final = Path(__file__).parents[2] / "deploy" / "helm" / "penstock"
+OF_A_CLUSTER: Final = ("--kube-version", "1.33.0")
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the helm of `make chart`, or the one of this machine."""
+    built = Path(os.environ["PENSTOCK_CACHE"]) / "go" / "bin" / "helm"
+    program = str(built) if built.exists() else shutil.which("helm")
+    assert program is not None, "there is no helm: make chart builds one where Go is"
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def rendered(folder: Path, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the chart makes of values beside its own."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(dict(values)))
+    done = helm(
+        "template", "trial", str(CHART), "--namespace", "kafka", "--values", str(file), *OF_A_CLUSTER
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [one for one in yaml.safe_load_all(done.stdout) if one is not None]
+
+
+def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """Return the only object of a kind."""
+    [found] = [one for one in objects if one["kind"] == kind]
+    return found

@@ -1,0 +1,183 @@
+"""What helm makes of the chart: the objects, and a file that the gateway reads."""
+
+import pytest
+
+from penstock.configuration import load_configuration
+from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, only, rendered
+
+pytestmark = [pytest.mark.helm, pytest.mark.system]
+CONFIG = {"upstream.bootstrap.servers": "kafka-0.kafka:9092"}
+EVERYTHING = {
+    "config": CONFIG | {"upstream.ssl.key.password": "${file:/etc/penstock-secrets/tls/password}"},
+    "files": {"orders.py": "class One: pass\n"},
+    "secrets": ["tls"],
+    "env": [{"name": "A", "value": "b"}],
+    "envFrom": [{"secretRef": {"name": "more"}}],
+    "producerState": {"keptIn": "local", "storageClassName": "fast"},
+    "service": {"type": "LoadBalancer", "annotations": {"a": "b"}},
+    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "imagePullSecrets": [{"name": "pull"}],
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"team": "streams"},
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"key": "kafka", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}},
+    "priorityClassName": "high",
+}
+
+
+def pod(workload: dict) -> dict:
+    return workload["spec"]["template"]["spec"]
+
+
+def test_helm_finds_no_mistake(tmp_path):
+    done = helm("lint", "--strict", str(CHART), *OF_A_CLUSTER)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 chart(s) failed" in done.stdout
+
+
+def test_values_that_are_none_are_refused(tmp_path):
+    done = helm("template", "trial", str(CHART), "--set", "replica=3", *OF_A_CLUSTER)
+    assert done.returncode != 0
+    assert "replica" in done.stderr
+
+
+def test_what_is_installed_without_any_values(tmp_path):
+    objects = rendered(tmp_path, {})
+    assert sorted(one["kind"] for one in objects) == [
+        "ConfigMap", "Deployment", "PodDisruptionBudget", "Secret", "Service", "Service",
+    ]  # fmt: skip
+
+
+def test_replicas_that_share_their_state_are_a_deployment(tmp_path):
+    deployment = only(rendered(tmp_path, {}), "Deployment")
+    assert deployment["spec"]["replicas"] == 2
+    container = pod(deployment)["containers"][0]
+    assert container["args"] == ["gateway", "/etc/penstock/penstock.properties"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod(deployment)["securityContext"]["runAsNonRoot"] is True
+    assert pod(deployment)["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod(deployment)["automountServiceAccountToken"] is False
+    assert container["resources"]["limits"]["memory"]
+
+
+def test_probes_ask_the_metrics_listener(tmp_path):
+    container = pod(only(rendered(tmp_path, {"metrics": {"port": 9400}}), "Deployment"))[
+        "containers"
+    ][0]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"bootstrap": 9192, "metrics": 9400}
+    asked = {
+        name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")
+    }
+    assert asked == {
+        "startup": {"path": "/readyz", "port": "metrics"},
+        "liveness": {"path": "/livez", "port": "metrics"},
+        "readiness": {"path": "/readyz", "port": "metrics"},
+    }
+
+
+def test_replicas_with_state_of_their_own_are_a_stateful_set(tmp_path):
+    objects = rendered(tmp_path, {"producerState": {"keptIn": "local", "size": "2Gi"}})
+    stateful = only(objects, "StatefulSet")
+    [claim] = stateful["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+    mounts = {
+        one["name"]: one["mountPath"] for one in pod(stateful)["containers"][0]["volumeMounts"]
+    }
+    assert mounts["state"] == "/var/lib/penstock"
+    for_clients = next(
+        one
+        for one in objects
+        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+    )
+    assert for_clients["spec"]["sessionAffinity"] == "ClientIP"
+
+
+def test_every_broker_has_a_port_at_the_service(tmp_path):
+    values = {"listener": {"port": 9000}, "brokers": {"firstId": 3, "ports": 2}}
+    objects = rendered(tmp_path, values)
+    service = next(
+        one
+        for one in objects
+        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+    )
+    assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == {
+        "bootstrap": 9000, "broker-3": 9001, "broker-4": 9002,
+    }  # fmt: skip
+    file = only(objects, "ConfigMap")["data"]["penstock.properties"]
+    assert "broker.ports=9001-9002\n" in file
+    assert "broker.ids.first=3\n" in file
+
+
+def test_the_gateway_reads_the_file(tmp_path):
+    odd = {
+        "a.key:with=odd signs\\": " space, back\\slash, new\nline, # and ! and = and :",
+        "topics.pii-*.records.policy.enabled": "true",
+    }
+    objects = rendered(tmp_path, {"config": CONFIG | odd})
+    file = tmp_path / "penstock.properties"
+    file.write_text(only(objects, "ConfigMap")["data"]["penstock.properties"])
+    # What metrics.listener asks for is a file of the container.
+    configuration = load_configuration(file, without="metrics.")
+    assert configuration.properties | odd == configuration.properties
+    assert configuration.advertised_host == "trial-penstock.kafka.svc.cluster.local"
+    assert list(configuration.broker_ports) == list(range(9193, 9203))
+    assert "metrics.listener=0.0.0.0:9191\n" in file.read_text()
+
+
+def test_keys_that_the_chart_sets_are_not_set_again(tmp_path):
+    done = helm(
+        "template",
+        "trial",
+        str(CHART),
+        "--set-string",
+        r"config.broker\.ids\.first=1",
+        *OF_A_CLUSTER,
+    )
+    assert done.returncode != 0
+    assert "broker.ids.first is set by the chart" in done.stderr
+
+
+def test_a_disruption_budget_does_not_hold_up_a_single_replica(tmp_path):
+    assert only(rendered(tmp_path, {}), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    kinds = [one["kind"] for one in rendered(tmp_path, {"replicas": 1})]
+    assert "PodDisruptionBudget" not in kinds
+
+
+def test_every_value_has_its_place(tmp_path):
+    objects = rendered(tmp_path, EVERYTHING)
+    stateful, monitor = only(objects, "StatefulSet"), only(objects, "ServiceMonitor")
+    container = pod(stateful)["containers"][0]
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounts["secret-tls"] == "/etc/penstock-secrets/tls"
+    assert {one["name"] for one in pod(stateful)["volumes"]} == set(mounts) - {"state"}
+    assert container["env"] == EVERYTHING["env"]
+    assert container["envFrom"] == EVERYTHING["envFrom"]
+    assert only(objects, "ConfigMap")["data"]["orders.py"] == "class One: pass\n"
+    for key in ("nodeSelector", "tolerations", "affinity", "priorityClassName", "imagePullSecrets"):
+        assert pod(stateful)[key] == EVERYTHING[key]
+    assert stateful["spec"]["template"]["metadata"]["labels"]["team"] == "streams"
+    [endpoint] = monitor["spec"]["endpoints"]
+    assert endpoint["authorization"]["credentials"]["name"] == "trial-penstock-metrics"
+    labels = monitor["spec"]["selector"]["matchLabels"]
+    services = [one for one in objects if one["kind"] == "Service"]
+    assert [
+        one["metadata"]["name"]
+        for one in services
+        if labels.items() <= one["metadata"]["labels"].items()
+    ] == ["trial-penstock-metrics"]
+
+
+def test_another_configuration_is_rolled_out(tmp_path):
+    sums = {
+        only(rendered(tmp_path, values), "Deployment")["spec"]["template"]["metadata"][
+            "annotations"
+        ]["checksum/config"]
+        for values in ({}, {"config": CONFIG}, {"files": {"a.py": ""}})
+    }
+    assert len(sums) == 3

@@ -1,0 +1,70 @@
+"""What `make sbom` has written: valid CycloneDX, and every package that the image installs."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).parents[2]
+SBOM = ROOT / "dist" / "penstock.cdx.json"
+VALIDATE = """
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+text = open(sys.argv[1]).read()
+import json
+version = SchemaVersion.from_version(json.loads(text)["specVersion"])
+error = JsonStrictValidator(version).validate_str(text)
+sys.exit(None if error is None else repr(error))
+"""
+pytestmark = [pytest.mark.sbom, pytest.mark.system]
+
+
+def plain(name: str) -> str:
+    """Return the name of a package as registries compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pinned() -> dict[str, str]:
+    files = [ROOT / "requirements" / f"{one}.txt" for one in ("runtime", "schemas", "json-schema")]
+    text = "".join(file.read_text() for file in files)
+    return {
+        plain(name): version
+        for name, version in re.findall(r"^([\w.-]+)==([^ ]+)", text, re.MULTILINE)
+    }
+
+
+def test_it_fits_the_schema_of_cyclonedx():
+    done = subprocess.run(
+        [os.environ["PENSTOCK_SBOM_TOOLS"], "-c", VALIDATE, str(SBOM)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_it_has_every_package_of_the_image_and_no_other():
+    document = json.loads(SBOM.read_text())
+    assert document["bomFormat"] == "CycloneDX"
+    found = {plain(one["name"]): one["version"] for one in document["components"]}
+    found.pop("penstock", None)
+    assert found == pinned()
+    described = document["metadata"]["component"]
+    assert (described["name"], described["type"]) == ("penstock", "application")
+    assert described.get("version", penstock.__version__) == penstock.__version__
+
+
+def test_packages_say_what_they_are_and_under_which_licence():
+    components = json.loads(SBOM.read_text())["components"]
+    others = [one for one in components if one["name"] != "penstock"]
+    assert all(one["purl"].startswith("pkg:pypi/") for one in others)
+    # The metadata of protobuf do not say.
+    assert {one["name"] for one in others if not one.get("licenses")} <= {"protobuf"}
+
+
+def test_it_names_no_place_of_this_machine():
+    assert str(ROOT) not in SBOM.read_text()
