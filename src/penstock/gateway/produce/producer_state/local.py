@@ -49,24 +49,34 @@ class LocalStore:
             self._connection = sqlite3.connect(
                 file, isolation_level=None, timeout=0.5, check_same_thread=False
             )
-            run = self._connection.execute
-            run("PRAGMA locking_mode = EXCLUSIVE")
-            run("PRAGMA journal_mode = WAL")
-            run("PRAGMA synchronous = OFF")
-            version = run("PRAGMA user_version").fetchone()[0]
-            if version > _VERSION:
-                raise LocalStoreError(f"{file} was written by another version")
-            run("BEGIN EXCLUSIVE")
-            if version < _VERSION:  # its producers were not told apart by principal
-                run("DROP TABLE IF EXISTS producers")
-            run(_CREATE)
-            run(f"PRAGMA user_version = {_VERSION}")
-            run("COMMIT")
         except OSError as error:
             raise LocalStoreError(f"{file.parent}: {error.strerror or error}") from None
         except sqlite3.Error as error:
+            raise LocalStoreError(f"{file}: {error}") from None
+        try:
+            self._prepare(file)
+        except sqlite3.Error as error:
+            self._connection.close()
             why = "another process uses it" if _is_locked(error) else str(error)
             raise LocalStoreError(f"{file}: {why}") from None
+        except LocalStoreError:
+            self._connection.close()
+            raise
+
+    def _prepare(self, file: Path) -> None:
+        run = self._connection.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = OFF")
+        version = run("PRAGMA user_version").fetchone()[0]
+        if version > _VERSION:
+            raise LocalStoreError(f"{file} was written by another version")
+        run("BEGIN EXCLUSIVE")
+        if version < _VERSION:  # its producers were not told apart by principal
+            run("DROP TABLE IF EXISTS producers")
+        run(_CREATE)
+        run(f"PRAGMA user_version = {_VERSION}")
+        run("COMMIT")
 
     def put(self, key: ProducerKey, record: bytes) -> None:
         """Store a record.
