@@ -67,10 +67,12 @@ class Exchange:
         transform: Turns the broker's response into the client's; None to stream it unchanged.
         response: The response for the client, once it is known.
         size: The memory that is used until the response is sent, in bytes.
+        received_at: When its first bytes were received, by the gateway's clock, if that is counted.
+        sent_at: When it was sent to the broker, if it was and that is counted.
     """
 
-    __slots__ = ("api_key", "correlation_id", "expects_response", "response", "size", "state",
-                 "transform", "version")  # fmt: skip
+    __slots__ = ("api_key", "correlation_id", "expects_response", "received_at", "response",
+                 "sent_at", "size", "state", "transform", "version")  # fmt: skip
 
     is_exclusive: ClassVar[bool] = False
     """Whether it is processed alone: after all requests before it, before all that follow."""
@@ -86,6 +88,7 @@ class Exchange:
         self.transform: Transform | None = None
         self.response: Buffers | None = None
         self.size = 0
+        self.received_at = self.sent_at = 0.0
 
     def transition_to(self, state: State) -> None:
         """Change the state."""
@@ -106,6 +109,11 @@ class Exchange:
     def is_needed_after_disconnect(self) -> bool:
         """Whether the broker's response is still needed when the client has disconnected."""
         return False
+
+    @property
+    def error_code(self) -> int:
+        """The first error that the gateway itself answers with; 0 without one, or if not known."""
+        return 0
 
     @property
     def closes_connection(self) -> bool:
@@ -181,6 +189,7 @@ class Held(Exchange):
         )
         self.transform = received.transform
         self.size = size
+        self.received_at = received.received_at
 
     @property
     def is_needed_after_disconnect(self) -> bool:
