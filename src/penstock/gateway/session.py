@@ -118,6 +118,7 @@ class Session:
         self._on_done = on_done
         self._on_progress = on_progress
         self._counts = gateway.counts
+        self._answered = gateway.counts.answered if gateway.counts is not None else None
         self._clock = gateway.clock
         self.topics = TopicNames()
         self.produce_requests = RequestReader()
@@ -431,8 +432,8 @@ class Session:
         if outgoing:
             self._upstream.writelines(outgoing)
         if not exchange.expects_response:
-            if self._counts is not None:
-                self._counts.answered(exchange)
+            if self._answered is not None:
+                self._answered(exchange)
             if outgoing is None:
                 exchange.transition_to(State.COMPLETED)
             else:
@@ -450,7 +451,7 @@ class Session:
         else:
             exchange.transition_to(State.SENT)
             self._expected.append(exchange)
-            if self._counts is not None:
+            if exchange.was_held and self._counts is not None:
                 exchange.sent_at = self._clock()
 
     def _disconnect_after_error(self) -> None:
@@ -531,8 +532,8 @@ class Session:
     def _complete(self, exchange: Exchange) -> None:
         exchange.transition_to(State.COMPLETED)
         self._unanswered_size -= _UNANSWERED_BYTES + exchange.size
-        if self._counts is not None:
-            self._counts.answered(exchange)
+        if self._answered is not None:
+            self._answered(exchange)
 
     # Requests of the gateway's own
 

@@ -33,7 +33,7 @@ BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 """The upper bounds of buckets, in seconds: from a check of a few records to a client's timeout."""
 
 
-class Counter:
+class BoundedCounter:
     """A metric that only grows, by labels.
 
     Attributes:
@@ -138,6 +138,7 @@ class Histogram:
         name: The metric's name.
         meaning: What is measured, in a sentence.
         labels: The name of the label.
+        cells: The series, by the value of the label.
         over_bound: How many times a series more would have been needed.
     """
 
@@ -157,12 +158,12 @@ class Histogram:
         self.labels = (label,)
         self.over_bound = 0
         self._series_max = series_max
-        self._cells: dict[str, Cell] = {}
+        self.cells: dict[str, Cell] = {}
         self._samples: dict[str, tuple[str, ...]] = {}
 
     def cell(self, value: str) -> Cell:
         """Return the series of a value of the label."""
-        known = self._cells.get(value)
+        known = self.cells.get(value)
         return known if known is not None else self._add_first(value)
 
     def observe(self, value: str, seconds: float) -> None:
@@ -170,15 +171,15 @@ class Histogram:
         self.cell(value).observe(seconds)
 
     def _add_first(self, value: str) -> Cell:
-        if len(self._cells) >= self._series_max:
+        if len(self.cells) >= self._series_max:
             if not self.over_bound:
                 warn_of_bound(self.name, self._series_max)
             self.over_bound += 1
             value = OTHER
-        if value not in self._cells:
-            self._cells[value] = Cell()
+        if value not in self.cells:
+            self.cells[value] = Cell()
             self._samples[value] = self._names(value)
-        return self._cells[value]
+        return self.cells[value]
 
     def _names(self, value: str) -> tuple[str, ...]:
         labels = (*self.labels, "le")
@@ -194,7 +195,7 @@ class Histogram:
     def blocks(self) -> Iterator[str]:
         """Return the lines of each series; those of one are of one moment."""
         for value, (*buckets, total, count) in list(self._samples.items()):
-            cell, below = self._cells[value], 0
+            cell, below = self.cells[value], 0
             lines = []
             for sample, counted in zip(buckets, cell.counts, strict=True):
                 below += counted

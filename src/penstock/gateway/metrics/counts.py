@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from kio.schema.index import api_key_map
 
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.gateway.metrics.cells import Counter, Histogram
+from penstock.gateway.metrics.cells import BOUNDS, BoundedCounter, Cell, Histogram
 from penstock.gateway.metrics.exposition import Gauge
 from penstock.records.header import record_count
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Replacement, Verdict
     from penstock.gateway.exchange import Exchange
-    from penstock.gateway.metrics.cells import Cell
     from penstock.gateway.metrics.exposition import Family
 
+_clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that the protocol library does not know: a number that a client may choose."""
 _API_NAMES: Final = {
@@ -29,16 +30,19 @@ _API_NAMES: Final = {
 }
 
 
-class _Api:
-    """What is counted of the requests of one API."""
+class _CellsOfApis(dict[int, Cell]):
+    """The times of requests by API key; those of unknown APIs are together."""
 
-    __slots__ = ("answered", "broker", "name", "whole")
+    def __init__(self, whole: Histogram) -> None:
+        super().__init__()
+        self._whole = whole
 
-    def __init__(self, name: str, whole: Cell, broker: Cell) -> None:
-        self.name = name
-        self.whole = whole
-        self.broker = broker
-        self.answered: tuple[str, str] = (name, "0")
+    def __missing__(self, api_key: int) -> Cell:
+        name = _API_NAMES.get(api_key, OTHER_API)
+        cell = self._whole.cell(name)
+        if name != OTHER_API:  # of those there are 65,000
+            self[api_key] = cell
+        return cell
 
 
 class GatewayCounts:
@@ -54,21 +58,17 @@ class GatewayCounts:
         self.records_max = records_max
         self.client_bytes = 0
         self.broker_bytes = 0
-        self._apis: dict[int, _Api] = {}
-        self._requests = Counter(
-            "penstock_requests_total",
-            "Requests that were answered, or need no answer, by API, and by the first error code "
-            "that the gateway itself gave a partition of a Produce request; 0 without one.",
-            ("api", "code"),
-        )
+        self._refused_requests: dict[tuple[str, ...], float] = {}
         self._whole = Histogram(
             "penstock_request_seconds",
             "From the first bytes of a request to its answer, by API.",
             "api",
         )
+        self._cells = _CellsOfApis(self._whole)
         self._broker = Histogram(
             "penstock_broker_seconds",
-            "From the moment in which a request was sent to the broker to its answer, by API.",
+            "From the moment in which a request was sent to the broker to its answer, by API; of "
+            "requests that the gateway holds until it has decided. Others are passed on at once.",
             "api",
         )
         self._waiting = Histogram(
@@ -83,24 +83,24 @@ class GatewayCounts:
             "it.",
             "policy",
         )
-        self._records = Counter(
+        self._records = BoundedCounter(
             "penstock_records_total",
             "Records of judged batches, by what was decided; of a refused batch all are counted.",
             ("topic", "policy", "outcome"),
             kept=("outcome",),
         )
-        self._topic_verdicts = Counter(
+        self._topic_verdicts = BoundedCounter(
             "penstock_topic_verdicts_total",
             "Verdicts about topics and configs (KIP-108, KIP-133).",
             ("policy", "outcome"),
             kept=("outcome",),
         )
-        self._restarts = Counter(
+        self._restarts = BoundedCounter(
             "penstock_worker_restarts_total",
             "Policy workers that ended and were not asked to, by cause.",
             ("cause",),
         )
-        self._reloads = Counter(
+        self._reloads = BoundedCounter(
             "penstock_reload_total", "Reloads of the file (SIGHUP), by how they ended.", ("result",)
         )
         for cause in WorkerEnd:
@@ -110,7 +110,8 @@ class GatewayCounts:
 
     def families(self) -> Iterator[Family]:
         """Return everything that was counted."""
-        counted = (self._requests, self._whole, self._broker, self._waiting, self._judging,
+        yield self._requests()
+        counted = (self._whole, self._broker, self._waiting, self._judging,
                    self._records, self._topic_verdicts, self._restarts, self._reloads)  # fmt: skip
         yield from counted
         yield Gauge(
@@ -132,21 +133,39 @@ class GatewayCounts:
     # Requests
 
     def answered(self, exchange: Exchange) -> None:
-        """Count a request that is done."""
-        now = time.monotonic()
-        api = self._apis.get(exchange.api_key) or self._first(exchange.api_key)
-        code = exchange.error_code
-        self._requests.add(api.answered if not code else (api.name, str(code)))
-        api.whole.observe(now - exchange.received_at)
-        if exchange.sent_at:
-            api.broker.observe(now - exchange.sent_at)
+        """Count a request that is done. Every request takes this time."""
+        now = _clock()
+        cell = self._cells[exchange.api_key]
+        seconds = now - exchange.received_at
+        cell.counts[bisect_left(BOUNDS, seconds)] += 1  # as `observe`, without a call
+        cell.total_s += seconds
+        if exchange.was_held:
+            self._held_answered(exchange, now)
 
-    def _first(self, api_key: int) -> _Api:
-        name = _API_NAMES.get(api_key, OTHER_API)
-        api = _Api(name, self._whole.cell(name), self._broker.cell(name))
-        if name != OTHER_API:
-            self._apis[api_key] = api
-        return api
+    def _held_answered(self, exchange: Exchange, now: float) -> None:
+        name = _API_NAMES[exchange.api_key]
+        if exchange.sent_at:
+            self._broker.observe(name, now - exchange.sent_at)
+        code = exchange.error_code
+        if code:
+            labels = name, str(code)
+            self._refused_requests[labels] = self._refused_requests.get(labels, 0) + 1
+
+    def _requests(self) -> Gauge:
+        refused = self._refused_requests
+        values: dict[tuple[str, ...], float] = {
+            (name, "0"): sum(cell.counts) for name, cell in self._whole.cells.items()
+        }
+        for (name, _), count in refused.items():
+            values[name, "0"] -= count
+        return Gauge(
+            "penstock_requests_total",
+            "Requests that were answered, or need no answer, by API, and by the first error code "
+            "that the gateway itself gave a partition of a Produce request; 0 without one.",
+            ("api", "code"),
+            {**values, **refused},
+            "counter",
+        )
 
     # Verdicts
 

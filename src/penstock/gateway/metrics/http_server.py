@@ -22,6 +22,7 @@ log = structlog.get_logger()
 CONNECTIONS_MAX: Final = 32
 """More are closed at once."""
 REQUEST_MAX_BYTES: Final = 8 * 1024
+_READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
 """The time in which a request has to be there."""
 ANSWER_S: Final = 30.0
@@ -113,7 +114,8 @@ class HttpServer:
             while True:
                 event = connection.next_event()
                 if event is h11.NEED_DATA:
-                    data = await reader.read(REQUEST_MAX_BYTES)
+                    # h11 limits what is not complete after a piece, so pieces are small.
+                    data = await reader.read(_READ_BYTES)
                     if not data and request is None:
                         raise EOFError("it was closed before its request was there")
                     connection.receive_data(data)
@@ -133,8 +135,8 @@ class HttpServer:
         if path not in self._paths:
             known = " ".join(self._paths)
             return Answer(404, f"there are {known}\n".encode())
-        if request.method != b"GET":
-            return Answer(405, b"only GET\n", headers=(("Allow", "GET"),))
+        if request.method != b"GET":  # HEAD, too: its answer would have no body
+            return Answer(405, b"", headers=(("Allow", "GET"),))
         return path
 
 
