@@ -244,7 +244,7 @@ def test_a_thousand_series_and_no_more(observed):
 def test_without_a_broker_it_is_alive_and_not_ready(observed):
     with LocalKafka() as own:
         _, port = observed({}, upstream=own.bootstrap_servers)
-        assert get(port, "/readyz") == (200, "ready\n")
+        wait_until(lambda: get(port, "/readyz") == (200, "ready\n"), what="ready")
         assert scrape(port).of("penstock_broker_reachable") == {("0",): 1}
 
     wait_until(lambda: get(port, "/readyz")[0] == 503, what="not ready")

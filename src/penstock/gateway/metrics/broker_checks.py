@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 5.0
 TIMEOUT_S: Final = 5.0
+_NONE_KNOWN_S: Final = 0.1
+"""While the gateway starts."""
 
 
 class Reached(NamedTuple):
@@ -81,7 +83,7 @@ class BrokerChecks:
                 or self.brokers[node].at <= fresh_from
             ]
             await asyncio.gather(*map(self._try, due))
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(EVERY_S if known else _NONE_KNOWN_S)
 
     async def _try(self, address: Address) -> None:
         try:

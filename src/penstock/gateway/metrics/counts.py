@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kio.schema.index import api_key_map
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Replacement, Verdict
-    from penstock.gateway.exchange import Exchange
     from penstock.gateway.metrics.exposition import Family
 
 _clock = time.monotonic
@@ -28,6 +27,19 @@ OTHER_API: Final = "other"
 _API_NAMES: Final = {
     key: "".join(part.capitalize() for part in name.split("_")) for key, name in api_key_map.items()
 }
+
+
+class Answered(Protocol):
+    """A request that is done; see `penstock.gateway.exchange.Exchange`."""
+
+    api_key: int
+    was_held: bool
+    received_at: float
+    sent_at: float
+
+    @property
+    def error_code(self) -> int:
+        """The first error that the gateway itself answers with; 0 without one."""
 
 
 class _CellsOfApis(dict[int, Cell]):
@@ -132,7 +144,7 @@ class GatewayCounts:
 
     # Requests
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: Answered) -> None:
         """Count a request that is done. Every request takes this time."""
         now = _clock()
         cell = self._cells[exchange.api_key]
@@ -142,7 +154,7 @@ class GatewayCounts:
         if exchange.was_held:
             self._held_answered(exchange, now)
 
-    def _held_answered(self, exchange: Exchange, now: float) -> None:
+    def _held_answered(self, exchange: Answered, now: float) -> None:
         name = _API_NAMES[exchange.api_key]
         if exchange.sent_at:
             self._broker.observe(name, now - exchange.sent_at)
