@@ -481,6 +481,7 @@ class ProduceExchange(Held):
             if (t, i) not in self.responses:
                 partition = self.request.topics[t].partitions[i]
                 counts.accepted(plan, self.request.records(partition), replacement)
+        self._accepted.clear()
 
     def _refuse_all(self) -> None:
         """Refuse the other partitions of a request (`produce.rejection.scope=request`).
