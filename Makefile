@@ -98,7 +98,7 @@ interop: setup  ## every client through dropped connections, 200,000 records eac
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
 
-spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs
+spark: setup  ## Spark's drivers, executors and disks fail in the middle of jobs; a cluster, Spark Connect, secrets in Spark's UI
 	$(BIN)/python -m pytest tests/spark -m spark_processes
 
 parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway, Spark's connector and raw batches; RECORDS=, SEED=

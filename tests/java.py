@@ -26,7 +26,7 @@ def program(source: Path, *, log_level: str = "off") -> list[str]:
                 [compiler, "-encoding", "UTF-8", "-cp", class_path(), "-d", str(classes),
                  str(source)],
                 check=True,
-                timeout=120,
+                timeout=300,
             )  # fmt: skip
     return [java(), "-Xmx256m", *QUICK,
             f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",

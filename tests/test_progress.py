@@ -1,6 +1,7 @@
 """What a command shows while it works."""
 
 import io
+import re
 import sys
 import threading
 import time
@@ -59,6 +60,9 @@ def test_a_phase_without_records_says_how_long_it_takes():
     assert Phase("judging t", lambda: 0, 9).line() == "judging t: no record yet, 0 s so far"
 
 
+_SHOWN = re.compile(r"starting Spark: \d s")
+
+
 class Terminal(io.StringIO):
     """A standard error that is a terminal, and says when something was written."""
 
@@ -78,20 +82,21 @@ def test_a_terminal_shows_it_at_once(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with Progress().phase("starting Spark"):
-        assert terminal.written.wait(5)
-        deadline = time.monotonic() + 5
-        while "starting Spark: 0 s" not in terminal.getvalue() and time.monotonic() < deadline:
+        assert terminal.written.wait(60)
+        deadline = time.monotonic() + 60
+        while not _SHOWN.search(terminal.getvalue()) and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert "starting Spark: 0 s" in terminal.getvalue()
+    assert _SHOWN.search(terminal.getvalue())
 
 
 def test_elsewhere_there_is_a_line_now_and_then(capsys):
     progress = Progress(every_s=0.05)
     done = iter(range(100, 100_000, 100))
+    began = time.monotonic()
     with progress.phase("judging t", lambda: next(done), 10_000):
         time.sleep(0.3)
     lines = capsys.readouterr().err.splitlines()
-    assert 2 <= len(lines) <= 6
+    assert 2 <= len(lines) <= (time.monotonic() - began) / 0.05
     assert all(line.startswith("judging t: ") and "of 10,000 records" in line for line in lines)
 
 
@@ -100,10 +105,12 @@ def test_short_work_says_nothing_and_short_phases_share_a_clock(capsys):
         pass
     assert capsys.readouterr().err == ""
     progress = Progress(every_s=0.2)
+    began = time.monotonic()
     for number in range(6):
         with progress.phase(f"phase {number}"):
             time.sleep(0.1)
-    assert 1 <= len(capsys.readouterr().err.splitlines()) <= 3
+    lines = capsys.readouterr().err.splitlines()
+    assert 1 <= len(lines) <= (time.monotonic() - began) / 0.2
 
 
 def test_an_error_ends_the_phase():

@@ -279,7 +279,7 @@ def test_a_zombie_is_fenced_and_says_so(kafka, admin, topic, source):
     os.kill(zombie.pid, signal.SIGSTOP)
     assert zombie.poll() is None
     runner.given["chunk"] = 5000
-    out, _ = runner.process(0).communicate(timeout=120)
+    out, _ = runner.process(0).communicate(timeout=300)
     assert json.loads(out)[0] == Ending.DONE
     os.kill(zombie.pid, signal.SIGCONT)
     out, _ = zombie.communicate(timeout=60)

@@ -338,7 +338,7 @@ def by_java(servers, topic, codec):
          "--topic", topic, "--num-records", "900", "--record-size", "70", "--throughput", "-1",
          "--transactional-id", topic, "--producer-props", f"bootstrap.servers={servers}",
          f"compression.type={codec}"],
-        check=True, capture_output=True, timeout=100,
+        check=True, capture_output=True, timeout=300,
     )  # fmt: skip
 
 

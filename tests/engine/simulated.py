@@ -31,11 +31,13 @@ class Process:
     """Judged; the verdicts are not sent."""
     on_the_way: list[tuple[int, Verdict]] = field(default_factory=list)
     skip: int = 0
+    loading: int = 0
+    """Which topic it loads between batches; 0 for none."""
     killed: bool = False
 
     @property
     def progress(self) -> CurrentAttempt:
-        return CurrentAttempt(self.last, self.phase)
+        return CurrentAttempt(self.last, self.phase, self.loading)
 
 
 class World:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.verdict import postponed, refused
-from penstock.gateway.produce.postponed_batches import KEPT_S, PostponedBatches, SentBy
+from penstock.gateway.produce.postponed_batches import KEPT_MAX, KEPT_S, PostponedBatches, SentBy
 from penstock.policy import RetriableException
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import REQUEST_TIMED_OUT
@@ -230,3 +230,47 @@ def _data(sequence):
     return encode_batch(
         values(b"a", b"b"), producer_id=17, producer_epoch=0, base_sequence=sequence
     )
+
+
+def by_principal(batches, principal, count, topic="orders"):
+    """Have batches of so many producers of a principal come again."""
+    sent = [SentBy(topic, 0, number, principal) for number in range(count)]
+    for one in sent:
+        batches.answered(one, by(4), comes_again=True)
+    return sent
+
+
+@pytest.mark.parametrize("greedy", ["User:greedy", "User:ANONYMOUS", ""])
+def test_a_principal_pushes_out_none_but_its_own(greedy):
+    batches = PostponedBatches(Clock())
+    few = by_principal(batches, "User:few", 100)
+    many = by_principal(batches, greedy, KEPT_MAX + 1000)
+    later = by_principal(batches, "User:later", 100)
+    assert all(one in batches for one in (*few, *later))
+    kept = [one in batches for one in many]
+    assert kept == [False] * (len(many) - (KEPT_MAX - 200)) + [True] * (KEPT_MAX - 200)
+    assert len(batches) == KEPT_MAX
+
+
+def test_many_principals_share_the_room():
+    batches = PostponedBatches(Clock())
+    sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
+    assert len(batches) == KEPT_MAX
+    counts = [sum(one in batches for one in some) for some in sent]
+    assert min(counts) >= KEPT_MAX // len(sent) - 1
+    assert counts[-1] == 100 or max(counts) - min(counts) <= 100
+
+
+def test_what_is_answered_or_too_old_makes_room():
+    clock = Clock()
+    batches = PostponedBatches(clock)
+    first = by_principal(batches, "User:a", KEPT_MAX)
+    for one in first:
+        batches.answered(one, by(4), comes_again=False)
+    assert not batches
+    by_principal(batches, "User:a", KEPT_MAX)
+    clock.now += KEPT_S
+    assert len(batches) == 0
+    (new,) = by_principal(batches, "User:b", 1)
+    assert new in batches
+    assert len(batches) == 1

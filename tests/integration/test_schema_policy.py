@@ -458,3 +458,74 @@ def _commit(producer, topic, sent):
         else:
             return sent
     raise AssertionError("no transaction is committed")
+
+
+def loading(registry, glob):
+    """Of a gateway whose topics are not those of other tests."""
+    chosen = settings(registry) | {"topic.settings.topic": f"__settings_{uuid.uuid4().hex[:6]}"}
+    del chosen[f"topics.judged*.{VALIDATION}"]
+    return chosen | {f"topics.{glob}.{VALIDATION}": "true"}
+
+
+def subjects_of(registry, *names):
+    """Register a schema of its own for each topic; return a record of it by topic."""
+    found = {}
+    for number, name in enumerate(names):
+        schema = ORDER | {"name": f"Order{number}"}
+        one = registry.register(f"{name}-value", text_of(schema))
+        found[name] = framed(one, avro({"id": 1}, schema))
+    return found
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_subjects_of_known_topics_are_loaded_at_the_start(gateway, topic, registry, workers):
+    prefix = f"loaded{uuid.uuid4().hex[:6]}"
+    names = [topic(prefix), topic(prefix), topic("other"), topic("named")]
+    records = subjects_of(registry, *names)
+    properties = loading(registry, f"{prefix}*") | {
+        f"topics.{names[3]}.{VALIDATION}": "true",
+        "policy.workers": workers,
+    }
+    running = gateway(properties)
+    # A worker each; the topic that is judged by its own configs comes with the restart.
+    running.wait_for("topics loaded", workers)
+    assert {event["count"] for event in running.events("topics loaded")} == {3}
+    alter(AdminClient({"bootstrap.servers": running.address}), names[2], VALIDATION, "true")
+    running.log.clear()
+    registry.requests.clear()
+    running.restart()
+    running.wait_for("topics loaded", workers)
+
+    asked = sorted(registry.requests)
+    for name in names:
+        assert asked.count(f"GET /subjects/{name}-value/versions/latest") == workers
+    for name, record in records.items():
+        assert told(running, name, record) == (0, None)
+        assert told(running, name, record[:-1])[0] == 87
+    assert sorted(registry.requests) == asked
+    assert running.events("topics not loaded") == []
+
+
+@pytest.mark.parametrize("fault", [None, Fault.SILENT])
+def test_a_registry_that_is_away_while_topics_are_loaded_is_a_warning(
+    gateway, topic, registry, fault
+):
+    prefix = f"loaded{uuid.uuid4().hex[:6]}"
+    name = topic(prefix)
+    (record,) = subjects_of(registry, name).values()
+    registry.fault = fault
+    if fault is None:
+        registry.goes_away()
+    running = gateway(loading(registry, f"{prefix}*") | {"schema.registry.timeout.ms": 1000})
+    (event,) = running.wait_for("topics not loaded")
+    assert event["level"] == "warning"
+    assert event["reason"].startswith(f"topic {name}: subject {name}-value cannot be looked up: ")
+    assert told(running, name, record)[0] == 7
+    registry.fault = None
+    if fault is None:
+        registry.comes_back()
+    producer = producer_of(running)
+    found = send(producer, name, [record, record])
+    assert producer.flush(60) == 0
+    assert found == [None] * 2
+    assert running.events("policy worker died") == []

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import time
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings

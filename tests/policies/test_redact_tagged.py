@@ -38,6 +38,9 @@ class Known:
         self.known = schema
         self.asked = 0
 
+    def asks_for(self, topic):
+        self.topic = topic
+
     def schema(self, schema):
         self.asked += 1
         if isinstance(self.known, Exception):
@@ -146,6 +149,75 @@ def test_protobuf():
     made, _ = interceptor(registered("PROTOBUF"))
     data = PREFIX + b"\x00" + ORDER(id=1, ssn="secret").SerializeToString()
     assert value_of(made, data) == PREFIX + b"\x00" + ORDER(id=1, ssn="***").SerializeToString()
+
+
+TAGGED = {"type": "string", "confluent:tags": ["PII"]}
+OF_TAGGED = {"properties": {"a": TAGGED}}
+IN_B = {"b": {"a": "secret"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        pytest.param({"confluent:tags": ["PII"]}, {"a": "secret"}, id="the whole"),
+        pytest.param({"properties": {"a": {"allOf": [TAGGED]}}}, {"a": "secret"}, id="allOf"),
+        pytest.param(
+            {"properties": {"a": {"oneOf": [{"type": "null"}, TAGGED]}}}, {"a": "secret"}, id="oneOf"
+        ),
+        pytest.param({"properties": {"a": {"items": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
+                      "$defs": {"a": TAGGED}}, {"a": ["secret"]}, id="a $ref in anyOf"),
+        pytest.param({"properties": {"a": {"if": True, "then": TAGGED}}}, {"a": "secret"}, id="then"),
+        pytest.param({"dependencies": {"a": OF_TAGGED}}, {"a": "secret"}, id="dependencies"),
+        pytest.param({"$dynamicAnchor": "n", "properties": {"a": TAGGED, "b": {"$dynamicRef": "#n"}}},
+                     IN_B, id="$dynamicRef"),
+        pytest.param(
+            {"$defs": {"x": {"$id": "x", "$dynamicAnchor": "n"},
+                       "y": {"$id": "y", "$dynamicAnchor": "n", **OF_TAGGED}},
+             "properties": {"b": {"$dynamicRef": "x#n"}}},
+            IN_B, id="$dynamicRef to another of its name"),
+        pytest.param({"$recursiveAnchor": True, "properties": {"a": TAGGED,
+                      "b": {"$recursiveRef": "#"}}}, IN_B, id="$recursiveRef"),
+        pytest.param({"properties": {"n": {"anyOf": [{"$ref": "#/properties/n"}, TAGGED]}}},
+                     {"n": "secret"}, id="a circle"),
+    ],
+)  # fmt: skip
+def test_no_keyword_hides_what_is_tagged_in_json(schema, value):
+    made, _ = interceptor(registered("JSON", schema))
+    found = value_of(made, PREFIX + json.dumps(value).encode())
+    assert b"secret" not in found
+
+
+OF_SECRET = ORDER(ssn="secret").SerializeToString()
+
+
+def in_map(*entries):
+    """Bytes of the map `scores`, where each entry is for the same key."""
+    inner = [b"\x0a\x01k\x12" + bytes([len(one)]) + one for one in entries]
+    return b"".join(b"\x42" + bytes([len(one)]) + one for one in inner)
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        pytest.param(OF_SECRET + b"\x12\x00", id="a string that an empty one follows"),
+        pytest.param(b"\x30\x7b\x30\x00", id="a number that 0 follows"),
+        pytest.param(in_map(OF_SECRET, b""), id="a value of a key that comes twice"),
+    ],
+)
+def test_protobuf_with_a_field_that_comes_twice_hides_nothing(hidden):
+    made, _ = interceptor(registered("PROTOBUF"))
+    left = ORDER.FromString(hidden).SerializeToString()
+    assert left != hidden
+    assert value_of(made, PREFIX + b"\x00" + hidden) == PREFIX + b"\x00" + left
+
+
+def test_protobuf_without_a_tagged_field_stays_as_it_is():
+    made, _ = interceptor(registered("PROTOBUF"))
+    data = PREFIX + b"\x00" + ORDER(id=1, names=[]).SerializeToString()
+    assert value_of(made, data) is data
+    made, _ = interceptor(registered("PROTOBUF"), tags=("OTHER",))
+    twice = PREFIX + b"\x00" + OF_SECRET + b"\x12\x00"
+    assert value_of(made, twice) is twice
 
 
 def test_an_id_in_a_header_with_protobufs_indexes():

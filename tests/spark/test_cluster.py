@@ -19,6 +19,7 @@ from tests.integration.reading import read_topic
 from tests.java import QUICK
 from tests.spark.conftest import NO_BAD, SPARK
 
+pytestmark = pytest.mark.spark_processes
 COUNT = 60_000
 QUICK_JVM = " ".join(QUICK)
 # In a zip of its own, not beside the file: it has to reach the executors by itself.
@@ -60,7 +61,6 @@ def stored_in(folder: Path) -> list[bytes]:
     return [value.as_py() for value in table["value"]]
 
 
-@pytest.mark.spark_processes
 @pytest.mark.timeout(300)
 def test_an_executor_that_dies_in_the_middle_of_a_split_changes_nothing(
     cluster, configured, produce, topic, tmp_path
@@ -105,7 +105,6 @@ SPECULATION = {
 }  # fmt: skip
 
 
-@pytest.mark.spark_processes
 @pytest.mark.timeout(300)
 def test_an_executor_that_dies_while_topics_are_written_changes_nothing(
     cluster, configured, produce, topic, kafka, tmp_path
@@ -203,6 +202,6 @@ def test_spark_submit_with_speculation_and_an_executor_that_dies(
 def test_cluster_mode_is_refused_by_spark_itself(cluster, tmp_path):
     """Of a standalone cluster, for Python; on YARN and Kubernetes it works."""
     process = submit(cluster[0], tmp_path, "--version", **{"spark.submit.deployMode": "cluster"})
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "not supported for python applications on standalone clusters" in err

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.spark.conftest import NO_BAD
 
 SCRIPT = """
@@ -48,6 +50,8 @@ end_jvm()
 """
 
 
+@pytest.mark.spark_processes
+@pytest.mark.timeout(400)
 def test_what_works_with_classic_sessions_works_here(configured, produce, topic, tmp_path):
     source = topic("in")
     produce(source, [{"value": b"bad7"}, {"value": b"good"}])
@@ -55,7 +59,7 @@ def test_what_works_with_classic_sessions_works_here(configured, produce, topic,
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(file), source, str(tmp_path / "place")],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True, text=True, timeout=150, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert "judged [('refused', 'bad is not good'), ('accepted', None), ('accepted', None)]" in (

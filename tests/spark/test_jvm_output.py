@@ -36,6 +36,6 @@ def test_the_rest_is_passed_on(capsys):
 
 def test_a_session_starts_without_noise():
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")

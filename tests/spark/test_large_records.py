@@ -41,6 +41,7 @@ def run(*arguments):
     )  # fmt: skip
 
 
+@pytest.mark.spark_processes
 @pytest.mark.timeout(600)
 def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
     file = configured()
@@ -52,6 +53,7 @@ def test_they_fit_into_the_default_memory(configured, large_records, tmp_path):
     assert "1,300 accepted" in done.stdout, done
 
 
+@pytest.mark.spark_processes
 @pytest.mark.timeout(300)
 def test_a_jvm_that_ends_for_memory_says_what_to_set(configured, large_records):
     done = run("audit", configured(), "--topic", large_records, "--reader", "connector",

@@ -35,7 +35,7 @@ def test_the_example(spark, configured, produce, topic, tmp_path):
         done = subprocess.run(
             [SPARK / "bin" / "spark-pipelines", "run", "--conf",
              "spark.sql.catalogImplementation=hive", "--spec", file],
-            cwd=project, capture_output=True, text=True, timeout=180, check=False,
+            cwd=project, capture_output=True, text=True, timeout=300, check=False,
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
                  "PYSPARK_DRIVER_PYTHON": sys.executable},
         )  # fmt: skip

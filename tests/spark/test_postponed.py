@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException
 
-from penstock.spark import judge, register
+from penstock.spark import asking_again, judge, register
 from penstock.spark.failures import reason_of
 from penstock.spark.plan import load_plan
 
@@ -21,6 +21,11 @@ class NoBad(RecordValidationPolicy):
             raise InvalidRecordException("bad is not good")
 """
 TEXT = "the registry is away"
+
+
+@pytest.fixture(autouse=True)
+def tasks_fail_at_once(monkeypatch):
+    monkeypatch.setattr(asking_again, "FOR_S", 0.0)
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ def test_a_run_that_is_killed_goes_on(configured, produce, topic, kafka):
     before = sum(values(kafka, good, dead).values())
     assert 0 < before < COUNT
 
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
 
     assert done.returncode == 0, done
     accepted, refused = map(int, re.search(r"(\d+) accepted, (\d+) refused",
@@ -273,9 +273,9 @@ def test_of_two_runs_at_once_the_older_one_ends(configured, produce, topic, kafk
         assert older.poll() is None, older.communicate()
         time.sleep(0.2)
     younger = start()
-    out, err = younger.communicate(timeout=120)
+    out, err = younger.communicate(timeout=300)
     ended.touch()
-    _, told = older.communicate(timeout=120)
+    _, told = older.communicate(timeout=300)
     assert (older.returncode, younger.returncode) == (3, 0), (told, out, err)
     assert "another run of the job" in told
     assert values(kafka, good, dead) == Counter(one["value"] for one in records())

@@ -1,15 +1,16 @@
 """Jobs with policies that ask a schema registry, which may be away, and whose secrets stay in."""
 
+import contextlib
 import io
 import json
 import os
 import struct
 import threading
-import time
 
 import fastavro
 import pytest
 
+from penstock.spark import asking_again
 from tests.integration.reading import read_topic, values_of
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 
@@ -58,6 +59,25 @@ def user(schema_id, number, ssn=SECRET):
     return b"\x00" + struct.pack(">i", schema_id) + encoded.getvalue()
 
 
+def register(registry, topic):
+    """Register the schema of a topic's values; return its id."""
+    return registry.register(f"{topic}-value", json.dumps(AVRO))
+
+
+def contents(schema_id):
+    """Values: two that are good, between them one that is not, and a tombstone."""
+    return user(schema_id, 1), user(schema_id, 2)[:-1], user(schema_id, 3), None
+
+
+def settings(name, **more):
+    """What makes a policy of this name judge topics whose names begin with `in-`."""
+    return {
+        "record.validation.policy.class.name": f"policies.{name}",
+        "topics.in-*.confluent.value.schema.validation": "true",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
 @pytest.fixture
 def registry():
     with FakeRegistry(user_info=USER) as running:
@@ -73,12 +93,9 @@ def file(configured, registry):
         if name == "Redact":
             properties = {"produce.request.interceptors": "policies.Redact"}
         else:
-            properties = {
-                "record.validation.policy.class.name": f"policies.{name}",
-                "topics.in-*.confluent.value.schema.validation": "true",
-                "schema.registry.url": registry.url,
-                "schema.registry.basic.auth.user.info": USER,
-            }
+            properties = settings(
+                name, schema_registry_url=registry.url, schema_registry_basic_auth_user_info=USER
+            )
         return configured(properties, text.replace("DRIVER", str(os.getpid())))
 
     return write
@@ -88,10 +105,30 @@ def file(configured, registry):
 def filled(registry, produce, topic):
     """A topic with two good records, one bad and a tombstone; and the id of their schema."""
     name = topic("in")
-    one = registry.register(f"{name}-value", json.dumps(AVRO))
-    contents = (user(one, 1), user(one, 2)[:-1], user(one, 3), None)
-    produce(name, [{"key": b"%d" % at, "value": value} for at, value in enumerate(contents)])
+    one = register(registry, name)
+    produce(name, [{"key": b"%d" % at, "value": value} for at, value in enumerate(contents(one))])
     return name, one
+
+
+@contextlib.contextmanager
+def away_for(registry):
+    """Have a registry answer 503 to a request, and then as always."""
+
+    def comes_back():
+        while len(registry.requests) == before and not ended.wait(0.05):
+            pass
+        registry.status = None
+
+    before, ended = len(registry.requests), threading.Event()
+    registry.status = 503
+    waiting = threading.Thread(target=comes_back)
+    waiting.start()
+    try:
+        yield
+        assert registry.status is None
+    finally:
+        ended.set()
+        waiting.join()
 
 
 def is_told_well(done):
@@ -110,20 +147,23 @@ JOBS = {
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_while_the_registry_is_away_the_job_fails_and_a_later_one_does_it(
-    command, file, registry, filled, topic, kafka, tmp_path, job
+def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
+    command, file, registry, filled, topic, kafka, tmp_path, monkeypatch, job
 ):
     what, policy, reader = JOBS[job]
     name, schema_id = filled
     accepted, rejected, report = topic("clean"), topic("dead"), tmp_path / "report"
-    arguments = (what, file(policy), "--topic", name, "--reader", reader, *{
+    ends_at_once, waits = file(policy), file(policy)
+    arguments = ("--topic", name, "--reader", reader, *{
         "audit": ("--report", report),
         "split": ("--accepted", accepted, "--rejected", rejected),
         "redact": ("--to", accepted),
     }[what])  # fmt: skip
 
     registry.goes_away()
-    done = command(*arguments)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(asking_again, "FOR_S", 0.0)
+        done = command(what, ends_at_once, *arguments)
     assert done.code == 3, done
     assert "a policy cannot decide now: " in done.err
     assert f"schema {schema_id} {AWAY} {registry.url}" in done.err
@@ -132,11 +172,8 @@ def test_while_the_registry_is_away_the_job_fails_and_a_later_one_does_it(
     assert not (report / "report.json").exists()
 
     registry.comes_back()
-    for _ in range(30):  # a URL that is away is left alone for a second
-        done = command(*arguments)
-        if done.code != 3:
-            break
-        time.sleep(1)
+    with away_for(registry):
+        done = command(what, waits, *arguments)
     assert is_told_well(done), done
     if what == "redact":
         assert done.code == 1, done  # one record cannot be redacted
@@ -157,22 +194,9 @@ def test_while_the_registry_is_away_the_job_fails_and_a_later_one_does_it(
 
 def test_a_stream_waits_for_the_registry(command, file, registry, filled, topic):
     name, schema_id = filled
-    registry.status = 503
-
-    def comes_back():
-        while len(registry.requests) < 2 and not ended.wait(0.05):
-            pass
-        registry.status = None
-
-    ended = threading.Event()
-    waiting = threading.Thread(target=comes_back)
-    waiting.start()
-    try:
+    with away_for(registry):
         done = command("split", file(), "--topic", name, "--accepted", topic("clean"),
                        "--rejected", topic("dead"), "--streaming", "--available-now")  # fmt: skip
-    finally:
-        ended.set()
-        waiting.join()
     assert done.code == 0, done
     assert f"schema {schema_id} {AWAY}" in done.err
     assert "; waiting" in done.err

@@ -86,7 +86,8 @@ print("done")
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.spark_processes
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("where", ["one machine", "a cluster"])
 def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
     master = "local[2]"
@@ -128,7 +129,7 @@ def test_no_secret_is_shown(request, configured, tmp_path, monkeypatch, where):
         )
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, master, str(file), str(shown), str(events)],
-            capture_output=True, text=True, check=False, timeout=250,
+            capture_output=True, text=True, check=False, timeout=300,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     written = [path for path in [*shown.rglob("*"), *events.rglob("*")] if path.is_file()]

@@ -26,7 +26,7 @@ print("ended")
 @pytest.mark.spark_processes
 def test_a_stopped_session_leaves_no_jvm():
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "ended\n"

@@ -180,7 +180,7 @@ def test_a_stream_to_folders_survives_kills_and_holds_each_record_once(
         [*map(str, arguments), "--available-now"],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

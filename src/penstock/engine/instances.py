@@ -108,6 +108,7 @@ class PolicyInstances:
             self.validators[name] = RecordPolicy(name, *found)
         self.on_preparing: Callable[[bool], None] = _ignore
         self._prepare_topic: Callable[..., Any] | None = None
+        self._load_topic: Callable[..., Any] | None = None
         self.validation: Any = None
         self.validation_policy: RecordPolicy | None = None
         self.hints = RecordIntrospectionHints()
@@ -118,6 +119,7 @@ class PolicyInstances:
                 name, *found, self._timed(self._optional(name, "prepare_batch"))
             )
             self._prepare_topic = self._timed(self._optional(name, "prepare_topic"))
+            self._load_topic = self._optional(name, "load_topic")
             self.hints = self._hints(name)
             self._prepare_defaults()
             self._prepare_named_topics()
@@ -207,6 +209,29 @@ class PolicyInstances:
         except ValueError as error:
             raise ConfigurationError(f"topic {plan.topic}: {error}") from None
         except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"topic {plan.topic}: {describe(error)}") from None
+
+    @property
+    def loads_topics(self) -> bool:
+        """Whether the validation policy has a method to load topics."""
+        return self._load_topic is not None
+
+    def load_topic(self, plan: TopicPlan) -> None:
+        """Have the validation policy look up what judging a topic needs, if it can.
+
+        Raises:
+            RetriableException: What it asks is away.
+            ConfigurationError: It cannot judge the topic, or fails.
+        """
+        if self._load_topic is None:
+            return
+        try:
+            self._load_topic(plan.topic, MappingProxyType(dict(plan.validation_configs)))
+        except (RetriableException, KeyboardInterrupt):
+            raise
+        except ValueError as error:
+            raise ConfigurationError(f"topic {plan.topic}: {error}") from None
+        except BaseException as error:  # a panic of native code is no Exception
             raise ConfigurationError(f"topic {plan.topic}: {describe(error)}") from None
 
     def try_validation_policy(self, name: str, text: str) -> str | None:

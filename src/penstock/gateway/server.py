@@ -26,6 +26,7 @@ from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfi
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
+from penstock.gateway.known_topics import validated_topics
 from penstock.gateway.listener import ConnectionLimits, Listener, bind
 from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.metrics.broker_checks import BrokerChecks
@@ -220,6 +221,7 @@ class Gateway:
             await self.stop()
             raise
         self._started = True
+        self.run(self._load_topics())
         self.run(self._close_idle())
         self.run(self._check_connections())
         return address
@@ -310,6 +312,7 @@ class Gateway:
                 await loaded.close()
                 raise
             self._activate(loaded)
+            self.run(self._load_topics())
             if self._server_tls is not None:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
 
@@ -392,6 +395,16 @@ class Gateway:
     async def _drain(self, one: Supervisor | TopicPolicies) -> None:
         await one.close(drain_s=60.0)
         self._draining.discard(one)
+
+    async def _load_topics(self) -> None:
+        """Have the workers load the topics that are known by now; nothing waits for it."""
+        pool, plan = self._pool, self._policies.plan
+        if pool is None or not pool.loads_topics:
+            return
+        try:
+            pool.load_topics(await validated_topics(plan, self.topic_configs, self.cluster))
+        except Exception:
+            log.exception("topics not loaded")
 
     # Topic configs
 

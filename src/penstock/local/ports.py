@@ -10,6 +10,8 @@ from penstock.local.errors import LocalKafkaError
 
 _FIRST, _LAST = 12000, 31000  # below what systems hand out for outgoing connections
 _ATTEMPTS: Final = 200
+_CHANCE: Final = random.SystemRandom()
+"""Processes with the same seed, such as those of a test run, would look at the same ports."""
 
 
 def free_ports(count: int = 1) -> list[int]:
@@ -21,7 +23,7 @@ def free_ports(count: int = 1) -> list[int]:
         LocalKafkaError: None were found.
     """
     for _ in range(_ATTEMPTS):
-        first = random.randrange(_FIRST, _LAST - count)  # noqa: S311 - not a secret
+        first = _CHANCE.randrange(_FIRST, _LAST - count)
         ports = list(range(first, first + count))
         if all(map(_is_free, ports)):
             return ports

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     Redact = Callable[[bytes], bytes]
     """Takes a payload and returns it, or another one."""
-    Change = Callable[[Any], tuple[Any, bool]] | None
-    """Takes a value and returns it, or another one, and whether it did; None changes none."""
+    Change = Callable[[Any], tuple[Any, bool | None]] | None
+    """Takes a value and returns it, or another one, and whether it did; None changes none. None for
+    whether it did: it never does for values of this type."""
 
 _SCHEMAS_KEPT: Final = 1000
 
@@ -39,8 +40,9 @@ class RedactTagged(TopicInterceptor):
     Tags stand in the schema (`confluent:tags` of Avro fields and JSON properties,
     `(confluent.field_meta).tags` of Protobuf fields) or beside it (`metadata.tags`). Strings
     become the replacement. Other types become null where the schema lets them, and otherwise
-    the zero of their type. A payload without any of the fields stays the bytes it was; one that
-    is changed is written again after the same schema id. Tombstones pass.
+    the zero of their type. A payload without any of the fields stays the bytes it was, unless
+    these show more than the value has, such as a field that comes twice; one that is changed is
+    written again after the same schema id. Tombstones pass.
 
     What cannot be redacted does not pass: a value without a schema id, of an unknown or unusable
     schema, or that does not fit its schema is a failure of the interceptor. While the registry
@@ -118,6 +120,7 @@ class RedactTagged(TopicInterceptor):
             RetriableException: The registry does not answer.
         """
         self._unusable = {}
+        self._schemas.asks_for(topic)
         for is_key, column in ((True, batch.keys), (False, batch.values)):
             if not (self.keys if is_key else self.values):
                 continue
@@ -203,7 +206,7 @@ class RedactTagged(TopicInterceptor):
             change = self._change_messages(patterns)
         else:
             change = self._change_values(source, patterns)
-        return schema.schema_type, _checked(compiled, change, is_json=schema.schema_type == "JSON")
+        return schema.schema_type, _checked(compiled, change, schema.schema_type)
 
     def _change_values(self, source: SchemaSource, patterns: TagPatterns) -> Change:
         from penstock.policies.schema_policy.fields import avro, json_schema  # noqa: PLC0415
@@ -225,25 +228,29 @@ class RedactTagged(TopicInterceptor):
 
         known: dict[str, MessageRedaction] = {}
 
-        def change(message: Any) -> tuple[Any, bool]:
+        def change(message: Any) -> tuple[Any, bool | None]:
             name = message.DESCRIPTOR.full_name
             if name not in known:
                 root = protobuf.read_fields(message.DESCRIPTOR, patterns)
                 known[name] = MessageRedaction(root, self._tags, self.replacement)
-            return message, known[name].apply(message)
+            redaction = known[name]
+            return message, None if redaction.is_empty else redaction.apply(message)
 
         return change
 
 
-def _checked(compiled: CompiledSchema, change: Change, *, is_json: bool) -> Redact:
+def _checked(compiled: CompiledSchema, change: Change, kind: str) -> Redact:
     def redact(payload: bytes) -> bytes:
         for _position, message in compiled.objections([payload]):
             raise ValueError(f"does not fit its schema: {message}")
         if change is None:
             return payload
         value, changed = change(compiled.decode(payload))
-        # Of a name that comes twice, the value has the last: the bytes may show the first.
-        if changed or (is_json and _has_a_name_twice(payload)):
+        if changed is None:
+            return payload
+        # Of a name, or a field, that comes twice, the value has the last: the bytes may show the
+        # first. Written again, they show what the value has.
+        if changed or kind == "PROTOBUF" or (kind == "JSON" and _has_a_name_twice(payload)):
             return compiled.encode(value)
         return payload
 

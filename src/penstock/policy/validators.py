@@ -144,6 +144,27 @@ class RecordValidationPolicy:
             RetriableException: It cannot be prepared now, which is no error: the next batch is.
         """
 
+    def load_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Look up what judging a topic will need, so that its first batch need not wait.
+
+        Optional. Called in the gateway's workers, at any time while they have nothing to judge,
+        for topics that are known at the start; also for one for which ``prepare_topic`` has not
+        been called. A worker judges as well without it, so what it raises is a warning in the
+        log, and no more. It is not called by ``penstock check``, nor on Spark, where the records
+        are there already.
+
+        The limit is that of ``prepare_batch``. A worker that exceeds it is replaced, and no
+        topic is loaded any more.
+
+        Args:
+            topic: The topic's name.
+            configs: As in ``TopicMetadata``.
+
+        Raises:
+            RetriableException: What is looked up does not answer: no other topic is loaded.
+            Exception: This topic is not loaded; others are.
+        """
+
     def prepare_batch(self, topic: TopicMetadata, batch: BatchProxy) -> None:
         """Prepare to judge some records: a place for look-ups, such as in a registry.
 

@@ -22,6 +22,7 @@ from penstock.engine.chain import Chain, RecordVerdicts, unusable
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan, TopicPlan
 from penstock.engine.verdict import failed
+from penstock.spark.asking_again import decided
 from penstock.spark.rows import Rows, runs, verdict_array
 from penstock.wire.names import NO_ID
 
@@ -75,18 +76,22 @@ class Evaluator:
             records: In the order of their offsets.
 
         Raises:
-            PostponedError: A policy cannot decide now: the task fails, and Spark tries it again.
+            PostponedError: A policy cannot decide, even after a while: the task fails, and Spark
+                tries it again.
         """
         chain = self.chain(topic)
         if not isinstance(chain, Chain):
             return RecordVerdicts([(index, chain) for index in range(records.count)], None)
         if chain.is_empty:
             return RecordVerdicts((), None)
-        return chain.judge_each(
-            partition,
-            self._plan.topic_ids.get(topic or "", NO_ID),
-            records,
-            records_policy_batch=self._plan.records_policy_batch,
+        return decided(
+            lambda: chain.judge_each(
+                partition,
+                self._plan.topic_ids.get(topic or "", NO_ID),
+                records,
+                records_policy_batch=self._plan.records_policy_batch,
+            ),
+            self._plan.ask_again_s,
         )
 
     def close(self) -> None:

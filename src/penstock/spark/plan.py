@@ -13,6 +13,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.declared import declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
 from penstock.engine.plan import NO_SETTINGS, Plan
+from penstock.spark import asking_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,7 @@ class RecordPlan:
             maximum number of bytes.
         has_interceptors: Whether records can be changed or dropped.
         topic_settings: The topic level keys that were set on topics themselves, by topic.
+        ask_again_s: How long a task asks policies again that cannot decide now, before it fails.
     """
 
     policies: PolicyConfiguration
@@ -47,6 +49,7 @@ class RecordPlan:
     columns: Mapping[str, int]
     has_interceptors: bool
     topic_settings: Mapping[str, Mapping[str, str]]
+    ask_again_s: float = asking_again.FOR_S
 
     @property
     def path(self) -> Path:
@@ -207,6 +210,7 @@ def _plan(
         MappingProxyType(columns),
         bool(names[INTERCEPTORS]),
         {topic: dict(own) for topic, own in topic_settings.items()},
+        asking_again.FOR_S,
     )
 
 

@@ -30,6 +30,7 @@ from penstock.client.reader import OffsetRange as WantedRange
 from penstock.client.write_errors import AbortedError, FencedError, UnknownOutcomeError
 from penstock.engine.verdict import PostponedError
 from penstock.report.counts import Reason
+from penstock.spark.asking_again import decided
 from penstock.spark.background import Background
 from penstock.spark.evaluation import evaluator_of, task_ended
 from penstock.wire.names import NO_ID
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
     from penstock.client.positions import Claim
     from penstock.cluster.ranges import OffsetRange
+    from penstock.engine.chain import Chain, RecordVerdicts
+    from penstock.engine.columns import RecordColumns
+    from penstock.engine.verdict import Verdict
     from penstock.records.stored_batch import StoredBatch
     from penstock.spark.access import ClusterAccess
     from penstock.spark.plan import RecordPlan
@@ -184,7 +188,7 @@ class WritingTask:
             ConfigurationError: The policies cannot be loaded here, or no connection be made.
             ClientError: The cluster cannot be reached in time, or refuses.
             UnreadableBatchError: A batch is damaged.
-            PostponedError: A policy cannot decide now.
+            PostponedError: A policy cannot decide, even after a while.
         """
         connection = self.access.connect()
         total = WritingResult(TaskCounts(), 0)
@@ -266,7 +270,7 @@ class WritingTask:
         topic_id = self.topic_ids[one.topic]
         position = PositionTask(self.job, one.topic, topic_id, one.partition)
         background: Background[TaskResult] = Background()
-        job = _Shown(self._job(one), background)
+        job = _Shown(self._job(one, background.beat), background)
         counted_as = self.counted_as.get(one.of, self.run)
         task = range_task(
             connection,
@@ -285,16 +289,16 @@ class WritingTask:
         claimed_by = self.claims[one.of].run
         return (yield from _done_by_another(connection, position, one, claimed_by, counted_as))
 
-    def _job(self, one: OffsetRange) -> Job:
+    def _job(self, one: OffsetRange, beat: Callable[[], None]) -> Job:
         accepted, rejected = self.targets[ACCEPTED], self.targets.get(REJECTED)
         if rejected is None:
-            judge = self._judge(one.topic)
+            judge = self._judge(one.topic, beat)
             return Redact(judge, one.topic, one.partition, target=accepted)
         if self.replays_max is None:
-            judge = self._judge(one.topic)
+            judge = self._judge(one.topic, beat)
             return Split(judge, one.topic, one.partition, accepted=accepted, rejected=rejected)
         return Redrive(
-            self._judge(accepted.topic),
+            self._judge(accepted.topic, beat),
             one.topic,
             one.partition,
             target=accepted,
@@ -303,12 +307,37 @@ class WritingTask:
             replays_max=self.replays_max,
         )
 
-    def _judge(self, topic: str) -> Judge:
-        return Judge(
+    def _judge(self, topic: str, beat: Callable[[], None]) -> Judge:
+        # A stream tells what its policies cannot decide, and comes back to it.
+        ask_again_s = self.plan.ask_again_s if self.budget_s is None else 0.0
+        return _AskingAgain(
             evaluator_of(self.plan).chain(topic),
             self.plan.topic_ids.get(topic, NO_ID),
             records_policy_batch=self.plan.records_policy_batch,
+            for_s=ask_again_s,
+            beat=beat,
         )
+
+
+class _AskingAgain(Judge):
+    """Waits a while for policies that cannot decide now."""
+
+    def __init__(
+        self,
+        chain: Chain | Verdict,
+        topic_id: UUID,
+        *,
+        records_policy_batch: int,
+        for_s: float,
+        beat: Callable[[], None],
+    ) -> None:
+        super().__init__(chain, topic_id, records_policy_batch=records_policy_batch)
+        self._for_s = for_s
+        self._beat = beat
+
+    def verdicts(self, partition: int, records: RecordColumns) -> RecordVerdicts:
+        judge = super().verdicts
+        return decided(lambda: judge(partition, records), self._for_s, beat=self._beat)
 
 
 class _Shown:

@@ -347,7 +347,7 @@ def rules_classes(tmp_path_factory) -> Path:
         [compiler, "-encoding", "UTF-8", "-Xlint:all", "-Werror", "-cp", class_path(),
          "-d", str(classes), str(source)],
         check=True,
-        timeout=120,
+        timeout=300,
     )  # fmt: skip
     return classes
 

@@ -181,3 +181,61 @@ def test_a_reload_changes_the_keys(judging, admin_client, file):
         module.write_text(before)
         judging.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "shop.more" not in described(admin_client, topic), timeout_s=60)
+
+
+def code_of(running: RunningGateway, topic: str) -> int:
+    with TopicClient(running.broker_address()) as client:
+        return client.produce(topic, b"tell").error_code
+
+
+def test_keys_of_a_policy_that_is_removed_from_the_file(kafka: LocalKafka, tmp_path: Path):
+    own_topic = f"__settings_{uuid.uuid4().hex[:8]}"
+    properties = {"topic.settings.topic": own_topic, "policy.workers": 1}
+    with_policy = properties | {"record.validation.policy.class.name": "policies.Levels"}
+    port = free_ports(6)[0]
+
+    def write(chosen: dict[str, object]) -> Path:
+        return write_configuration(tmp_path, kafka.bootstrap_servers, port, chosen, POLICIES)
+
+    running = RunningGateway(write(with_policy))
+    try:
+        admin = AdminClient({"bootstrap.servers": running.address})
+        has_keys, has_none, was_off = name(), name(), name()
+        create(admin, has_keys, {"shop.validation": "true"})
+        create(admin, was_off, {"shop.level": "high"})
+        create(admin, has_none, {})
+        assert told(running, has_keys) is not None
+
+        # After a reload or a restart nothing of a topic that has one of the keys passes.
+        write(properties)
+        running.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: code_of(running, has_keys) == -1, timeout_s=60)
+        for restarts in (False, True):
+            if restarts:
+                running.restart()
+            codes = [code_of(running, topic) for topic in (has_keys, was_off, has_none)]
+            assert codes == [-1, -1, 0]
+            # The keys are unknown: they are not shown, and deleting one changes nothing.
+            assert described(admin, has_keys) == {}
+            alter(admin, has_keys, "shop.validation", None)
+            with pytest.raises(
+                KafkaException, match=r"Unknown topic config name: shop\.validation"
+            ):
+                alter(admin, has_keys, "shop.validation", "false")
+            assert code_of(running, has_keys) == -1
+
+        # With the policy back in the file everything is as it was.
+        write(with_policy)
+        running.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: code_of(running, was_off) == 0, timeout_s=60)
+        assert described(admin, was_off)["shop.level"] == ("high", False)
+        assert described(admin, has_keys)["shop.validation"] == ("true", False)
+        assert told(running, has_keys) is not None
+
+        # A gateway that has no policy at all reads no keys of topics, unless the file says where.
+        write({"policy.workers": 1})
+        running.restart()
+        assert [code_of(running, topic) for topic in (has_keys, was_off, has_none)] == [0, 0, 0]
+        assert running.events("no topic has a policy: every record passes")
+    finally:
+        running.stop()

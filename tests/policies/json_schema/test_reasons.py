@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.policies.json_schema.features import MAX_REPEATS
 from penstock.policies.json_schema.reasons import pointer
 from tests.policies.json_schema.oracle import compiled
 from tests.policies.json_schema.pairs import DRAFTS, Pairs
@@ -114,3 +115,82 @@ def test_no_text_has_anything_of_a_record(tmp_path_factory, draft, seed, secret,
             said = judged.objection(one, "value") or ""
             assert secret not in said
             assert str(number) not in said
+
+
+REF = {"$ref": "#"}
+SEVERAL_WAYS = {
+    "anyOf": {"type": ["object", "array"], "properties": {"a": {"anyOf": [REF, REF]}}},
+    "oneOf": {"type": "object", "properties": {"a": {"oneOf": [REF, REF]}, "b": {"type": "null"}}},
+    "allOf": {"type": "object", "properties": {"a": {"allOf": [REF, REF]}, "b": {"type": "null"}}},
+    "in place": {
+        "type": "object",
+        "anyOf": [
+            {"anyOf": [{"properties": {"a": REF}}, {"properties": {"a": REF}}]},
+            {"properties": {"a": REF}, "required": ["c"]},
+        ],
+    },
+    "beside": {"type": "object", "properties": {"a": REF}, "allOf": [{"properties": {"a": REF}}]},
+    "patterns": {
+        "type": "object",
+        "properties": {"a": REF, "b": {"type": "null"}},
+        "patternProperties": {"^a": REF},
+    },
+    "by a reference": {
+        "$ref": "#/$defs/n",
+        "$defs": {
+            "n": {"type": "object", "properties": {"a": {"$ref": "#/$defs/both"}}},
+            "both": {"anyOf": [{"$ref": "#/$defs/n"}, {"$ref": "#/$defs/m"}]},
+            "m": {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}},
+        },
+    },
+}
+
+
+def nested(levels, inner, *more):
+    """An object in an object, and so on."""
+    document = inner
+    for _ in range(levels):
+        document = {"a": document} | dict(more)
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize("schema", SEVERAL_WAYS.values(), ids=SEVERAL_WAYS)
+def test_a_recursive_schema_with_several_ways_is_judged_once_for_each_value(tmp_path, schema):
+    """Two ways at each of a hundred levels would take for ever."""
+    made = check(tmp_path, schema)
+    assert made.fits is None
+    assert made.objection(nested(100, 1).encode(), "value").startswith("the value does not fit; ")
+    assert made.objection(nested(100, {}, ("b", 1)).encode(), "value") is None or (
+        "b" in json.dumps(schema)
+    )
+    found = made.objection(nested(100, {}).encode(), "value")
+    assert (found is None) is ("oneOf" not in json.dumps(schema))
+
+
+@pytest.mark.parametrize("schema", SEVERAL_WAYS.values(), ids=SEVERAL_WAYS)
+def test_where_there_are_few_levels_the_reason_is_said(tmp_path, schema):
+    found = check(tmp_path, schema).objection(nested(2, 1).encode(), "value")
+    assert "where is not said" not in found
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, REF]}}},
+        {"type": "object", "properties": {"a": REF}, "items": REF, "additionalProperties": REF},
+        {"type": "object", "required": ["a"], "properties": {"a": {"type": "array", "items": REF}}},
+    ],
+)
+def test_a_recursive_schema_with_one_way_has_its_reasons_and_the_fast_way(tmp_path, schema):
+    made = check(tmp_path, schema)
+    assert made.fits is not None
+    assert "where is not said" not in made.objection(nested(100, 1).encode(), "value")
+
+
+def test_the_ways_are_counted_up_to_a_bound(tmp_path):
+    both = {"anyOf": [REF, REF]}
+    for _ in range(50):
+        both = {"anyOf": [both, both]} if len(json.dumps(both)) < 10_000 else {"allOf": [both]}
+    made = check(tmp_path, {"type": "object", "properties": {"a": both}})
+    assert 1 < made.features.repeats <= MAX_REPEATS + 1
+    assert made.objection(nested(100, 1).encode(), "value").startswith("the value does not fit; ")

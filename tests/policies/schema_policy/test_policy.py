@@ -11,9 +11,16 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.policies import SchemaPolicy
+from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
+from penstock.policies.schema_policy.registry.cache import SUBJECTS_SECONDS, Registry
+from penstock.policies.schema_policy.registry.client import RegistryClient
+from penstock.policies.schema_policy.registry.settings import RegistrySettings
+from penstock.policies.schema_policy.registry_judge import RegistryJudge
+from penstock.policies.schema_policy.settings import TopicSettings
 from penstock.policy import Header, TopicIdPartition, TopicMetadata
 from penstock.policy.testing import judge
-from tests.policies.schema_policy.fake_registry import Fault
+from tests.policies.schema_policy.clock import Clock
+from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 
 pytestmark = pytest.mark.system
 
@@ -369,3 +376,64 @@ def test_fields_that_are_unknown_may_be_accepted(registry):
     records = [framed(one, b"\x02\x02\x50\x01")]
     assert only(verdicts(registry, records))[0] == "refused"
     assert accepts(verdicts(registry, records, schema_protobuf_unknown_fields="accept"))
+
+
+@pytest.fixture
+def judged_by():
+    """Makes judges of the values of `orders`, by several URLs: they give objections to a value."""
+    clients = []
+
+    def make(clock, *registries):
+        urls = ",".join(one.url for one in registries)
+        client = RegistryClient(RegistrySettings.from_configs({"schema.registry.url": urls}), clock)
+        clients.append(client)
+        registry = Registry(client, clock)
+        schemas, settings = CompiledSchemas(registry), TopicSettings.read(VALUES)
+        made = RegistryJudge("orders", settings, registry, schemas, is_key=False, clock=clock)
+        return lambda value: [text for _, text in made.prepared([value], [()]).objections()]
+
+    yield make
+    for one in clients:
+        one.close()
+
+
+def test_of_registries_that_disagree_the_one_that_was_asked_counts(registry, judged_by):
+    """Which of them is right nobody can tell: they have to be replicas of one."""
+    clock = Clock()
+    with FakeRegistry() as other:
+        one = registry.register("orders-value", json.dumps(ORDER))
+        assert other.register("elsewhere", json.dumps(JSON_ORDER), "JSON") == one
+        two = other.register("orders-value", json.dumps(ORDER_2))
+        of_two = framed(two, avro({"id": 1, "to": "x"}, ORDER_2))
+        elsewhere = ["the value has schema id 1, which is not under subject orders-value"]
+
+        objections = judged_by(clock, registry, other)
+        assert objections(order(one)) == []
+        assert objections(framed(one, b'{"id": 1}')) != []
+        assert objections(of_two) == [], "only the other one has it"
+        registry.goes_away()
+        clock.passes(SUBJECTS_SECONDS - 1)
+        assert objections(order(one)) == [], "what was said counts"
+        clock.passes(2)
+        assert objections(order(one)) == elsewhere
+        assert objections(of_two) == []
+
+        registry.comes_back()
+        objections = judged_by(clock, other, registry)
+        assert objections(order(one)) == elsewhere
+        assert objections(framed(one, b'{"id": 1}')) == elsewhere
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_a_copy_that_is_behind_refuses_nothing_that_another_knows(registry, judged_by, stale_first):
+    with FakeRegistry() as stale:
+        stale.register("orders-value", json.dumps(ORDER))
+        registry.register("orders-value", json.dumps(ORDER))
+        two = registry.register("orders-value", json.dumps(ORDER_2))
+        urls = (stale, registry) if stale_first else (registry, stale)
+        objections = judged_by(Clock(), *urls)
+        assert objections(order(1)) == []
+        assert objections(framed(two, avro({"id": 1, "to": "x"}, ORDER_2))) == []
+        assert objections(order(99)) == [
+            "the value has schema id 99, which the registry does not know"
+        ]

@@ -1,13 +1,16 @@
-"""How much a judge of a topic keeps."""
+"""What a judge of a topic keeps, and that it judges as one that keeps nothing."""
 
 import gc
+import random
 
 from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.payloads.avro.compile import AvroSchema
 from penstock.policies.schema_policy.registered import RegisteredSchema
 from penstock.policies.schema_policy.registry.cache import Registry
+from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policies.schema_policy.registry_judge import RegistryJudge
 from penstock.policies.schema_policy.settings import TopicSettings
+from penstock.policy import Header
 from tests.policies.schema_policy.clock import Clock
 
 _KEPT = 1024
@@ -40,7 +43,79 @@ def test_schemas_that_are_not_kept_compiled_are_not_kept_by_judges():
         assert list(judge.prepared(good, [()] * len(good)).objections()) == []
         bad = [one + b"\0" for one in good]
         assert len(list(judge.prepared(bad, [()] * len(bad)).objections())) == len(bad)
+        assert list(judge.prepared(good[-1:], [()]).objections()) == []
     assert _alive() - before <= _KEPT
+    for topic, judge in enumerate(judges, 1):  # by a schema that may have to be compiled again
+        again = b"\0" + (1000 * topic + 899).to_bytes(4)
+        column = [again + b"\2", again + b"\2\0"]
+        assert [at for at, _ in judge.prepared(column, [(), ()]).objections()] == [1]
+
+
+class Numbers:
+    """Has a schema for each of two ids, both under the subject of the topic, until it has not."""
+
+    subject = "numbers-value"
+
+    def schema_by_id(self, schema_id):
+        if schema_id not in {1, 2}:
+            raise UnknownSchemaError("no such schema")
+        schema = '{"type": "integer"}' if schema_id == 1 else '{"type": "string"}'
+        return RegisteredSchema("JSON", schema, schema_id=schema_id)
+
+    def schema_by_guid(self, guid):
+        raise UnknownSchemaError(f"no {guid}")
+
+    def subject_versions(self, schema_id):
+        return ((self.subject, schema_id),)
+
+
+def numbers(client, clock, location="any"):
+    """Return what makes judges of a topic, all by the same registry."""
+    registry = Registry(client, clock)
+    schemas = CompiledSchemas(registry)
+    settings = TopicSettings.read(
+        {"confluent.value.schema.validation": "true", "schema.id.location": location}
+    )
+    return lambda: RegistryJudge("numbers", settings, registry, schemas, is_key=False, clock=clock)
+
+
+def test_what_the_last_records_had_changes_no_verdict():
+    chance = random.Random(21)
+    starts = [b"\0\0\0\0\1", b"\0\0\0\0\2", b"\0\0\0\0\3", b"\0\0\0\0\0", b"\0\0", b"\1" * 17, b""]
+    header = Header("__value_schema_id", b"\0\0\0\0\2")
+    verdicts = set()
+    for location in ("any", "prefix", "header"):
+        judge_of = numbers(Numbers(), Clock(), location)
+        judge = judge_of()
+        for _ in range(150):
+            count = chance.choice([1, 2, 40])
+            some = chance.choices(starts, [9, 9, 1, 1, 1, 1, 1], k=chance.choice([1, 1, 2]))
+            column = [chance.choice(some) + chance.choice([b"1", b'"a"']) for _ in range(count)]
+            headers = [()] * count
+            if chance.random() < 0.3:
+                column[chance.randrange(count)] = None
+            if location != "prefix" and chance.random() < 0.5:
+                headers[chance.randrange(count)] = (chance.choice([header, Header("a", b"b")]),)
+            found = sorted(judge.prepared(column, headers).objections())
+            assert found == sorted(judge_of().prepared(column, headers).objections())
+            verdicts |= {text for _, text in found}
+            verdicts |= {None} if len(found) < count else set()
+    assert len(verdicts) > 10
+    assert None in verdicts
+
+
+def test_what_the_last_records_had_is_asked_for_again():
+    client, clock = Numbers(), Clock()
+    judge = numbers(client, clock)()
+    column = [b"\0\0\0\0\1" + b"1"] * 3
+    for _ in range(3):
+        assert list(judge.prepared(column, [()] * 3).objections()) == []
+    client.subject = "others-value"
+    clock.passes(301)
+    for _ in range(2):
+        objections = list(judge.prepared(column, [()] * 3).objections())
+        assert [at for at, _ in objections] == [0, 1, 2]
+        assert "not under subject numbers-value" in objections[0][1]
 
 
 def _alive():

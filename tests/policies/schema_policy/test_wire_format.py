@@ -15,6 +15,8 @@ from penstock.policies.schema_policy.wire_format import (
     check_header,
     find_id,
     groups_of,
+    shared_start,
+    start_of,
 )
 from penstock.policy import Header
 
@@ -145,6 +147,16 @@ def test_there_is_nothing_to_check_in_a_header_where_the_id_is_a_prefix():
 def grouped(column, headers=None, *, is_key=False, location=Location.ANY):
     headers = [()] * len(column) if headers is None else headers
     return groups_of(column, headers, is_key=is_key, location=location)
+
+
+def test_what_all_begin_with():
+    assert start_of(17) == ID_17
+    assert shared_start([ID_17 + bytes([one]) for one in range(100)]) == ID_17
+    assert shared_start([ID_17, ID_17 + b"x", b"\0\0\0\0\x12"]) is None
+    assert shared_start([b"\0\0", b"\0\0"]) == b"\0\0"
+    assert shared_start([b"\0\0", ID_17]) is None
+    assert shared_start([ID_17, None]) is None
+    assert shared_start([]) is None
 
 
 def test_a_batch_of_one_id_is_one_group():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.engine.verdict import Verdict
-    from penstock.engine.workers.messages import Ready
+    from penstock.engine.workers.messages import Ready, TopicsLoaded
     from penstock.engine.workers.worker import Worker
 
 log = structlog.get_logger()
@@ -32,7 +32,9 @@ costs as much as a policy that changes a field of every record."""
 _LINE_MAX = 2000
 _MESSAGE_MAX = 2**31
 _PREFIX = messages.PREFIX
-_FROM_WORKER = frozenset({messages.READY, messages.LOAD_FAILED, messages.VERDICT})
+_FROM_WORKER = frozenset(
+    {messages.READY, messages.LOAD_FAILED, messages.VERDICT, messages.TOPICS_LOADED}
+)
 _POLL_S = 0.01
 _DRAIN_TIMEOUT_S = 1.0
 """How long to wait for what a dead process has sent and printed."""
@@ -46,6 +48,9 @@ class Events(Protocol):
 
     def on_load_failed(self, worker: Worker, text: str) -> None:
         """Its policies cannot be loaded."""
+
+    def on_topics_loaded(self, worker: Worker, report: TopicsLoaded) -> None:
+        """It has loaded topics, or cannot."""
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Attempts and their verdicts, in order."""
@@ -171,11 +176,16 @@ class Child(asyncio.Protocol):
                     verdicts.append(messages.read_verdict(body))
                     continue
                 ready = messages.read_ready(body) if kind == messages.READY else None
+                report = (
+                    messages.read_topics_loaded(body) if kind == messages.TOPICS_LOADED else None
+                )
             except Exception:
                 self._garbled = True
                 break
             if ready is not None:
                 self._events.on_ready(self.worker, ready)
+            elif report is not None:
+                self._events.on_topics_loaded(self.worker, report)
             else:
                 self._events.on_load_failed(self.worker, body.decode("utf-8", "replace"))
         if verdicts:

@@ -3,9 +3,10 @@
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
-  to be dropped, the record bytes), JUDGE_ADMIN (attempt, JSON), RETIRE (JSON), CLOSE (empty)
-- from the worker: READY (JSON), LOAD_FAILED (text), VERDICT (attempt, outcome; behind them the
-  new batch where there is one, JSON where the batch is not accepted)
+  to be dropped, the record bytes), JUDGE_ADMIN (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON),
+  CLOSE (empty)
+- from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), VERDICT (attempt,
+  outcome; behind them the new batch where there is one, JSON where the batch is not accepted)
 
 Positions are 32 bit numbers in this machine's byte order.
 """
@@ -20,6 +21,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
+from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError, Verdict, replaced
 
 if TYPE_CHECKING:
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
     from penstock.configuration import PolicyConfiguration
 
-LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE = 1, 2, 3, 4, 5
-READY, LOAD_FAILED, VERDICT = 11, 12, 13
+LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS = 1, 2, 3, 4, 5, 6
+READY, LOAD_FAILED, VERDICT, TOPICS_LOADED = 11, 12, 13, 14
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sII")
@@ -137,6 +139,49 @@ def retire(name: str, topic: str) -> bytes:
     return message(RETIRE, json.dumps([name, topic]).encode())
 
 
+def load_topics(plans: Iterable[TopicPlan]) -> bytes:
+    """Ask a worker to load topics when it has nothing else to do."""
+    return message(LOAD_TOPICS, json.dumps([plan.encoded.decode() for plan in plans]).encode())
+
+
+def read_load_topics(body: bytes) -> list[TopicPlan]:
+    """Read the body of a LOAD_TOPICS.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    return [TopicPlan.decode(plan.encode()) for plan in json.loads(body)]
+
+
+class TopicsLoaded(NamedTuple):
+    """What has become of the topics that a worker was to load.
+
+    Attributes:
+        loaded: How many are loaded.
+        total: How many it was to load.
+        problem: Why others are not, of the first of them.
+    """
+
+    loaded: int
+    total: int
+    problem: str
+
+
+def topics_loaded(report: TopicsLoaded) -> bytes:
+    """Frame the report about topics that were to be loaded."""
+    return message(TOPICS_LOADED, json.dumps(report).encode())
+
+
+def read_topics_loaded(body: bytes) -> TopicsLoaded:
+    """Read the body of a TOPICS_LOADED.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    loaded, total, problem = json.loads(body)
+    return TopicsLoaded(int(loaded), int(total), str(problem))
+
+
 def positions(of: Iterable[int]) -> bytes:
     """Write positions in a batch."""
     return array(_POSITION, of).tobytes()
@@ -157,16 +202,20 @@ class Ready(NamedTuple):
     Attributes:
         patterns: The class name and topic pattern of each interceptor, in order.
         needs_context: Whether a policy of topics takes the context of a request.
+        loads_topics: Whether the validation policy has a method to load topics.
     """
 
     patterns: list[tuple[str, re.Pattern[str]]]
     needs_context: bool
+    loads_topics: bool
 
 
-def ready(patterns: Iterable[tuple[str, re.Pattern[str]]], *, needs_context: bool) -> bytes:
+def ready(
+    patterns: Iterable[tuple[str, re.Pattern[str]]], *, needs_context: bool, loads_topics: bool
+) -> bytes:
     """Frame the report that the policies are loaded."""
     rows = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
-    return message(READY, json.dumps([rows, needs_context]).encode())
+    return message(READY, json.dumps([rows, needs_context, loads_topics]).encode())
 
 
 def read_ready(body: bytes) -> Ready:
@@ -175,9 +224,11 @@ def read_ready(body: bytes) -> Ready:
     Raises:
         ValueError: It is not one.
     """
-    patterns, needs_context = json.loads(body)
+    patterns, needs_context, loads_topics = json.loads(body)
     return Ready(
-        [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns], needs_context
+        [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns],
+        needs_context,
+        loads_topics,
     )
 
 

@@ -42,6 +42,7 @@ from penstock.engine.verdict import (
 )
 from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, Progress
+from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.records.batch import prepare, read_batch
 from penstock.records.errors import UnreadableRecords
@@ -211,15 +212,46 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
     judge = Judge(configuration, policies, progress)
-    parent.sendall(messages.ready(policies.patterns, needs_context=judge.needs_context))
-    _serve(inbox, judge, progress, parent)
+    parent.sendall(
+        messages.ready(
+            policies.patterns,
+            needs_context=judge.needs_context,
+            loads_topics=policies.loads_topics,
+        )
+    )
+    loading = TopicLoading(policies, progress.load)
+    _serve(_loading_when_idle(inbox, loading, parent), judge, loading, progress, parent)
     for complaint in policies.close():
         sys.stderr.write(f"close() failed: {complaint}\n")
+
+
+def _loading_when_idle(
+    inbox: Iterator[tuple[int, memoryview, bool]], loading: TopicLoading, parent: socket.socket
+) -> Iterator[tuple[int, memoryview, bool]]:
+    """Yield messages; load topics while there is none."""
+    for message in inbox:
+        yield message
+        more = message[2]
+        while loading and not more:
+            report = loading.load_next()
+            if report is not None:
+                parent.sendall(messages.topics_loaded(report))
+            more = _has_message(parent)
+
+
+def _has_message(parent: socket.socket) -> bool:
+    """Return whether the parent has sent something, or has ended."""
+    try:
+        parent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _serve(
     inbox: Iterator[tuple[int, memoryview, bool]],
     judge: Judge,
+    loading: TopicLoading,
     progress: Progress,
     parent: socket.socket,
 ) -> None:
@@ -241,16 +273,22 @@ def _serve(
             continue
         verdicts.send()
         if kind == messages.JUDGE_ADMIN:
-            attempt, request = messages.read_judge_admin(bytes(body))
-            if attempt > progress.skipped:
-                decided = judge.judge_admin(attempt, request)
-                progress.begin(attempt, DONE)
-                parent.sendall(messages.verdict(attempt, decided))
+            _judge_admin(judge, body, progress, parent)
         elif kind == messages.RETIRE:
             judge.retire(*json.loads(bytes(body)))
+        elif kind == messages.LOAD_TOPICS:
+            loading.add(messages.read_load_topics(bytes(body)))
         else:
             break
     verdicts.send()
+
+
+def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: socket.socket) -> None:
+    attempt, request = messages.read_judge_admin(bytes(body))
+    if attempt > progress.skipped:
+        decided = judge.judge_admin(attempt, request)
+        progress.begin(attempt, DONE)
+        parent.sendall(messages.verdict(attempt, decided))
 
 
 def _judge_batch(judge: Judge, body: memoryview) -> Verdict:

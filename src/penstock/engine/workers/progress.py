@@ -1,8 +1,8 @@
 """Progress of a worker, in memory that it shares with its parent.
 
-The worker writes which attempt it is at, the parent which attempts are to be skipped.
-Each is one word, read and written atomically. The worker reads the second before it writes the
-first: an attempt that it has begun, it also judges.
+The worker writes which attempt it is at, and which topic it loads between two of them; the parent
+which attempts are to be skipped. Each is one word, read and written atomically. The worker reads
+what is to be skipped before it writes what it begins: an attempt that it has begun, it also judges.
 """
 
 from __future__ import annotations
@@ -15,22 +15,29 @@ from typing import IO, Final, NamedTuple
 JUDGING, INTERCEPTING, DONE, PREPARING = 0, 1, 2, 3
 """Phases of an attempt. All but `DONE` have deadlines of their own."""
 
-_BYTES: Final = 16
-_HAND, _SKIPPED = 0, 1
+_BYTES: Final = 24
+_HAND, _SKIPPED, _LOADING = 0, 1, 2
 _PHASE_BITS: Final = 2
 _POSITION_BEYOND_END: Final = 2**20
 """Where a policy writes that writes to every descriptor it finds."""
 
 
 class CurrentAttempt(NamedTuple):
-    """The attempt that was begun last (0 before the first), and its phase."""
+    """Where a worker is.
+
+    Attributes:
+        attempt: The attempt that was begun last (0 before the first).
+        phase: Its phase.
+        loading: The number of the topic that it loads, after that attempt is done; 0 for none.
+    """
 
     attempt: int
     phase: int
+    loading: int = 0
 
 
 class Progress:
-    """Two words of shared memory."""
+    """Three words of shared memory."""
 
     def __init__(self, descriptor: int) -> None:
         """Share the memory behind a file's descriptor."""
@@ -40,11 +47,15 @@ class Progress:
         """Write that an attempt, or its next phase, is begun."""
         self._words[_HAND] = attempt << _PHASE_BITS | phase
 
+    def load(self, number: int) -> None:
+        """Write that a topic is being loaded, under a number of its own; 0 for none."""
+        self._words[_LOADING] = number
+
     @property
     def current(self) -> CurrentAttempt:
-        """The attempt that was begun last."""
-        word = self._words[_HAND]
-        return CurrentAttempt(word >> _PHASE_BITS, word & (2**_PHASE_BITS - 1))
+        """The attempt that was begun last, and the topic that is being loaded."""
+        word, loading = self._words[_HAND], self._words[_LOADING]
+        return CurrentAttempt(word >> _PHASE_BITS, word & (2**_PHASE_BITS - 1), loading)
 
     def skip(self, attempt: int) -> None:
         """Write that attempts up to this one are not to be begun any more."""

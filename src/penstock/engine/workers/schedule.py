@@ -10,6 +10,8 @@ and nothing here is a process or a socket.
 - A worker that is busy with one batch for `BLOCKED_AFTER_S` is blocked. What it was sent after
   that batch is recalled, the batch's partition gets a queue of its own, which stays with that
   worker, and all other queues go to other workers, which are started if need be.
+- A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch that is
+  nobody's.
 - An answer is final only where a policy had begun the batch and ended its process, or ran into
   its deadline. Whatever else goes wrong costs time, and at last an answer after which clients
   try again.
@@ -607,12 +609,13 @@ class Schedule:
         self._request_workers(now)
 
     def _check_worker(self, worker: Worker, current: CurrentAttempt, now: float) -> None:
-        job = worker.sent.get(current.attempt)
+        loads = bool(current.loading)  # after the attempt is done
+        job = None if loads else worker.sent.get(current.attempt)
         if current != worker.current:
             worker.current, worker.current_since = current, now
             if job is not None and job.state is JobState.SENT:
                 job.become(JobState.BEGUN)
-        idle = current.phase == DONE or not current.attempt
+        idle = not loads and (current.phase == DONE or not current.attempt)
         took = now - worker.current_since
         if idle:
             if worker.state is WorkerState.BLOCKED:
@@ -654,7 +657,9 @@ class Schedule:
     def _exceeds_deadline(self, worker: Worker, job: Job | None, took: float, now: float) -> bool:
         limits, phase = self._limits, worker.current.phase
         does, limit = "decide", limits.timeout_s
-        if phase == INTERCEPTING:
+        if worker.current.loading:
+            does, limit = "load a topic", limits.preparation_timeout_s
+        elif phase == INTERCEPTING:
             limit = limits.interceptors_timeout_s
         elif phase == PREPARING:
             does, limit = "prepare", limits.preparation_timeout_s

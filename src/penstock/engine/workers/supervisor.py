@@ -91,6 +91,8 @@ class Supervisor:
         )
         self.patterns: Patterns = []
         self.needs_context = False
+        self.loads_topics = False
+        self._topics_message = b""
         self._make_child = child
         self._children: dict[Worker, Child] = {}
         self._timed_out = TimedOutBatches()
@@ -226,6 +228,23 @@ class Supervisor:
         for worker in self._schedule.judging:
             self._children[worker].write([messages.retire(name, topic)])
 
+    def load_topics(self, plans: Sequence[TopicPlan]) -> None:
+        """Have the validation policy load topics, in each worker while it has no batches.
+
+        Workers that replace others do the same; extra ones, which are there because others are
+        busy, do not. Nothing waits for it. A policy that ends its process by it, or hangs, is
+        not asked to any more.
+        """
+        if not self.loads_topics or not plans:
+            return
+        self._topics_message = messages.load_topics(plans)
+        for worker in self._schedule.judging:
+            self._load_topics_in(worker)
+
+    def _load_topics_in(self, worker: Worker) -> None:
+        if self._topics_message and worker in self._schedule.pool.slots:
+            self._children[worker].write([self._topics_message])
+
     async def close(self, *, drain_s: float = 0.0) -> None:
         """Let the workers finish what they have, for at most `drain_s`, then end them."""
         if drain_s and self._schedule.outstanding:
@@ -292,6 +311,9 @@ class Supervisor:
 
     def _kill(self, action: actions.Kill) -> None:
         child = self._children.get(action.worker)
+        killed = action.worker.killed
+        if killed is not None and killed.current.loading:
+            self._stop_loading(killed.text)
         if child is not None:
             child.kill()
 
@@ -366,10 +388,18 @@ class Supervisor:
             log.exception("an error of the gateway", action="wait for a process")
             child.kill()
             why = f"{type(error).__name__}: {error}"
+        if worker.killed is None and child.progress.current.loading:
+            self._stop_loading("the policy ended its process")
         self._schedule.died(worker, child.progress.current, why, self._clock.now())
         self._execute_actions()
         del self._children[worker]
         await child.read_output()
+
+    def _stop_loading(self, reason: str) -> None:
+        """Have no other worker do what has ended one."""
+        if self._topics_message and self._serving:
+            log.warning("topics not loaded", reason=reason)
+        self._topics_message = b""
 
     async def _kill_after_timeout(self, child: Child) -> None:
         """Kill a process that does not exit in time."""
@@ -383,13 +413,28 @@ class Supervisor:
     def on_ready(self, worker: Worker, ready: messages.Ready) -> None:
         """Handle READY."""
         if not self._serving:
-            self.patterns, self.needs_context = ready
+            self.patterns, self.needs_context, self.loads_topics = ready
         self._schedule.loaded(worker, self._clock.now())
+        self._load_topics_in(worker)
         self._execute_actions()
 
     def on_load_failed(self, worker: Worker, text: str) -> None:
         """Handle LOAD_FAILED."""
         worker.failure = text
+
+    def on_topics_loaded(self, worker: Worker, report: messages.TopicsLoaded) -> None:
+        """Handle TOPICS_LOADED."""
+        loaded, total, problem = report
+        if problem:
+            log.warning(
+                "topics not loaded",
+                process=worker.number,
+                count=total - loaded,
+                total=total,
+                reason=problem,
+            )
+        else:
+            log.info("topics loaded", process=worker.number, count=loaded)
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Handle verdicts."""

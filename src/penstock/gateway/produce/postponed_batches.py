@@ -9,6 +9,7 @@ Batches of topics with interceptors are not kept here: see `producer_state`.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 KEPT_S: Final = 300.0
 """A producer that has not sent the batch again for so long has given it up: by default that takes
 two minutes (`delivery.timeout.ms`, `message.timeout.ms` of librdkafka: five)."""
-_KEPT_MAX: Final = 10_000
+KEPT_MAX: Final = 10_000
+"""How many are kept, of all principals together."""
 _SEQUENCES: Final = 2**31
 """Sequence numbers begin at 0 again after the largest one (DefaultRecordBatch.java)."""
 
@@ -48,24 +50,38 @@ class SentBy(NamedTuple):
 class PostponedBatches:
     """The first batch of each producer and partition that has to come again.
 
-    The calls for one producer and partition are in the order of its requests.
+    The calls for one producer and partition are in the order of its requests. Where there is no
+    room for another one, the principal that has most makes room: none pushes out those of one that
+    has fewer. Clients that do not authenticate are one principal.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        # Epoch and sequence number. What is kept for longest makes room: it is the least likely
-        # to come again.
-        self._first: TTLCache[SentBy, tuple[int, int]] = TTLCache(_KEPT_MAX, KEPT_S, clock)
+        self._clock = clock
+        # By principal, epoch and sequence number.
+        self._first: dict[str, TTLCache[SentBy, tuple[int, int]]] = {}
+        self._none: TTLCache[SentBy, tuple[int, int]] = TTLCache(0, KEPT_S, clock)
+        self._count = 0  # of what has not been removed, though some may be too old
+
+    def __len__(self) -> int:
+        return sum(map(len, self._first.values()))
 
     def __bool__(self) -> bool:
-        return bool(self._first)
+        # Asked for each request: there are principals only where something is kept of them.
+        if not self._first:
+            return False
+        if any(map(len, self._first.values())):
+            return True
+        self._first.clear()
+        self._count = 0
+        return False
 
     def __contains__(self, sent_by: object) -> bool:
         """Return whether a batch of a producer for a partition has to come again."""
-        return sent_by in self._first
+        return isinstance(sent_by, SentBy) and sent_by in self._of(sent_by)
 
     def overtakes(self, sent_by: SentBy, batch: BatchProducer) -> bool:
         """Return whether a batch comes after one that has to come again first."""
-        first = self._first.get(sent_by)
+        first = self._of(sent_by).get(sent_by)
         if first is None or first[0] != batch.epoch:
             return False
         return 0 < (batch.base_sequence - first[1]) % _SEQUENCES < _SEQUENCES // 2
@@ -80,14 +96,42 @@ class PostponedBatches:
         """
         if batch.producer_id < 0 or batch.base_sequence < 0:
             return
-        first = self._first.get(sent_by)
+        first = self._of(sent_by).get(sent_by)
         if first is not None and first[0] > batch.epoch:
             return  # the broker refuses it: the producer has a newer epoch
         if comes_again:
             if first is None or first[0] < batch.epoch or not self.overtakes(sent_by, batch):
-                self._first[sent_by] = batch.epoch, batch.base_sequence
+                self._keep(sent_by, (batch.epoch, batch.base_sequence))
         elif first is not None and (
             first[0] < batch.epoch
             or (first[1] - batch.base_sequence) % _SEQUENCES < max(batch.record_count, 1)
         ):
-            del self._first[sent_by]
+            kept = self._of(sent_by)
+            kept.pop(sent_by, None)
+            self._count -= 1
+            if not kept:
+                del self._first[sent_by.principal]
+
+    def _of(self, sent_by: SentBy) -> TTLCache[SentBy, tuple[int, int]]:
+        return self._first.get(sent_by.principal, self._none)
+
+    def _keep(self, sent_by: SentBy, first: tuple[int, int]) -> None:
+        if self._count >= KEPT_MAX and sent_by not in self._of(sent_by):
+            self._make_room()
+        kept = self._first.get(sent_by.principal)
+        if kept is None:
+            kept = TTLCache(math.inf, KEPT_S, self._clock)
+            self._first[sent_by.principal] = kept
+        self._count += sent_by not in kept
+        kept[sent_by] = first
+
+    def _make_room(self) -> None:
+        """Remove what is too old, and, if all is full, the oldest of the principal that has most.
+
+        What is kept for longest is the least likely to come again.
+        """
+        self._first = {one: kept for one, kept in self._first.items() if kept}
+        self._count = len(self)
+        while self._count >= KEPT_MAX:
+            max(self._first.values(), key=len).popitem()
+            self._count -= 1

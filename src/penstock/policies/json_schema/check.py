@@ -24,7 +24,7 @@ import jsonschema_rs
 import orjson
 
 from penstock.policies.json_schema.documents import SchemaError
-from penstock.policies.json_schema.features import features_of
+from penstock.policies.json_schema.features import MAX_REPEATS, features_of
 from penstock.policies.json_schema.reasons import reason
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ _DIALECTS: Final = {
 _METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 _is_json: Final = corvus.compile(True).is_valid_json
 _MAX_MESSAGE: Final = 300
+_NO_REASON: Final = (
+    "does not fit; where is not said, since the schema is recursive by several ways and the value "
+    "has too many levels"
+)
 _TOO_DEEP: Final = "recursion limit exceeded"
 _NOT_UTF_8: Final = "not UTF-8"
 _TOO_LARGE: Final = "number out of range"
@@ -100,6 +104,14 @@ class Check:
             document = orjson.loads(text)
         except orjson.JSONDecodeError:
             return "is not JSON"
+        repeats = self.features.repeats
+        if repeats > 1:
+            # To ask for the answer alone takes no time in proportion to the ways: each schema
+            # judges each value once. Reasons are gathered for every way.
+            if self._validator.is_valid(document):
+                return None
+            if repeats ** _levels(document) > MAX_REPEATS:
+                return _NO_REASON
         try:
             self._validator.validate(document)
         except jsonschema_rs.ValidationError as error:
@@ -121,6 +133,21 @@ class Check:
             self.features.slow.add(f"not compiled: {error}")
             self.features.bounded = False
             return None
+
+
+def _levels(document: Any) -> int:
+    """Return how many arrays and objects are inside each other."""
+    levels, inside = 0, [document]
+    while True:
+        inside = [
+            value
+            for one in inside
+            if isinstance(one, dict | list)
+            for value in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not inside:
+            return levels
+        levels += 1
 
 
 def _retrieved(files: SchemaDocuments, uri: str) -> Any:

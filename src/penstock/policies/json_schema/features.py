@@ -123,6 +123,7 @@ _EXACT: Final = 2**53
 _MOST_STEPS: Final = 300
 MAX_SCHEMAS: Final = 100_000
 """Up to how many schemas are counted: references that double double the work, each of them."""
+MAX_REPEATS: Final = 1000
 _STEPS_OF_PATTERN: Final = 3
 """For each character, and for each time that one is repeated."""
 _COUNTS: Final = re.compile(r"\{(\d*),?(\d*)\}")
@@ -145,12 +146,24 @@ class Features:
         bounded: Whether judging takes time in proportion to a value's bytes.
         schemas: How many schemas there are with every reference replaced by what it means, or
             one more than `MAX_SCHEMAS`; 0 for a recursive schema, which has no such number.
+        repeats: How often a recursive schema may judge what is inside a value for each time that
+            it judges the value, or one more than `MAX_REPEATS`: with 2, what is ten levels down
+            is judged a thousand times. 1 for any other schema.
     """
 
     slow: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     bounded: bool = True
     schemas: int = 0
+    repeats: int = 1
+
+
+@dataclass(slots=True)
+class _Place:
+    """Schemas that judge one value: how many ways lead inside from them, and where they refer."""
+
+    ways: int = 0
+    references: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -169,6 +182,8 @@ class _Walk:
     def __init__(self, files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> None:
         self.features = Features()
         self.targets: dict[str, _Target] = {}
+        self.places: dict[str, _Place] = {}
+        self._places_inside: list[_Place] = []
         self._files = files
         self._draft = files.draft
         self._lookup = lookup
@@ -183,10 +198,26 @@ class _Walk:
         while self._waiting:
             name, schema, base = self._waiting.pop()
             root = self._files.is_document(name.removesuffix("#"))
-            self._schema(schema, base, self.targets[name], in_place=True, root=root)
+            place = self.places[name] = _Place()
+            self._schema(schema, base, self.targets[name], place, in_place=True, root=root)
+
+    def repeats(self) -> int:
+        """Return how many ways lead inside from the schemas of one value, at most."""
+        ways: dict[str, int] = {}
+        for name in _inner_first({name: one.references for name, one in self.places.items()}):
+            ways[name] = _ways(self.places[name], ways)
+        inside = (_ways(place, ways) for place in self._places_inside)
+        return max(1, *ways.values(), *inside)
 
     def _schema(
-        self, schema: Any, base: str, target: _Target, *, in_place: bool, root: bool = False
+        self,
+        schema: Any,
+        base: str,
+        target: _Target,
+        place: _Place,
+        *,
+        in_place: bool,
+        root: bool = False,
     ) -> None:
         target.size += 1
         target.schemas += 1
@@ -199,19 +230,27 @@ class _Walk:
         self._keywords(schema, root=root)
         for keyword in _REFERENCES:
             if isinstance(schema.get(keyword), str):
-                self._reference(schema[keyword], base, target, in_place=in_place)
+                self._reference(schema[keyword], base, target, place, in_place=in_place)
                 if self._draft <= 7:
                     return  # what stands beside a reference does not count
+        place.ways += _ways_inside(schema)
         for keyword, inner in _subschemas(schema):
             stays = keyword in _IN_PLACE or keyword == "dependencies"
             if keyword in {"anyOf", "oneOf"} and _goes_deeper(inner):
                 # The reasons of every branch are gathered, one for each value inside.
                 self.features.bounded = False
-            self._schema(inner, base, target, in_place=in_place and stays)
+            below = place
+            if not stays:
+                below = _Place()
+                self._places_inside.append(below)
+            self._schema(inner, base, target, below, in_place=in_place and stays)
 
-    def _reference(self, reference: str, base: str, target: _Target, *, in_place: bool) -> None:
+    def _reference(
+        self, reference: str, base: str, target: _Target, place: _Place, *, in_place: bool
+    ) -> None:
         name = urljoin(base, reference).removesuffix("#")
         target.everywhere.append(name)
+        place.references.append(name)
         if in_place:
             target.in_place.add(name)
         if name not in self.targets:
@@ -260,11 +299,45 @@ def features_of(files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> Fea
         )
     features = walk.features
     recursive = _cycle({name: set(target.everywhere) for name, target in walk.targets.items()})
-    if not recursive:
+    if recursive:
+        features.repeats = walk.repeats()
+        if features.repeats > 1:
+            features.slow.add("recursive by several ways")
+    else:
         features.schemas = _applied(walk.targets, files.uri, _schemas, MAX_SCHEMAS)
     if recursive or _applied(walk.targets, files.uri, _size, _MOST_STEPS) > _MOST_STEPS:
         features.bounded = False
     return features
+
+
+def _inner_first(edges: dict[str, list[str]]) -> Iterator[str]:
+    """Yield each name after those that edges lead to; none leads back to itself."""
+    done: set[str] = set()
+    for start in edges:
+        waiting = [start]
+        while waiting:
+            missing = [one for one in edges[waiting[-1]] if one not in done]
+            if missing:
+                waiting += missing
+                continue
+            name = waiting.pop()
+            if name not in done:
+                done.add(name)
+                yield name
+
+
+def _ways(place: _Place, ways: dict[str, int]) -> int:
+    return min(place.ways + sum(ways[one] for one in place.references), MAX_REPEATS + 1)
+
+
+def _ways_inside(schema: dict[str, Any]) -> int:
+    """Return in how many ways a schema itself judges one value inside of another, at most."""
+    patterns = schema.get("patternProperties")
+    of_objects = len(patterns) if isinstance(patterns, dict) else 0
+    of_objects += any(keyword in schema for keyword in ("properties", "additionalProperties"))
+    of_objects += "unevaluatedProperties" in schema
+    of_arrays = any(key in schema for key in ("items", "prefixItems", "additionalItems"))
+    return max(of_objects, of_arrays + ("contains" in schema) + ("unevaluatedItems" in schema))
 
 
 def _cycle(edges: dict[str, set[str]]) -> str:

@@ -42,6 +42,14 @@ class Judge(Protocol):
         """
         ...
 
+    def load(self) -> None:
+        """Look up what records to come will probably need.
+
+        Raises:
+            RetriableException: It cannot be looked up now.
+        """
+        ...
+
     def describe(self) -> Iterable[str]:
         """Give lines that say what is judged by.
 
@@ -66,6 +74,9 @@ class FileJudge:
         side = side_of(is_key=is_key)
         self._describes = f"{side}: {name}"
         self._begins = f"the {side} does not fit schema {name}: "
+
+    def load(self) -> None:
+        """Do nothing: the schema is there."""
 
     def describe(self) -> Iterable[str]:
         """Return what `Judge.describe` says."""

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -105,6 +106,17 @@ class SchemaPolicy(Policy):
         """
         self._topic_judges(topic, configs)
 
+    def load_topic(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Look up and compile the latest schemas of a topic's subjects.
+
+        Raises:
+            ValueError: As in `prepare_topic`.
+            RetriableException: The registry does not answer now.
+        """
+        self._allow(self._settings.loading_s)
+        for judge in self._topic_judges(topic, configs).values():
+            judge.load()
+
     def describe_topic(self, topic: str, configs: Mapping[str, str]) -> Iterator[str]:
         """Yield lines that say what a topic's records are judged by, for `penstock check`.
 
@@ -147,18 +159,18 @@ class SchemaPolicy(Policy):
         Raises:
             RetriableException: The registry does not answer now.
         """
-        self._allow(self._settings.judging_s)
         last, self._prepared = self._prepared, None
         if last is not None and last[0] is topic and last[1] is batch:
             columns = last[2]
         else:
+            self._allow(self._settings.judging_s)
             columns = self._columns(topic, batch)
         refused: dict[int, str] = {}
         for is_key, prepared in columns.items():  # the key first: its objection counts
             column = batch.keys if is_key else batch.values
             for position, message in self._objections(column, prepared, is_key=is_key):
                 refused.setdefault(position, message)
-        return sorted(refused.items())
+        return sorted(refused.items()) if refused else ()
 
     def close(self) -> None:
         """Close the connections to the registry."""
@@ -166,22 +178,22 @@ class SchemaPolicy(Policy):
             self._client.close()
 
     def _columns(self, topic: TopicMetadata, batch: BatchProxy) -> Mapping[bool, PreparedColumn]:
-        return {
-            is_key: judge.prepared(
-                batch.keys if is_key else batch.values,
-                batch.headers if judge.reads_headers else _NONE,
+        columns = {}
+        for is_key, judge in self._of(topic).items():
+            column = batch.keys if is_key else batch.values
+            columns[is_key] = judge.prepared(
+                column, batch.headers if judge.reads_headers else _NONE
             )
-            for is_key, judge in self._of(topic).items()
-        }
+        return columns
 
     def _objections(
         self, column: Sequence[bytes | None], prepared: PreparedColumn, *, is_key: bool
-    ) -> Iterator[tuple[int, str]]:
-        accepts_null = self._settings.null_keys if is_key else self._settings.null_values
-        if not accepts_null:
-            text = f"the {side_of(is_key=is_key)} is null"
-            yield from ((index, text) for index, data in enumerate(column) if data is None)
-        yield from prepared.objections()
+    ) -> Iterable[tuple[int, str]]:
+        if self._settings.null_keys if is_key else self._settings.null_values:
+            return prepared.objections()
+        text = f"the {side_of(is_key=is_key)} is null"
+        nulls = ((index, text) for index, data in enumerate(column) if data is None)
+        return chain(nulls, prepared.objections())
 
     def _allow(self, seconds: float) -> None:
         """Have look-ups end before the worker is killed: what they found by then is kept."""

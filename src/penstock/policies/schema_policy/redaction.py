@@ -150,6 +150,11 @@ class MessageRedaction:
         self._replacement = replacement
         self._ways = leading_to(reachable(root), lambda field: not tags.isdisjoint(field.tags))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no field has any of the tags."""
+        return id(self._root) not in self._ways
+
     def apply(self, message: Any) -> bool:
         """Change a message; return whether it changed."""
         return self._look(self._root, message, everything=False)

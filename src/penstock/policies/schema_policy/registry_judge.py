@@ -7,6 +7,8 @@ the topic's strategy names has it; the payload fits to its very end; the rules h
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -22,10 +24,12 @@ from penstock.policies.schema_policy.wire_format import (
     Location,
     check_header,
     groups_of,
+    shared_start,
+    start_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping, Sequence
+    from collections.abc import Callable, Container, Iterator, MutableMapping, Sequence
 
     from penstock.policies.schema_policy.compiled_schemas import Compiled, CompiledSchemas
     from penstock.policies.schema_policy.judge import Column, Headers, PreparedColumn
@@ -42,18 +46,30 @@ _USABLE_KEPT: Final = 1000
 class _Usable(NamedTuple):
     """A schema that the topic's records may have.
 
+    It is remembered without what it was compiled to: how many are kept so is for `CompiledSchemas`
+    to say.
+
     Attributes:
-        schema_type: `AVRO`, `PROTOBUF` or `JSON`.
-        compiled: The schema and its rules; None while it is remembered, since how many are kept
-            compiled is for `CompiledSchemas` to say.
         title: What messages call it.
         until: When it is asked for again, in seconds of the clock.
     """
 
-    schema_type: str
-    compiled: Compiled | None
     title: str
     until: float
+
+
+class _Last(NamedTuple):
+    """What the last records had, which those after them have as well, mostly.
+
+    Attributes:
+        start: What they began with: the id.
+        schema: The same as a number.
+        usable: What it stands for.
+    """
+
+    start: bytes
+    schema: int
+    usable: _Usable
 
 
 class _Part(NamedTuple):
@@ -62,18 +78,24 @@ class _Part(NamedTuple):
     Attributes:
         by: What they are judged by, or why none of them is accepted.
         positions: Where they are in the column.
+        compiled: The schema that they are judged by and its rules; None where none is accepted.
         payloads: Of each that is judged, bytes in which its payload is.
         start: Where that starts in them.
     """
 
     by: _Usable | str
     positions: Sequence[int]
+    compiled: Compiled | None = None
     payloads: Sequence[bytes] = ()
     start: int = 0
 
 
 class RegistryJudge:
-    """Judges the keys or the values of one topic by the schemas of a registry."""
+    """Judges the keys or the values of one topic by the schemas of a registry.
+
+    Attributes:
+        reads_headers: Whether an id may be in a header.
+    """
 
     def __init__(
         self,
@@ -99,20 +121,14 @@ class RegistryJudge:
         self._strategy = settings.strategies[is_key]
         self._level, self._latest = settings.level, settings.latest
         self._location = settings.location
+        self.reads_headers = self._location is not Location.PREFIX
         self._registry = registry
         self._schemas = schemas
         self._is_key = is_key
         self._side = side_of(is_key=is_key)
         self._clock = clock
-        # What the last records had, which those after them have as well, mostly.
-        self._last_framed: Framed | None = None
-        self._last: _Usable | None = None
+        self._last: _Last | None = None
         self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
-
-    @property
-    def reads_headers(self) -> bool:
-        """Whether an id may be in a header."""
-        return self._location is not Location.PREFIX
 
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Look up and compile the schemas of a column.
@@ -120,18 +136,48 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
+        as_last = None if any(headers) else self._as_last(column)
+        if as_last is not None:
+            return _ColumnOfRegistry(self, (as_last,))
+        self._registry.asks_for(self._topic)
         groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
         parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
         for group in groups:
             parts += self._parts(column, group)
         return _ColumnOfRegistry(self, parts)
 
-    def objections_to(self, part: _Part) -> Iterator[tuple[int, str]]:
-        """Yield the positions of what is refused, each with a message."""
-        if isinstance(part.by, str):
-            yield from ((position, part.by) for position in part.positions)
-        elif self._level is not Level.ID:
-            yield from self._unfit(part.by, part)
+    def objections_to(self, part: _Part) -> Sequence[tuple[int, str]]:
+        """Return the positions of what is refused, each with a message."""
+        by, positions, compiled, payloads, start = part
+        if isinstance(by, str):
+            return [(position, by) for position in positions]
+        if self._level is Level.ID:
+            return ()
+        assert compiled is not None
+        assert compiled.schema is not None
+        refused = list(compiled.schema.objections(payloads, start))
+        if self._level is Level.RULES:
+            refused += self._against_rules(compiled, part, set(map(itemgetter(0), refused)))
+        if not refused:
+            return ()
+        begins = f"the {self._side} does not fit {by.title}: "
+        return [(positions[index], begins + message) for index, message in refused]
+
+    def load(self) -> None:
+        """Look up the latest schema of the topic's subject, as the first record with it would.
+
+        Where records say which subject, or where it has no schema yet, nothing is known before.
+
+        Raises:
+            RetriableException: The registry does not answer now.
+        """
+        self._registry.asks_for(self._topic)
+        subject = subject_of(self._strategy, self._topic, None, is_key=self._is_key)
+        latest = None if subject is None else self._registry.latest(subject)
+        schema_id = None if latest is None else latest[0].schema_id
+        if schema_id is not None:
+            with suppress(UnknownSchemaError):  # it is deleted just now
+                self._resolve(schema_id, self._registry.schema(schema_id), None)
 
     def describe(self) -> Iterator[str]:
         """Yield lines that say which schemas the registry has for the topic now.
@@ -164,16 +210,20 @@ class RegistryJudge:
         if compiled.rules is not None:
             yield from (f"  not run: {one}" for one in compiled.rules.not_run)
 
+    def _as_last(self, column: Column) -> _Part | None:
+        """Return all of a column where it is judged by what the last was; None where it may not."""
+        last = self._last
+        if last is None or self._clock() >= last.usable.until or shared_start(column) != last.start:
+            return None
+        compiled = self._schemas.kept(last.schema)
+        if compiled is None:
+            return None
+        payloads = cast("Sequence[bytes]", column)  # null begins with nothing
+        return _Part(last.usable, range(len(column)), compiled, payloads, len(last.start))
+
     def _parts(self, column: Column, group: Group) -> Iterator[_Part]:
         """Yield the records of a group by what they are judged by."""
         framed, positions = group.framed, group.positions
-        last = self._last
-        if framed == self._last_framed and last is not None and self._clock() < last.until:
-            compiled = self._schemas.kept(framed.schema)
-            if compiled is not None:
-                by_last = last._replace(compiled=compiled)
-                yield _Part(by_last, positions, _payloads(column, group), framed.start)
-                return
         try:
             registered = self._registry.schema(framed.schema)
         except UnknownSchemaError:
@@ -190,10 +240,10 @@ class RegistryJudge:
             yield from self._by_message(framed, registered, positions, payloads)
             return
         name = record_name(registered) if self._strategy.needs_record_name else None
-        by = self._resolve(framed.schema, registered, name)
-        if isinstance(by, _Usable):
-            self._last_framed, self._last = framed, by._replace(compiled=None)
-        yield _Part(by, positions, payloads, framed.start)
+        by, compiled = self._resolve(framed.schema, registered, name)
+        if isinstance(by, _Usable) and isinstance(framed.schema, int) and framed.start:
+            self._last = _Last(start_of(framed.schema), framed.schema, by)
+        yield _Part(by, positions, compiled, payloads, framed.start)
 
     def _by_message(
         self,
@@ -203,83 +253,83 @@ class RegistryJudge:
         payloads: Sequence[bytes],
     ) -> Iterator[_Part]:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
-        compiled = self._schemas.of(registered, framed.schema)
+        types = self._schemas.of(registered, framed.schema)
         by_name: dict[str | None, list[int]] = {}
         for index, payload in enumerate(payloads):
-            name = compiled.message_name(payload[framed.start :])
+            name = types.message_name(payload[framed.start :])
             by_name.setdefault(name, []).append(index)
         for name, indexes in by_name.items():
+            by, compiled = self._resolve(framed.schema, registered, name)
             yield _Part(
-                self._resolve(framed.schema, registered, name),
+                by,
                 [positions[index] for index in indexes],
+                compiled,
                 [payloads[index] for index in indexes],
                 framed.start,
             )
 
-    def _unfit(self, usable: _Usable, part: _Part) -> Iterator[tuple[int, str]]:
-        _, positions, payloads, start = part
-        compiled, begins = usable.compiled, f"the {self._side} does not fit {usable.title}: "
-        assert compiled is not None
-        assert compiled.schema is not None
-        refused = list(compiled.schema.objections(payloads, start))
-        for index, message in refused:
-            yield positions[index], begins + message
+    def _against_rules(
+        self, compiled: Compiled, part: _Part, unfit: Container[int]
+    ) -> Iterator[tuple[int, str]]:
+        """Yield which payloads are against rules, and how, apart from those that do not fit."""
         rules = compiled.rules
-        if self._level is not Level.RULES or rules is None or rules.is_empty:
+        if rules is None or rules.is_empty:
             return
-        unfit = set(map(itemgetter(0), refused))
-        for index, payload in enumerate(payloads):
+        assert compiled.schema is not None
+        for index, payload in enumerate(part.payloads):
             if index in unfit:
                 continue
-            value = compiled.schema.decode(payload[start:])
+            value = compiled.schema.decode(payload[part.start :])
             objection = rules.objection(value, topic=self._topic, is_key=self._is_key)
             if objection is not None:
-                yield positions[index], begins + objection
+                yield index, objection
 
     def _resolve(
         self, schema: int | str, registered: RegisteredSchema, name: str | None
-    ) -> _Usable | str:
-        """Return what to judge by, or why the schema may not be used for the topic."""
+    ) -> tuple[_Usable | str, Compiled | None]:
+        """Return what to judge by and what it was compiled to; or why it may not be used."""
         usable = self._usable.get((schema, name))
         if usable is not None and self._clock() < usable.until:
-            return usable._replace(compiled=self._schemas.of(registered, schema))
-        found = self._found(schema, registered, name)
+            return usable, self._schemas.of(registered, schema)
+        found, compiled = self._found(schema, registered, name)
         if isinstance(found, _Usable):
-            self._usable[schema, name] = found._replace(compiled=None)
+            self._usable[schema, name] = found
         else:
             self._usable.pop((schema, name), None)
-        return found
+        return found, compiled
 
     def _found(
         self, schema: int | str, registered: RegisteredSchema, name: str | None
-    ) -> _Usable | str:
+    ) -> tuple[_Usable | str, Compiled | None]:
         has = f"the {self._side} has {_named(schema)}"
         subject = subject_of(self._strategy, self._topic, name, is_key=self._is_key)
         if subject is None:
-            return f"{has}, whose record has no name to make a subject of"
+            return f"{has}, whose record has no name to make a subject of", None
         if registered.schema_id is None:
-            return f"{has}, which has no id, and so no subject"
+            return f"{has}, which has no id, and so no subject", None
         versions = [
             version
             for one, version in self._registry.subject_versions(registered.schema_id, subject)
             if one == subject
         ]
         if not versions:
-            return f"{has}, which is not under subject {subject}"
+            return f"{has}, which is not under subject {subject}", None
         version = max(versions)
         if self._latest:
             latest = self._registry.latest(subject)
             # A version that is newer than what is remembered is the latest.
             if latest is not None and version < latest[1]:
-                return f"{has}, version {version} of subject {subject}, whose latest is {latest[1]}"
+                return (
+                    f"{has}, version {version} of subject {subject}, whose latest is {latest[1]}",
+                    None,
+                )
         compiled = self._schemas.of(registered, schema)
         title = f"schema {subject} version {version} (id {registered.schema_id})"
         if self._level is not Level.ID and compiled.problem:
-            return f"{title} cannot be judged by: {compiled.problem}"
+            return f"{title} cannot be judged by: {compiled.problem}", None
         if self._level is Level.RULES and compiled.problem_of_rules:
-            return f"the rules of {title} cannot be judged by: {compiled.problem_of_rules}"
-        until = self._clock() + _USABLE_FOR_S
-        return _Usable(registered.schema_type, compiled, title, until)
+            return f"the rules of {title} cannot be judged by: {compiled.problem_of_rules}", None
+        return _Usable(title, self._clock() + _USABLE_FOR_S), compiled
 
 
 class _ColumnOfRegistry(NamedTuple):
@@ -289,8 +339,7 @@ class _ColumnOfRegistry(NamedTuple):
     parts: Sequence[_Part]
 
     def objections(self) -> Iterator[tuple[int, str]]:
-        for part in self.parts:
-            yield from self.judge.objections_to(part)
+        return chain.from_iterable(map(self.judge.objections_to, self.parts))
 
 
 def _payloads(column: Column, group: Group) -> Sequence[bytes]:

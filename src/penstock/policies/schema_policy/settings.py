@@ -123,6 +123,7 @@ FILE_KEYS: Final = {
 
 _DEADLINES: Final = (
     ("policy.preparation.timeout.ms", 10_000, 0.8),
+    ("policy.preparation.timeout.ms", 10_000, 0.25),
     ("policy.timeout.ms", 5000, 0.5),
 )
 """Deadlines at which a worker is killed, their defaults, and how much of each look-ups may take."""
@@ -134,6 +135,7 @@ class FileSettings:
 
     Attributes:
         preparation_s: How long the look-ups of a batch may take together, in seconds.
+        loading_s: The same of those of a topic that no batch waits for.
         judging_s: The same of those that are needed once more while it is judged.
     """
 
@@ -141,6 +143,7 @@ class FileSettings:
     null_keys: bool
     unknown_fields: bool
     preparation_s: float
+    loading_s: float
     judging_s: float
 
     @classmethod

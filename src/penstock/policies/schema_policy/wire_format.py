@@ -127,11 +127,9 @@ def groups_of(
         The groups in the order of their first records; and the positions that are in none, with
         the text of the `FramingError` for each.
     """
-    name = KEY_HEADER if is_key else VALUE_HEADER
-    in_prefixes = location is Location.PREFIX or (
-        location is Location.ANY
-        and not (any(headers) and any(one.key == name for some in headers for one in some))
-    )
+    if location is Location.ANY and not (any(headers) and _have_id(headers, is_key=is_key)):
+        location = Location.PREFIX
+    in_prefixes = location is Location.PREFIX
     if in_prefixes:
         shared = _shared_id(column)
         if shared is not None:
@@ -151,7 +149,7 @@ def groups_of(
                 data,
                 () if in_prefixes else headers[position],
                 is_key=is_key,
-                location=Location.PREFIX if in_prefixes else location,
+                location=location,
             )
         except FramingError as error:
             objections.append((position, str(error)))
@@ -161,6 +159,26 @@ def groups_of(
         if framed.start == _OF_AN_ID:
             by_prefix[data[:_OF_AN_ID]] = group
     return [Group(*group) for group in positions.items()], objections
+
+
+def start_of(schema: int) -> bytes:
+    """Return what a key or value begins with where an id stands before the payload."""
+    return b"\0" + schema.to_bytes(4)
+
+
+def shared_start(column: Sequence[bytes | None]) -> bytes | None:
+    """Return what all keys or values of a batch begin with, as many bytes as an id has.
+
+    Returns:
+        None where they differ, one is null, or there are none. Fewer bytes where one has no more.
+    """
+    values = cast("Sequence[bytes]", column)
+    try:
+        # Of bytes that are ordered, all begin as the first and the last of them do.
+        first, last = min(values)[:_OF_AN_ID], max(values)[:_OF_AN_ID]
+    except (TypeError, ValueError):  # a null; or nothing
+        return None
+    return first if first == last else None
 
 
 def check_header(framed: Framed, schema_type: str) -> None:
@@ -185,6 +203,11 @@ def check_header(framed: Framed, schema_type: str) -> None:
         raise FramingError(
             f"has {len(framed.message_indexes)} bytes too many in the header with its schema id"
         )
+
+
+def _have_id(headers: Sequence[Sequence[Header]], *, is_key: bool) -> bool:
+    name = KEY_HEADER if is_key else VALUE_HEADER
+    return any(one.key == name for some in headers for one in some)
 
 
 def _in_header(value: bytes, name: str) -> Framed:
@@ -223,16 +246,11 @@ def _bytes(count: int) -> str:
 
 def _shared_id(column: Sequence[bytes | None]) -> Framed | None:
     """Return the id that all begin with; None where there is no such, or only perhaps."""
-    values = cast("Sequence[bytes]", column)
-    try:
-        # Of bytes that are ordered, all begin as the first and the last of them do.
-        first, last = min(values)[:_OF_AN_ID], max(values)[:_OF_AN_ID]
-    except (TypeError, ValueError):  # a null; or nothing
-        return None
-    if first != last or first[:1] != b"\0":
+    start = shared_start(column)
+    if start is None or start[:1] != b"\0":
         return None
     try:
-        return _remembered(first)
+        return _remembered(start)
     except FramingError:
         return None
 

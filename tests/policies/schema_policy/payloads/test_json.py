@@ -54,6 +54,14 @@ def test_verdicts_and_reasons_are_those_of_the_policy_by_file(tmp_path, schema):
     assert "secret" not in str(expected)
 
 
+def test_positions_are_right_however_many_there_are():
+    fits, not_json = b"\0\0\0\0\1" + PAYLOADS[0], b"\0\0\0\0\1"
+    payloads = [fits] * 600
+    payloads[255] = payloads[256] = payloads[599] = not_json
+    for schema in (compiled(ORDER), compiled(SLOW)):
+        assert [at for at, _ in schema.objections(payloads, 5)] == [255, 256, 599]
+
+
 def test_where_and_what():
     assert list(compiled(ORDER).objections(PAYLOADS))[:3] == [
         (1, "at /amount must be greater than 0"),

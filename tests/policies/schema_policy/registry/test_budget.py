@@ -1,6 +1,6 @@
-"""A token bucket."""
+"""Token buckets."""
 
-from penstock.policies.schema_policy.registry.budget import Budget
+from penstock.policies.schema_policy.registry.budget import SHARES_KEPT, Budget, Shares
 
 
 def test_tokens_come_back_slowly_and_never_more_than_at_first():
@@ -22,3 +22,30 @@ def test_tokens_come_back_slowly_and_never_more_than_at_first():
     assert spend_all() == 1
     now[0] += 1000
     assert spend_all() == 3
+
+
+def test_a_topic_has_a_share_that_no_other_takes():
+    now = [0.0]
+    shares = Shares(10, 5.0, own_tokens=2, own_per_second=1.0, clock=lambda: now[0])
+
+    def spend_all(topic):
+        spent = 0
+        while not shares.is_spent(topic):
+            shares.spend(topic)
+            spent += 1
+        return spent
+
+    assert spend_all("greedy") == 10, "its own and those that all have together"
+    assert spend_all("other") == 2, "its own alone"
+    assert shares.is_spent("greedy")
+    now[0] += 2
+    assert spend_all("greedy") == 2 + 8
+    assert spend_all("other") == 2
+    assert spend_all("new") == 2
+
+
+def test_shares_are_bounded_in_number():
+    shares = Shares(10, 5.0, own_tokens=2, own_per_second=1.0, clock=lambda: 0.0)
+    for number in range(SHARES_KEPT + 10):
+        shares.spend(f"t{number}")
+    assert len(shares) == SHARES_KEPT

@@ -275,6 +275,23 @@ def test_one_that_hangs_is_given_up_when_that_time_is_over(registry, connect):
         client.schema_by_id(1)
 
 
+def test_what_others_have_left_no_time_for_is_not_held_against_the_registry(
+    registry, connect, clock
+):
+    registry.register("a", '"int"')
+    registry.fault = Fault.SILENT
+    client = connect(registry)
+    client.allow(10)
+    clock.passes(9.9)
+    with pytest.raises(RegistryAwayException, match=r"schema 1 cannot be looked up: .* too long"):
+        client.schema_by_id(1)
+    if client._endpoints[0]._given_up is not None:
+        client._endpoints[0]._given_up.join(60)
+    registry.fault = None
+    client.allow(10)
+    assert client.schema_by_id(1).text == '"int"'
+
+
 def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
     registry.register("a", '"int"')
     with FakeRegistry() as first:
@@ -283,14 +300,33 @@ def test_one_that_hangs_leaves_time_for_the_next(registry, connect):
         assert client.schema_by_id(1).text == '"int"'
 
 
-def test_one_that_does_not_know_a_schema_is_believed(registry, connect):
-    """The URLs are of one registry: where two are named, the first to answer decides."""
-    registry.register("a", '"int"')
-    with FakeRegistry() as first:
-        client = connect(first, registry)
+@pytest.mark.parametrize("knows", [0, 1])
+def test_what_one_does_not_know_the_others_are_asked_for(connect, knows):
+    with FakeRegistry() as one, FakeRegistry() as two:
+        knowing, other = (one, two) if knows == 0 else (two, one)
+        knowing.register("a", '"int"')
+        client = connect(one, two)
+        assert client.schema_by_id(1).text == '"int"'
+        assert client.latest("a")[1] == 1
+        assert len(knowing.requests) == 2, "who knows it is asked first from then on"
+        assert len(other.requests) == knows
+
+
+def test_what_none_knows_is_unknown(connect):
+    with FakeRegistry() as one, FakeRegistry() as two:
+        client = connect(one, two)
         with pytest.raises(UnknownSchemaError):
             client.schema_by_id(1)
-        assert registry.requests == []
+        assert len(one.requests) == len(two.requests) == 1
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_one_that_does_not_know_a_schema_is_believed_where_the_others_do_not_answer(connect, gone):
+    with FakeRegistry() as one, FakeRegistry() as two:
+        client = connect(one, two)
+        (one, two)[gone].goes_away()
+        with pytest.raises(UnknownSchemaError):
+            client.schema_by_id(1)
 
 
 def test_all_may_be_away(registry, connect):

@@ -15,13 +15,14 @@ from penstock.policies.schema_policy.fields.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
     from penstock.policies.schema_policy.tags import TagPatterns
 
 _NODES_MOST: Final = 20_000
 _DEEPEST: Final = 100
+_IDENTITIES: Final = (("$id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#"), ("id", ""))
 _TYPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "object": ("RECORD", lambda value: isinstance(value, dict)),
     "array": ("ARRAY", lambda value: isinstance(value, list)),
@@ -63,7 +64,7 @@ def read_fields(source: SchemaSource, patterns: TagPatterns, *, widely: bool) ->
     try:
         documents = {name: json.loads(text) for name, text in source.references.items()}
         root = json.loads(source.text)
-        return _Reader(root, documents, patterns, widely=widely).node(root, root, "$", 0)
+        return _Reader(root, documents, patterns, widely=widely).root()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as error:
         if isinstance(error, InvalidSchemaError):
             raise
@@ -81,6 +82,11 @@ class _Reader:
         self._known: dict[tuple[int, str], Node] = {}
         self._inside_of: dict[int, list[Node]] = {}
         self._identified: dict[int, dict[str, Any]] = {}
+        self._anchors: dict[tuple[str, Any], list[tuple[Any, Any]]] = {}
+
+    def root(self) -> Node:
+        read = self._as_field if self._widely else self.node
+        return read(self._root, self._root, "$", 0)
 
     def node(self, schema: Any, document: Any, path: str, depth: int) -> Node:
         if not isinstance(schema, dict):
@@ -143,14 +149,42 @@ class _Reader:
 
     def _inline_tags(self, schema: Any, document: Any) -> frozenset[str]:
         tags: frozenset[str] = frozenset()
-        for _ in range(_DEEPEST if self._widely else 1):  # tags behind references count, too
-            if not isinstance(schema, dict):
-                break
-            tags |= read_inline_tags(schema.get("confluent:tags"))
-            if not isinstance(schema.get("$ref"), str):
-                break
-            schema, document = self._target(schema["$ref"], document)
+        seen: set[int] = set()
+        waiting = [(schema, document)]
+        while waiting:
+            one, home = waiting.pop()
+            if not isinstance(one, dict) or id(one) in seen:
+                continue
+            seen.add(id(one))
+            tags |= read_inline_tags(one.get("confluent:tags"))
+            if self._widely:  # those of all that is said about the same value count, too
+                if isinstance(one.get("$ref"), str):
+                    waiting.append(self._target(one["$ref"], home))
+                waiting.extend(self._dynamic_targets(one, home))
+                waiting.extend((inner, home) for inner in _of_the_same_value(one))
         return tags
+
+    def _dynamic_targets(self, schema: Any, document: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield what a reference may mean that depends on how one comes to it: all that it may."""
+        reference = schema.get("$dynamicRef")
+        if isinstance(reference, str):
+            yield self._target(reference, document)
+            yield from self._having("$dynamicAnchor", reference.partition("#")[2])
+        if isinstance(schema.get("$recursiveRef"), str):
+            yield self._target(schema["$recursiveRef"], document)
+            yield from self._having("$recursiveAnchor", True)
+
+    def _having(self, keyword: str, value: Any) -> list[tuple[Any, Any]]:
+        """Return the schemas of all documents that have a keyword with a value."""
+        found = self._anchors.get((keyword, value))
+        if found is None:
+            found = self._anchors[keyword, value] = [
+                (schema, document)
+                for document in (self._root, *self._documents.values())
+                for schema in _objects(document)
+                if schema.get(keyword) == value
+            ]
+        return found
 
     def _look_widely(self, node: Node, schema: Any, document: Any, path: str, depth: int) -> None:
         undeclared = [
@@ -177,12 +211,14 @@ class _Reader:
         )
         if items:
             node.items = _all_of(self._as_field(inner, document, path, depth) for inner in items)
-        conditional = [schema.get(keyword) for keyword in ("if", "then", "else", "not")]
-        conditional.extend(schema.get("dependentSchemas", {}).values())
         node.alternatives.extend(
             self.node(inner, document, path, depth + 1)
-            for inner in conditional
+            for inner in _conditional(schema)
             if isinstance(inner, dict)
+        )
+        node.alternatives.extend(
+            self.node(target, home, path, depth + 1)
+            for target, home in self._dynamic_targets(schema, document)
         )
 
     def _as_field(self, schema: Any, document: Any, path: str, depth: int) -> Node:
@@ -227,17 +263,37 @@ class _Reader:
         known = self._identified.get(id(document))
         if known is None:
             known = self._identified[id(document)] = {}
-            waiting = [document]
-            while waiting:
-                found = waiting.pop()
-                if isinstance(found, list):
-                    waiting.extend(found)
-                elif isinstance(found, dict):
-                    for keyword, begins in (("$id", ""), ("$anchor", "#"), ("id", "")):
-                        if isinstance(found.get(keyword), str):
-                            known.setdefault(begins + found[keyword], found)
-                    waiting.extend(found.values())
+            for found in _objects(document):
+                for keyword, begins in _IDENTITIES:
+                    if isinstance(found.get(keyword), str):
+                        known.setdefault(begins + found[keyword], found)
         return known
+
+
+def _objects(document: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects of a document."""
+    waiting = [document]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, list):
+            waiting.extend(found)
+        elif isinstance(found, dict):
+            yield found
+            waiting.extend(found.values())
+
+
+def _conditional(schema: dict[str, Any]) -> Iterator[Any]:
+    """Yield the schemas that may be asked about the same value."""
+    yield from (schema.get(keyword) for keyword in ("if", "then", "else", "not"))
+    yield from schema.get("dependentSchemas", {}).values()
+    yield from schema.get("dependencies", {}).values()  # up to draft 7; some are lists of names
+
+
+def _of_the_same_value(schema: dict[str, Any]) -> Iterator[Any]:
+    """Yield the schemas within one that are about the value that it is about."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from schema.get(keyword) or ()
+    yield from _conditional(schema)
 
 
 def _all_of(nodes: Any) -> Node:

@@ -6,6 +6,7 @@ schema is of draft 2020-12.
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 MAX_REFERENCES: Final = 1000
 """How many schemas a schema may refer to, all in all."""
 _MAX_MESSAGE: Final = 500
+_COPIED_AT_ONCE: Final = 256
+"""How many payloads are copied before they are judged; one by one takes longer."""
 
 
 class JsonPayloads:
@@ -56,17 +59,18 @@ class JsonPayloads:
     ) -> Iterator[tuple[int, str]]:
         """Yield the position of each payload that does not fit, with what is wrong and where.
 
-        The fast way reads `bytes`; a `memoryview` is judged the slow way. Of payloads that start
-        later there is one copy at a time.
+        The fast way reads `bytes`; a `memoryview` is judged the slow way. Payloads that start later
+        are copied, some at a time.
         """
         fits: Callable[[Any], bool] = self._check.fits or _no_answer
-        cut: Any = itemgetter(slice(start, None))
-        for position in not_accepted(
-            payloads, lambda some: map(fits, map(cut, some) if start else some)
-        ):
-            text = self._check.explanation(bytes(payloads[position][start:]))
-            if text is not None:
-                yield position, text
+        cut = itemgetter(slice(start, None))
+        for first in range(0, len(payloads), _COPIED_AT_ONCE):
+            some = payloads[first : first + _COPIED_AT_ONCE]
+            texts = list(map(cut, some)) if start else some
+            for position in not_accepted(texts, partial(map, fits)):
+                text = self._check.explanation(bytes(texts[position]))
+                if text is not None:
+                    yield first + position, text
 
     def decode(self, payload: bytes) -> object:
         """Return what a payload that fits says.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+SHARES_KEPT: Final = 10_000
+"""How many topics' shares are remembered; one that is not is whole."""
 
 
 class Budget:
@@ -36,3 +41,48 @@ class Budget:
     def spend(self) -> None:
         """Take a token; only where it is not spent."""
         self._left -= 1
+
+
+class Shares:
+    """Tokens of several topics: some that each has for itself, then those that all have together.
+
+    So one that takes as many as it can get leaves the others what is theirs.
+    """
+
+    def __init__(
+        self,
+        tokens: int,
+        per_second: float,
+        *,
+        own_tokens: int,
+        own_per_second: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """Begin with all tokens.
+
+        Args:
+            tokens: The most that one topic can have at once.
+            per_second: How many come back to it at most.
+            own_tokens: How many of these no other topic can take.
+            own_per_second: How many of those that come back.
+            clock: Seconds.
+        """
+        self._own_tokens, self._own_per_second = own_tokens, own_per_second
+        self._clock = clock
+        self._of_all = Budget(tokens - own_tokens, per_second - own_per_second, clock)
+        self._own: LRUCache[str, Budget] = LRUCache(SHARES_KEPT)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def is_spent(self, topic: str) -> bool:
+        """Whether there is no token for a topic."""
+        own = self._own.get(topic)
+        return own is not None and own.is_spent and self._of_all.is_spent
+
+    def spend(self, topic: str) -> None:
+        """Take a token for a topic; only where it is not spent."""
+        own = self._own.get(topic)
+        if own is None:
+            own = self._own[topic] = Budget(self._own_tokens, self._own_per_second, self._clock)
+        (self._of_all if own.is_spent else own).spend()

@@ -10,7 +10,7 @@ from cachetools import LRUCache, TTLCache
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
-from penstock.policies.schema_policy.registry.budget import Budget
+from penstock.policies.schema_policy.registry.budget import Shares
 from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
@@ -35,7 +35,10 @@ STALE_SECONDS: Final = 10.0
 """How long what has run out counts on, each time that the registry cannot be asked."""
 MISSES: Final = 100
 MISSES_PER_SECOND: Final = 10.0
-"""How many look-ups may be in vain: at once, and after that."""
+"""How many look-ups for one topic may be in vain: at once, and after that."""
+OWN_MISSES: Final = 20
+OWN_MISSES_PER_SECOND: Final = 2.0
+"""How many of these are the topic's own; the others are those of all topics together."""
 MOST_REFERENCES: Final = 1000
 MOST_SOURCE: Final = 8 * 1024 * 1024
 """The bounds of one schema with all that it refers to."""
@@ -71,10 +74,9 @@ class _Miss(NamedTuple):
 
 
 class _Kept(NamedTuple, Generic[_Found]):
-    """What may change: when it was asked for, and until when it counts."""
+    """What may change, and until when it counts."""
 
     value: _Found
-    at: float
     until: float
 
 
@@ -83,8 +85,9 @@ class Registry:
 
     What a schema's id or GUID means never changes, so it is kept as long as there is room; what
     is not there may come, so misses count for two seconds, and within these the registry is asked
-    once more. Who makes up ids costs the registry ten requests a second and pushes nothing out of
-    what is kept: more are answered with `RetriableException` without asking.
+    once more. Who makes up ids costs the registry ten requests a second, two for each topic more,
+    and pushes nothing out of what is kept: more are answered with `RetriableException` without
+    asking. Each topic has a share of its own, and does not wait for what comes for another one.
 
     Which subjects have a schema, and which version is a subject's latest, is asked anew after a
     while; as long as the registry cannot be asked, what it said last counts on, so that what was
@@ -100,8 +103,17 @@ class Registry:
         """
         self._client = client
         self._clock = clock
-        self._budget = Budget(MISSES, MISSES_PER_SECOND, clock)
-        self._rereads = Budget(MISSES, MISSES_PER_SECOND, clock)
+        self._topic = ""
+        self._budget, self._rereads = (
+            Shares(
+                MISSES,
+                MISSES_PER_SECOND,
+                own_tokens=OWN_MISSES,
+                own_per_second=OWN_MISSES_PER_SECOND,
+                clock=clock,
+            )
+            for _ in range(2)
+        )
         self._schemas: LRUCache[_Key, RegisteredSchema] = LRUCache(MOST_CHARACTERS, _size)
         self._versions: LRUCache[int, _Kept[Sequence[tuple[str, int]]]] = LRUCache(
             _MOST_SUBJECTS, lambda kept: 20 + len(kept.value)
@@ -110,7 +122,14 @@ class Registry:
             MOST_CHARACTERS, lambda kept: _size(kept.value[0])
         )
         self._misses: TTLCache[object, _Miss] = TTLCache(MOST_SCHEMAS, MISS_SECONDS, clock)
+        self._not_under: TTLCache[tuple[int, str], None] = TTLCache(
+            MOST_SCHEMAS, MISS_SECONDS, clock
+        )
         self._failures: TTLCache[object, str] = TTLCache(MOST_SCHEMAS, MISS_SECONDS / 2, clock)
+
+    def asks_for(self, topic: str) -> None:
+        """Have the share of a topic bound how many look-ups from now on may be in vain."""
+        self._topic = topic
 
     def schema(self, schema: int | str) -> RegisteredSchema:
         """Return a schema by its id or GUID.
@@ -145,8 +164,9 @@ class Registry:
         """Return the subjects that have a schema, each with its version there.
 
         What a registry said counts for five minutes, except where a subject is wanted that it
-        did not name: then it is asked anew, for each id every two seconds at most, and for all
-        ids together as often as for schemas that it does not know.
+        did not name, as it may have been put there since: then it is asked anew, for each id and
+        subject every two seconds at most, and for all together as often as for schemas that it
+        does not know.
 
         Args:
             schema_id: The schema's id.
@@ -162,10 +182,11 @@ class Registry:
         kept = self._versions.get(schema_id)
         now = self._clock()
         if kept is not None and now < kept.until:
-            is_new = now - kept.at < MISS_SECONDS
-            if subject is None or is_new or _has(kept.value, subject):
+            if subject is None or _has(kept.value, subject):
                 return kept.value
-            if self._rereads.is_spent:
+            if (schema_id, subject) in self._not_under:
+                return kept.value
+            if self._rereads.is_spent(self._topic):
                 raise RetriableException(_TOO_MANY)
         try:
             pairs = self._ask(
@@ -179,8 +200,10 @@ class Registry:
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
         if kept is not None and subject is not None and not _has(pairs, subject):
-            self._rereads.spend()
-        _keep(self._versions, schema_id, _Kept(pairs, now, now + SUBJECTS_SECONDS))
+            self._rereads.spend(self._topic)
+        if subject is not None and not _has(pairs, subject):
+            self._not_under[schema_id, subject] = None
+        _keep(self._versions, schema_id, _Kept(pairs, now + SUBJECTS_SECONDS))
         return pairs
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
@@ -206,7 +229,7 @@ class Registry:
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        _keep(self._latest, subject, _Kept(found, now, now + LATEST_SECONDS))
+        _keep(self._latest, subject, _Kept(found, now + LATEST_SECONDS))
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
@@ -268,18 +291,18 @@ class Registry:
         miss = self._misses.get(key)
         if miss is not None and (miss.is_last or self._clock() - miss.at < REREAD_SECONDS):
             raise UnknownSchemaError(miss.text)
-        if self._budget.is_spent:
+        if self._budget.is_spent(self._topic):
             raise RetriableException(_TOO_MANY)
         try:
             return ask()
         except UnknownSchemaError as error:
-            self._budget.spend()
+            self._budget.spend(self._topic)
             self._misses[key] = _Miss(self._clock(), str(error), is_last=miss is not None)
             raise
         except RegistryAwayException:
             raise  # the client does not ask again for a second, whatever is wanted
         except RetriableException as error:
-            self._budget.spend()
+            self._budget.spend(self._topic)
             self._failures[key] = str(error)
             raise
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 PAUSE: Final = 1.0
 """Seconds for which a URL that is away is not asked."""
+_TOO_LONG_FOR_ALL: Final = (
+    "the schema registry takes too long for all that is asked at once; it is asked again"
+)
 _LATEST: Final = -1
 _AWAY: Final = frozenset({401, 403, 407, 429, 502, 503, 504})
 """Status codes with which any other request would be answered now, too."""
@@ -41,9 +44,10 @@ _Read = TypeVar("_Read")
 class RegistryClient:
     """Looks up schemas; keeps no answers. It is used by one thread.
 
-    The URL that answered last is asked first. Where one is away, does not let us in, has an error
-    of its own or answers what no registry answers, the next one is asked. One that is away is
-    left alone for a second.
+    The URL that found something last is asked first. Where one is away, does not let us in, has an
+    error of its own or answers what no registry answers, the next one is asked; and where one does
+    not know what is asked for, since it may be a copy that is behind. It is unknown where none of
+    those that answer knows it. One that is away is left alone for a second.
     """
 
     def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = monotonic) -> None:
@@ -56,7 +60,7 @@ class RegistryClient:
         self._endpoints = [Endpoint(url, settings) for url in settings.urls]
         self._timeout = settings.timeout
         self._clock = clock
-        self._until = inf
+        self._until = self._allowed = inf
         self._problem = ""
 
     def allow(self, seconds: float) -> None:
@@ -64,6 +68,7 @@ class RegistryClient:
 
         What is asked after it raises a `RegistryAwayException`, until `allow` is called again.
         """
+        self._allowed = seconds
         self._until = self._clock() + seconds
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema:
@@ -163,12 +168,13 @@ class RegistryClient:
         """
         now = self._clock()
         if now >= self._until:
-            raise RegistryAwayException(
-                f"{what} cannot be looked up: the schema registry takes too long for all that is "
-                "asked at once; it is asked again"
-            )
+            raise RegistryAwayException(f"{what} cannot be looked up: {_TOO_LONG_FOR_ALL}")
         deadline = min(now + self._timeout, self._until)
+        # Where others have had most of the time, the little that is left says nothing about a URL.
+        is_short = deadline - now < min(self._timeout, self._allowed) / 2
+        is_cut = False
         willing = [one for one in self._endpoints if one.not_before <= now]
+        unknown: UnknownSchemaError | None = None
         for number, endpoint in enumerate(willing):
             # One that hangs leaves the others their share of the time.
             limit = (deadline - self._clock()) / (len(willing) - number)
@@ -176,18 +182,22 @@ class RegistryClient:
                 break
             try:
                 found = self._ask(endpoint, path, what, read, limit)
-            except UnknownSchemaError:
-                self._prefer(endpoint)
-                raise
+            except UnknownSchemaError as error:
+                unknown = error
+                continue
             except NoAnswerError as error:
                 self._problem = f"the schema registry at {endpoint.url} {error}"
-                if error.away:
+                if is_short and error.late:
+                    is_cut, self._problem = True, _TOO_LONG_FOR_ALL
+                elif error.away:
                     endpoint.not_before = self._clock() + PAUSE
                 continue
             self._prefer(endpoint)
             return found
+        if unknown is not None:
+            raise unknown
         text = f"{what} cannot be looked up: {self._problem}"
-        if all(one.not_before > now for one in self._endpoints):
+        if is_cut or all(one.not_before > now for one in self._endpoints):
             raise RegistryAwayException(text)
         raise RetriableException(text)
 

@@ -97,7 +97,7 @@ class Endpoint:
         if thread.is_alive():
             request.give_up()
             self._given_up = thread
-            raise NoAnswerError(_too_late(limit), away=True)
+            raise NoAnswerError(_too_late(limit), away=True, late=True)
         if request.failure is not None:
             raise request.failure
         self._connection = request.kept
@@ -159,7 +159,7 @@ class _Request:
         except (TimeoutError, HTTPTimeoutError) as error:
             is_late = not isinstance(error, NewConnectionError)  # which is a timeout to urllib3
             text = _too_late(self._limit) if is_late else _reason(error)
-            self.failure = NoAnswerError(text, away=True)
+            self.failure = NoAnswerError(text, away=True, late=is_late)
         except Exception as error:
             self.failure = NoAnswerError(_reason(error), away=True)
         if self.kept is None:

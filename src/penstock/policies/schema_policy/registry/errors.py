@@ -16,8 +16,10 @@ class NoAnswerError(Exception):
 
     Attributes:
         away: Whether another request would fare no better now.
+        late: Whether the time that it was given is over.
     """
 
-    def __init__(self, text: str, *, away: bool) -> None:
+    def __init__(self, text: str, *, away: bool, late: bool = False) -> None:
         super().__init__(text)
         self.away = away
+        self.late = late

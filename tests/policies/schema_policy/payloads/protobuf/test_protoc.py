@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -288,7 +289,7 @@ def _runs(process):
 
 
 def test_nothing_stays_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(protoc.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     compile_files(SchemaSource("PROTOBUF", PROTO3))
     refused(PROTO3 + "nonsense")
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import grpc_tools
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.payloads.protobuf.locked_folder import locked_folder
 from penstock.policies.schema_policy.payloads.protobuf.serialized import (
     descriptor_in,
     named_in_set,
@@ -68,9 +68,9 @@ def compile_files(source: SchemaSource) -> tuple[str, bytes]:
     """
     _check_size(source)
     name = _free_name(source)
-    with tempfile.TemporaryDirectory(prefix="penstock-proto-") as folder:
+    with locked_folder("penstock-proto-") as folder:
         texts, descriptors, output, complaints = (
-            Path(folder, part) for part in ("in", "descriptors", "out", "err")
+            folder / part for part in ("in", "descriptors", "out", "err")
         )
         texts.mkdir()
         described = b""

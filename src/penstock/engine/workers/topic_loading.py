@@ -1,0 +1,77 @@
+"""Topics that a worker loads while it has nothing to judge: `load_topic` of a policy of KIP-940."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.workers.messages import TopicsLoaded
+from penstock.policy import RetriableException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.engine.instances import PolicyInstances
+    from penstock.engine.plan import TopicPlan
+
+
+class TopicLoading:
+    """The topics that are not loaded yet. True while there are any."""
+
+    def __init__(self, policies: PolicyInstances, on_loading: Callable[[int], None]) -> None:
+        """Load nothing yet.
+
+        Args:
+            policies: Those that judge the topics.
+            on_loading: Called with a number of its own before each topic, and with 0 after it.
+        """
+        self._policies = policies
+        self._on_loading = on_loading
+        self._left: deque[TopicPlan] = deque()
+        self._number = 0
+        self._loaded = 0
+        self._total = 0
+        self._problem = ""
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def add(self, plans: Iterable[TopicPlan]) -> None:
+        """Load these, too."""
+        before = len(self._left)
+        self._left.extend(plans)
+        self._total += len(self._left) - before
+
+    def load_next(self) -> TopicsLoaded | None:
+        """Load one topic.
+
+        Where what the policy asks is away, it is not asked for the other topics either: their
+        first batches ask.
+
+        Returns:
+            After the last one, what has become of all of them.
+        """
+        plan = self._left.popleft()
+        self._number += 1
+        self._on_loading(self._number)
+        try:
+            self._policies.load_topic(plan)
+        except RetriableException as error:
+            self._add_problem(f"topic {plan.topic}: {error.message}")
+            self._left.clear()
+        except ConfigurationError as error:
+            self._add_problem(str(error))
+        else:
+            self._loaded += 1
+        finally:
+            self._on_loading(0)
+        if self._left:
+            return None
+        report = TopicsLoaded(self._loaded, self._total, self._problem)
+        self._loaded = self._total = 0
+        self._problem = ""
+        return report
+
+    def _add_problem(self, text: str) -> None:
+        self._problem = self._problem or text

@@ -1,0 +1,63 @@
+"""How a task waits for a policy that cannot decide now, before it fails.
+
+Spark tries a task again at once, as often as `spark.task.maxFailures` says, and with a master
+`local[N]` not at all: without a wait all attempts are spent in the second for which, for example,
+`SchemaPolicy` leaves a registry alone that is away. So an attempt asks its policies again for a
+while. What waits for longer is for Spark to repeat, or for whoever started the job.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from penstock.engine.verdict import PostponedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOR_S: Final = 10.0
+"""How long an attempt of a task asks again about the same records. Far less than what a policy may
+take altogether (`spark.sql.execution.pyspark.udf.idleTimeoutSeconds`), and a transaction."""
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 1.0
+_T = TypeVar("_T")
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def decided(
+    judge: Callable[[], _T],
+    for_s: float,
+    *,
+    beat: Callable[[], None] = _nothing,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _T:
+    """Return what policies decide, and ask again for a while where they cannot decide now.
+
+    Args:
+        judge: Asks them; what it raises besides a `PostponedError` ends the wait.
+        for_s: How long they are asked again, in seconds from the first time; 0: not at all.
+        beat: Called before each pause; may raise, which ends the wait.
+        clock: Returns seconds that never go back.
+        sleep: Waits for seconds.
+
+    Raises:
+        PostponedError: They cannot decide even then.
+    """
+    until: float | None = None
+    pause = _FIRST_PAUSE_S
+    while True:
+        try:
+            return judge()
+        except PostponedError:
+            now = clock()
+            until = now + for_s if until is None else until
+            if now >= until:
+                raise
+        beat()
+        sleep(min(pause, until - now))
+        pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -1,0 +1,87 @@
+"""Tasks that Spark tries again, because a policy could not decide at their first attempt."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.reading import read_topic, values_of
+from tests.policies.schema_policy.fake_registry import FakeRegistry
+from tests.spark.test_schemas import contents, register, settings
+
+# The first attempt at each task asks a registry that answers 503 and nothing else.
+POLICIES = """
+from pyspark import TaskContext
+from penstock.policies import SchemaPolicy
+
+class AwayAtFirst(SchemaPolicy):
+    def configure(self, configs):
+        task = TaskContext.get()
+        away = task is not None and task.attemptNumber() == 0
+        url = "AWAY" if away else "THERE"
+        super().configure({**configs, "schema.registry.url": url})
+"""
+# One session for all jobs; an attempt fails at once, so that there have to be more of them.
+SCRIPT = """
+import json, sys
+import penstock.spark.session as sessions
+from penstock import cli
+from penstock.spark import asking_again
+
+asking_again.FOR_S = 0.0
+spark = sessions.start_session("repeated", "local[2,2]", {"spark.sql.shuffle.partitions": "2"})
+sessions.start_session, stop_session = lambda *_: spark, sessions.stop_session
+sessions.stop_session = lambda _: None
+for arguments in json.loads(sys.argv[1]):
+    print("exit code", cli.main(arguments), flush=True)
+stop_session(spark)
+"""
+
+
+@pytest.fixture
+def away():
+    with FakeRegistry() as running:
+        running.status = 503
+        yield running
+
+
+@pytest.mark.spark_processes
+@pytest.mark.timeout(600)
+def test_a_task_is_tried_again_and_nothing_is_counted_or_written_twice(
+    configured, produce, topic, kafka, away
+):
+    jobs, targets = [], {}
+    with FakeRegistry() as there:
+        code = POLICIES.replace("AWAY", away.url).replace("THERE", there.url)
+        source = topic("in", 2)
+        sent = contents(register(there, source))
+        produce(source, [
+            {"key": b"%d" % partition, "value": value, "partition": partition}
+            for partition in range(2) for value in sent
+        ])  # fmt: skip
+        for reader in ("raw", "connector"):
+            file = str(configured(settings("AwayAtFirst"), code))
+            jobs.append(["audit", file, "--topic", source, "--reader", reader])
+            # A file of its own: a worker keeps the policies of one, with the registry they ask.
+            file = str(configured(settings("AwayAtFirst"), code))
+            targets[reader] = topic("clean", 2), topic("dead", 2)
+            jobs.append(["split", file, "--topic", source, "--reader", reader,
+                         "--accepted", targets[reader][0], "--rejected", targets[reader][1]])  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, json.dumps(jobs)],
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            capture_output=True, text=True, timeout=540, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done
+    assert done.stdout.count("exit code 0") == len(jobs), done
+    assert done.stdout.count("6 accepted, 2 refused") == len(jobs), done
+    # Each job has asked it, at each of its two tasks or at one that both partitions share.
+    assert len(away.requests) >= len(jobs)
+    good = [value for value in sent if value != sent[1]]
+    for accepted, rejected in targets.values():
+        found = read_topic(kafka.bootstrap_servers, accepted, isolation="read_committed")
+        assert sorted(map(str, values_of(found))) == sorted(map(str, good * 2))
+        found = read_topic(kafka.bootstrap_servers, rejected, isolation="read_committed")
+        assert values_of(found) == [sent[1]] * 2
