@@ -34,7 +34,7 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom"
 
-.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -186,6 +186,9 @@ bench-records: setup  ## benchmarks/records.py: record batches natively and in P
 bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema by file, plain fastavro and plain upb; and rules
 	$(BIN)/python benchmarks/schemas.py
 	$(BIN)/python benchmarks/rules.py
+
+bench-metrics: setup  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
+	$(BIN)/python benchmarks/metrics.py
 
 bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/small_requests.py

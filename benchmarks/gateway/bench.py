@@ -157,6 +157,7 @@ class Bench:
         }
         properties: dict[str, dict[str, object]] = {
             "no policy": common,
+            "no policy, counted": {**common, "metrics.listener": ":0"},
             "trivial policy": {**common, **judged, key: "policies.Trivial"},
             "trivial policy, by batch": {**common, **judged, key: "policies.TrivialBatch"},
             "JSON Schema": {**common, **judged, key: "penstock.policies.JsonSchema"},

@@ -52,6 +52,7 @@ class World:
         self.jobs: list[Job] = []
         self.begun: Counter[Job] = Counter()
         self.reports: list[actions.Report] = []
+        self.ends: list = []
         self.rests: list[actions.Suspend] = []
         self.begun_order: dict[tuple[object, object], list[Job]] = defaultdict(list)
         self.sent_count = 0
@@ -88,6 +89,8 @@ class World:
                     self.answers[job] = verdict
                 case actions.Suspend():
                     self.rests.append(action)
+                case actions.CountEnd(cause):
+                    self.ends.append(cause)
                 case actions.Report():
                     self.reports.append(action)
         self.check()

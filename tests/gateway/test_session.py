@@ -62,6 +62,7 @@ class Talk:
     transactions = EmptyTransactions()
     max_message_bytes = MaxMessageBytes()
     topic_configs = TopicConfigs()
+    counts = None
     requires_sasl = False
     sasl_max_bytes = 1_000
     clock = staticmethod(time.monotonic)

@@ -128,8 +128,10 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
         try:
             await gateway.reload(_read(file, kafka))
         except (ConfigurationError, UnreachableError) as error:
+            gateway.reloaded(worked=False)
             print(f"not reloaded, the old policies stay in force: {error}", flush=True)
         else:
+            gateway.reloaded(worked=True)
             print("reloaded", flush=True)
 
 

@@ -96,10 +96,13 @@ async def _reload_and_log(gateway: Gateway, file: Path) -> None:
         await gateway.reload(configuration)
     except (ConfigurationError, UnreachableError) as error:
         log.error("not reloaded, the old policies stay in force", reason=str(error))
+        gateway.reloaded(worked=False)
         return
     except Exception:
         log.exception("not reloaded, the old policies stay in force")
+        gateway.reloaded(worked=False)
         return
+    gateway.reloaded(worked=True)
     for warning in configuration.warnings:
         log.warning("configuration", file=str(file), text=warning)
     unchanged = gateway.kept_until_restart(configuration)

@@ -17,7 +17,7 @@ from penstock.configuration.declared_keys import (
     rows_of,
 )
 from penstock.configuration.errors import ConfigurationError
-from penstock.configuration.keys import Keys, extra
+from penstock.configuration.keys import Keys
 from penstock.configuration.model import Configuration
 from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
@@ -116,12 +116,6 @@ def read_configuration(
             one unless given.
     """
     shown = properties if written is None else written
-    for name, key in _KEYS.items():
-        if not extra(key)["served"] and properties.get(name, "").strip():
-            raise ConfigurationError(
-                f"{file}: {name} is not served by this version of Penstock; "
-                "remove it, because nothing would be judged by it"
-            )
     name = properties.get(VALIDATION, "").strip()
     if declared is None:
         declared = declared_by_own(name)

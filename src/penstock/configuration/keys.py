@@ -17,13 +17,13 @@ from penstock.configuration.values import Address, Listener
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-UPSTREAM, LISTENERS, POLICIES, TOPICS, LIMITS, LATER = (
+UPSTREAM, LISTENERS, POLICIES, TOPICS, LIMITS, OPERATIONS = (
     "The cluster behind",
     "What clients connect to",
     "Policies for records",
     "Topics",
     "Limits",
-    "Named, not served yet",
+    "Operations",
 )
 
 Text = Annotated[str, BeforeValidator(values.text)]
@@ -41,6 +41,7 @@ ClassNames = Annotated[tuple[str, ...], BeforeValidator(values.class_names)]
 ClassPatterns = Annotated[tuple[str, ...], BeforeValidator(values.class_patterns)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(values.paths)]
 Servers = Annotated[tuple[Address, ...], BeforeValidator(values.servers)]
+MetricsAddress = Annotated[Address, BeforeValidator(values.local_address)]
 ListenerAddress = Annotated[Listener, BeforeValidator(values.listener)]
 PortRange = Annotated[range, BeforeValidator(values.port_range)]
 SecurityProtocol = Annotated[
@@ -67,7 +68,6 @@ def key(
     default: Any = ...,
     shown_default: str | None = None,
     name: str | None = None,
-    served: bool = True,
     reloaded: bool = True,
 ) -> Any:
     """Declare one key.
@@ -78,15 +78,12 @@ def key(
         default: Its value where the file does not have it; without one it is required.
         shown_default: What the reference says in place of a computed default.
         name: As it is written in the file, where the attribute has another name.
-        served: False for a key of the proposals that this version does not act on: setting
-            it is an error, because a policy that is silently not run would let records pass.
         reloaded: Whether a change takes effect when the file is read again (SIGHUP); otherwise
             it does at a restart.
     """
     more: dict[str, Any] = {
         "section": section,
         "shown_default": shown_default,
-        "served": served,
         "reloaded": reloaded,
     }
     return Field(default, alias=name, description=meaning, json_schema_extra=more)
@@ -429,9 +426,13 @@ class Keys(BaseModel):
             "always allowed. Whoever may alter a topic's configs can have these classes loaded."
         ),
     )
-    metrics_listener: Text | None = key(
-        LATER,
+    metrics_listener: MetricsAddress | None = key(
+        OPERATIONS,
+        reloaded=False,
         default=None,
-        served=False,
-        meaning="`HOST:PORT` of metrics, health and console.",
+        meaning=(
+            "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
+            "`/livez`, `/readyz`. Without it nothing is counted. Whoever can connect can read the "
+            "names of topics and policies. Port 0 takes a free port, which the log tells."
+        ),
     )

@@ -99,6 +99,15 @@ def address(value: str) -> Address:
     return Address(match[1] or match[2], int(match[3]))
 
 
+def local_address(value: str) -> Address:
+    """Read `host:port`, or `:port` for the loopback address."""
+    try:
+        host, port = address(value)
+    except ValueError:
+        raise ValueError("host:port, or :port for 127.0.0.1, with a port up to 65535") from None
+    return Address(host or "127.0.0.1", port)
+
+
 def servers(value: str) -> tuple[Address, ...]:
     """Read `host:port,host:port`."""
     found = tuple(address(part) for part in value.split(",") if part.strip())

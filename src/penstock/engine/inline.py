@@ -56,6 +56,7 @@ class InlineJudge:
         in_background: Callable[[Callable[[], None]], object] = _at_once,
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
+        on_accepted: Callable[[str, float], None] | None = None,
     ) -> None:
         """Configure the policy, if the configuration names one that can be run inline.
 
@@ -67,6 +68,7 @@ class InlineJudge:
                 read there; at once unless given.
             clock: Returns the time in seconds.
             cpu_clock: Returns the CPU time that the thread has used, in seconds.
+            on_accepted: Called with a topic's classes and the seconds that a batch took.
 
         Raises:
             ConfigurationError: The policy cannot be configured.
@@ -74,6 +76,7 @@ class InlineJudge:
         self._in_background = in_background
         self._clock = clock
         self._cpu_clock = cpu_clock
+        self._on_accepted = on_accepted
         self._policy: JsonSchema | None = None
         self._max_bytes = min(
             configuration.policy_inline_max_bytes, configuration.decompressed_batch_max_bytes
@@ -146,6 +149,8 @@ class InlineJudge:
         self._left_s -= took
         if took > SLOW_S and not is_small:
             self._suspended_until[text] = self._clock() + SUSPENDED_S
+        if accepted and self._on_accepted is not None:
+            self._on_accepted(plan.policy_names, took)
         return accepted
 
     def _has_time(self, text: str) -> bool:

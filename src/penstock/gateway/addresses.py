@@ -9,7 +9,7 @@ import structlog
 from penstock.configuration import Address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 log = structlog.get_logger()
 
@@ -69,6 +69,11 @@ class Addresses:
     def of_node(self, node: int) -> Address | None:
         """Return the address of a broker; None if it is not known."""
         return self._brokers.get(node)
+
+    @property
+    def brokers(self) -> Mapping[int, Address]:
+        """The addresses of the known brokers, by node id."""
+        return self._brokers
 
     def of_cluster(self) -> list[Address]:
         """Return the addresses to try for any broker: the bootstrap ones, then all brokers."""

@@ -65,6 +65,20 @@ TRANSITIONS: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
+class ConnectionState(Enum):
+    """The state of a client's connection, in the words of metrics."""
+
+    CONNECTING = "connecting"
+    """The connection to the broker is not open yet."""
+    OPEN = "open"
+    PAUSED = "paused"
+    """The client is not read for now: too much of it is held, or is not taken by the broker."""
+    ENDING = "ending"
+    """Requests in flight get their responses."""
+    CLOSING = "closing"
+    """What was written is being flushed."""
+
+
 class ServerContext(GatewayContext, Protocol):
     """The part of the gateway that connections use, in addition to what requests use."""
 
@@ -88,6 +102,14 @@ class ServerContext(GatewayContext, Protocol):
         self, node: int | None, protocol: asyncio.Protocol
     ) -> Coroutine[Any, Any, asyncio.Transport | None]:
         """Connect to a broker, or to any of them if `node` is None; return None if it fails."""
+
+
+_STATES: Final = {
+    Phase.CONNECTING: ConnectionState.CONNECTING,
+    Phase.OPEN: ConnectionState.OPEN,
+    Phase.ENDING: ConnectionState.ENDING,
+    Phase.CLOSED: ConnectionState.CLOSING,
+}
 
 
 class BrokerConnection(asyncio.Protocol):
@@ -163,6 +185,13 @@ class ClientConnection(asyncio.Protocol):
     def is_established(self) -> bool:
         """Whether the client has sent a complete request, and authenticated if required."""
         return self._session is not None and self._session.is_established
+
+    @property
+    def state(self) -> ConnectionState:
+        """The state, in the words of metrics."""
+        if self._phase is Phase.OPEN and self._pauses:
+            return ConnectionState.PAUSED
+        return _STATES[self._phase]
 
     @property
     def missing_bytes(self) -> int:

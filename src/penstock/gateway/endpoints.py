@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.configuration import ConfigurationError
+from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.tls import client_context
+from penstock.gateway.listener import bind
 from penstock.gateway.tls import server_context
 
 if TYPE_CHECKING:
     import ssl
 
     from penstock.configuration import Configuration
+
+
+_WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
 class Endpoints(NamedTuple):
@@ -47,14 +51,33 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
         from penstock.cluster.brokers import check  # noqa: PLC0415
 
         check(upstream, file)
+    _check_metrics_listener(configuration)
     return Endpoints(listener_tls, upstream_tls, _advertised_host(configuration))
 
 
 def _advertised_host(configuration: Configuration) -> str:
     host = configuration.advertised_host or configuration.listener.address.host
-    if host in {"", "0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+    if host in _WILDCARDS:
         raise ConfigurationError(
             f"{configuration.path}: advertised.host must be set: clients cannot connect to "
             f"the listener's wildcard address"
         )
     return host
+
+
+def _check_metrics_listener(configuration: Configuration) -> None:
+    """Raise an error if the address is no address of this machine, or is for Kafka's clients.
+
+    Whether the port is free is not asked: it is not where a gateway runs with this file.
+    """
+    address, clients = configuration.metrics_listener, configuration.listener.address
+    if address is None:
+        return
+    hosts = {address.host, clients.host}
+    ports = {clients.port, *(configuration.broker_ports or ())}
+    if address.port and address.port in ports and (len(hosts) == 1 or hosts & _WILDCARDS):
+        raise ConfigurationError(
+            f"{configuration.path}: metrics.listener: port {address.port} is one of those that "
+            "listeners and broker.ports have for clients"
+        )
+    bind(Address(address.host, 0), "metrics.listener", configuration.path).close()

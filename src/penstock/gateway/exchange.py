@@ -67,10 +67,13 @@ class Exchange:
         transform: Turns the broker's response into the client's; None to stream it unchanged.
         response: The response for the client, once it is known.
         size: The memory that is used until the response is sent, in bytes.
+        was_held: Whether it is sent only when it is complete, because of its policies.
+        received_at: When its first bytes were received, by the gateway's clock, if that is counted.
+        sent_at: When it was sent to the broker, if it was held, and that is counted.
     """
 
-    __slots__ = ("api_key", "correlation_id", "expects_response", "response", "size", "state",
-                 "transform", "version")  # fmt: skip
+    __slots__ = ("api_key", "correlation_id", "expects_response", "received_at", "response",
+                 "sent_at", "size", "state", "transform", "version", "was_held")  # fmt: skip
 
     is_exclusive: ClassVar[bool] = False
     """Whether it is processed alone: after all requests before it, before all that follow."""
@@ -86,6 +89,8 @@ class Exchange:
         self.transform: Transform | None = None
         self.response: Buffers | None = None
         self.size = 0
+        self.was_held = False
+        self.received_at = self.sent_at = 0.0
 
     def transition_to(self, state: State) -> None:
         """Change the state."""
@@ -106,6 +111,11 @@ class Exchange:
     def is_needed_after_disconnect(self) -> bool:
         """Whether the broker's response is still needed when the client has disconnected."""
         return False
+
+    @property
+    def error_code(self) -> int:
+        """The first error that the gateway itself answers with; 0 without one, or if not known."""
+        return 0
 
     @property
     def closes_connection(self) -> bool:
@@ -131,15 +141,13 @@ class Streamed(Exchange):
 
     Attributes:
         pieces: The bytes that have been received and not forwarded.
-        was_held: Whether it was forwarded only when it was complete, because of its policies.
     """
 
-    __slots__ = ("pieces", "was_held")
+    __slots__ = ("pieces",)
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         super().__init__(api_key, version, correlation_id, State.RECEIVING)
         self.pieces: list[bytes | memoryview] = []
-        self.was_held = False
 
     @property
     def is_needed_after_disconnect(self) -> bool:
@@ -181,6 +189,8 @@ class Held(Exchange):
         )
         self.transform = received.transform
         self.size = size
+        self.was_held = True
+        self.received_at = received.received_at
 
     @property
     def is_needed_after_disconnect(self) -> bool:

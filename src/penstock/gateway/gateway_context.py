@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.cluster.metadata import ClusterMetadata
     from penstock.gateway.addresses import Addresses
     from penstock.gateway.admin.topic_configs import TopicConfigs
+    from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
     from penstock.gateway.produce.postponed_batches import PostponedBatches
@@ -58,6 +59,10 @@ class GatewayContext(Protocol):
     @property
     def cluster(self) -> ClusterMetadata:
         """The metadata of the cluster, as the gateway's own principal sees it."""
+
+    @property
+    def counts(self) -> GatewayCounts | None:
+        """Counts what happens; None if nobody reads it."""
 
     @property
     def requires_sasl(self) -> bool:

@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 import ssl
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from penstock.configuration import Address, ConfigurationError
+
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
+    from pathlib import Path
 
 log = structlog.get_logger()
 
 TLS_HANDSHAKE_S: Final = 10.0
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_BACKLOG: Final = 1024
 _EXHAUSTED_WAIT_S: Final = 0.2
 """How long no connection is accepted after one could not be for lack of resources."""
+
+
+def bind(address: Address, key: str, file: Path) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Args:
+        address: The address; port 0 for a free one.
+        key: The key that names the address, for errors.
+        file: The configuration file, for errors.
+
+    Raises:
+        ConfigurationError: The address is taken, or is not one of this machine.
+    """
+    host, port = address
+    try:
+        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file}: {key}: {address} cannot be listened on: {error.strerror or error}"
+        ) from None
 
 
 class ConnectionLimits:

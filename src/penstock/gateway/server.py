@@ -27,8 +27,11 @@ from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
-from penstock.gateway.listener import ConnectionLimits, Listener
+from penstock.gateway.listener import ConnectionLimits, Listener, bind
 from penstock.gateway.memory import Budget, default_budget
+from penstock.gateway.metrics.broker_checks import BrokerChecks
+from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.metrics.metrics_listener import MetricsListener
 from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from penstock.configuration import Configuration
     from penstock.configuration.topic_keys import TopicKey
+    from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.policy_set import Submit
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
 
@@ -61,7 +65,6 @@ _CHECK_IDLE_EVERY_S: Final = 5.0
 _CHECK_CONNECTIONS_EVERY_S: Final = 1.0
 FIRST_REQUEST_S: Final = 30.0
 """The time in which a client has to send its first request, and to authenticate if required."""
-_BACKLOG: Final = 1024
 _TRIED_PORTS: Final = 20
 
 
@@ -109,6 +112,15 @@ class Gateway:
         self.producers = Producers(now=time.time)
         self.shared_producers: ClusterStore | None = None
         self._local_store: LocalStore | None = None
+        self._pool: Supervisor | None = None
+        self._topic_policies: TopicPolicies | None = None
+        self.counts: GatewayCounts | None = None
+        self._checks: BrokerChecks | None = None
+        self._metrics: MetricsListener | None = None
+        if configuration.metrics_listener is not None:
+            self.counts = GatewayCounts(records_max=configuration.decompressed_batch_max_records)
+            self._checks = BrokerChecks(self._known_brokers, self._upstream_tls)
+            self._metrics = MetricsListener(self, self.counts, self._checks)
 
     async def _restore_producers(self, cluster_id: str) -> None:
         """Restore the state of producers that this gateway or others have stored.
@@ -196,9 +208,9 @@ class Gateway:
             clock=self.clock,
         )
         plan = Plan(self.configuration.policies)
-        self._pool: Supervisor | None = None
-        self._topic_policies: TopicPolicies | None = None
         try:
+            if self._metrics is not None and of.metrics_listener is not None:
+                await self._metrics.start(of.metrics_listener, of.path)
             self._activate(await self._load(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             await self._restore_producers(found.cluster_id)
@@ -224,6 +236,53 @@ class Gateway:
         """The process ids of all policy workers."""
         topics = self._topic_policies.pids if self._topic_policies else []
         return [*(self._pool.pids if self._pool else []), *topics]
+
+    # What metrics and readiness are made of
+
+    @property
+    def schedules(self) -> list[Schedule]:
+        """What runs the policies in force: of records, of topics."""
+        pools = (self._pool, self._topic_policies.pool if self._topic_policies else None)
+        return [one.schedule for one in pools if one is not None]
+
+    @property
+    def all_schedules(self) -> list[Schedule]:
+        """What runs policies: those in force, and those before that finish their work."""
+        draining = (one.pool if isinstance(one, TopicPolicies) else one for one in self._draining)
+        return [*self.schedules, *(one.schedule for one in draining if one is not None)]
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether policies are in force."""
+        return self._topic_policies is not None
+
+    @property
+    def settings_are_missing(self) -> bool:
+        """Whether topics have settings of their own, which are not read yet."""
+        return allows_topic_settings(self.configuration) and not self.topic_configs.are_stored
+
+    @property
+    def settings_position(self) -> int:
+        """Up to where the settings of topics have been read; 0 if there are none."""
+        return self.topic_configs.position
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients are accepted."""
+        return self._started
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the gateway is about to end."""
+        return self._ended
+
+    @property
+    def connections_max(self) -> int:
+        """The most connections of clients."""
+        return self.configuration.max_connections
+
+    def _known_brokers(self) -> Mapping[int, Address]:
+        return self.addresses.brokers if self._listeners else {}
 
     def refused(self, refused: Refused) -> None:
         """Log a refusal, and pass it to the watcher."""
@@ -257,6 +316,11 @@ class Gateway:
             if self._server_tls is not None:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
 
+    def reloaded(self, *, worked: bool) -> None:
+        """Count a reload, also one that ended before `reload` was called."""
+        if self.counts is not None:
+            self.counts.reloaded(worked=worked)
+
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
         """Return the keys that differ in another configuration, and that `reload` ignores."""
         return self.configuration.changed_until_restart(configuration)
@@ -264,12 +328,12 @@ class Gateway:
     async def _load(self, configuration: Configuration, plan: Plan) -> _Loaded:
         """Start the workers for a plan, if it has any policies."""
         settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
-        topics = TopicPolicies(configuration, tries_classes=settings)
+        topics = TopicPolicies(configuration, tries_classes=settings, counts=self.counts)
         pool = None
         if plan.is_empty and not settings:
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         if settings or not plan.is_empty or any(plan.names.values()):
-            pool = Supervisor(configuration)
+            pool = Supervisor(configuration, observer=self.counts)
         submit: Submit = _nothing_to_judge
         inline = None
         try:
@@ -306,7 +370,10 @@ class Gateway:
         """Return what accepts small batches without a worker; it may read files first."""
         try:
             inline = await asyncio.to_thread(
-                InlineJudge, configuration.policies, in_background=self._in_background
+                InlineJudge,
+                configuration.policies,
+                in_background=self._in_background,
+                on_accepted=self.counts.accepted_inline if self.counts is not None else None,
             )
         except BaseException:
             await pool.close()
@@ -429,14 +496,7 @@ class Gateway:
 
     def _bind(self, port: int, key: str) -> socket.socket:
         host = self.configuration.listener.address.host
-        try:
-            family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-        except OSError as error:
-            raise ConfigurationError(
-                f"{self.configuration.path}: {key}: {Address(host, port)} cannot be listened on: "
-                f"{error.strerror or error}"
-            ) from None
+        return bind(Address(host, port), key, self.configuration.path)
 
     def _serve(self, listening: socket.socket, node: int | None) -> None:
         listening.setblocking(False)
@@ -484,13 +544,15 @@ class Gateway:
                         server_hostname=name,
                     )
             except (OSError, TimeoutError) as error:
+                reason = str(error) or type(error).__name__
                 log.warning(
-                    "broker cannot be reached",
-                    node=node,
-                    address=str(address),
-                    reason=str(error) or type(error).__name__,
+                    "broker cannot be reached", node=node, address=str(address), reason=reason
                 )
+                if self._checks is not None:
+                    self._checks.connected(address, reason)
             else:
+                if self._checks is not None:
+                    self._checks.connected(address)
                 return transport
         self._rediscover()
         return None
@@ -540,6 +602,8 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._close_stores()
+        if self._metrics is not None:
+            await self._metrics.close()
 
     async def _close_stores(self) -> None:
         await self.topic_configs.close()

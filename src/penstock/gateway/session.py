@@ -117,6 +117,9 @@ class Session:
         self._upstream = upstream
         self._on_done = on_done
         self._on_progress = on_progress
+        self._counts = gateway.counts
+        self._answered = gateway.counts.answered if gateway.counts is not None else None
+        self._clock = gateway.clock
         self.topics = TopicNames()
         self.produce_requests = RequestReader()
         self.number = next(_numbers)
@@ -164,6 +167,8 @@ class Session:
         Raises:
             WireError: They violate the protocol; the connection has to be closed.
         """
+        if self._counts is not None:
+            self._counts.client_bytes += len(data)
         self._requests.feed(data)
         if self._phase is Phase.ENDING and self._requests.between_frames:
             self._requests.stop()
@@ -174,6 +179,8 @@ class Session:
         Raises:
             WireError: They violate the protocol; the connection has to be closed.
         """
+        if self._counts is not None:
+            self._counts.broker_bytes += len(data)
         self._responses.feed(data)
 
     def client_disconnected(self) -> None:
@@ -270,6 +277,8 @@ class Session:
         version = INT16.unpack_from(head, 6)[0]
         row = self._route(api_key)
         receiving = Streamed(api_key, version, INT32.unpack_from(head, 8)[0])
+        if self._counts is not None:
+            receiving.received_at = self._clock()
         first, last = row.versions
         open_exchange: OpenExchange | None
         if not first <= version <= last:
@@ -423,6 +432,8 @@ class Session:
         if outgoing:
             self._upstream.writelines(outgoing)
         if not exchange.expects_response:
+            if self._answered is not None:
+                self._answered(exchange)
             if outgoing is None:
                 exchange.transition_to(State.COMPLETED)
             else:
@@ -440,6 +451,8 @@ class Session:
         else:
             exchange.transition_to(State.SENT)
             self._expected.append(exchange)
+            if exchange.was_held and self._counts is not None:
+                exchange.sent_at = self._clock()
 
     def _disconnect_after_error(self) -> None:
         """Disconnect, as a broker does to report an error of a request with acks=0."""
@@ -519,6 +532,8 @@ class Session:
     def _complete(self, exchange: Exchange) -> None:
         exchange.transition_to(State.COMPLETED)
         self._unanswered_size -= _UNANSWERED_BYTES + exchange.size
+        if self._answered is not None:
+            self._answered(exchange)
 
     # Requests of the gateway's own
 

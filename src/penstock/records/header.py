@@ -35,6 +35,8 @@ _PRODUCER_AT: Final = 43
 _PRODUCER: Final = Struct(">qhii")
 _SEQUENCE: Final = Struct(">qhi")
 _CRC: Final = Struct(">I")
+_COUNT: Final = Struct(">i")
+_COUNT_AT: Final = 57
 
 
 class BatchProducer(NamedTuple):
@@ -62,6 +64,11 @@ def read_producer(data: bytes | memoryview) -> BatchProducer | None:
     producer_id, epoch, base_sequence, count = _PRODUCER.unpack_from(data, _PRODUCER_AT)
     transactional = bool(data[_ATTRIBUTES_AT + 1] & TRANSACTIONAL)
     return BatchProducer(producer_id, epoch, base_sequence, count, transactional)
+
+
+def record_count(data: bytes | memoryview) -> int:
+    """Return how many records a batch announces; 0 if it has no header, or announces none."""
+    return max(0, _COUNT.unpack_from(data, _COUNT_AT)[0]) if len(data) >= HEADER.size else 0
 
 
 def is_compressed(data: bytes | memoryview) -> bool:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.jobs import Job
+    from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.worker import Worker
 
 
@@ -65,6 +66,12 @@ class Suspend(NamedTuple):
     spent_s: float
 
 
+class CountEnd(NamedTuple):
+    """Count the end of a worker that was not asked to end."""
+
+    cause: WorkerEnd
+
+
 class Report(NamedTuple):
     """Write an error to the log."""
 
@@ -72,4 +79,4 @@ class Report(NamedTuple):
     fields: Mapping[str, Any]
 
 
-Action = Start | Load | Send | Skip | Kill | Close | Answer | Suspend | Report
+Action = Start | Load | Send | Skip | Kill | Close | Answer | Suspend | CountEnd | Report

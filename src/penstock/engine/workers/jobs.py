@@ -67,6 +67,8 @@ class Job:
         exclusive: Whether its worker gets no other job, so that a crash can be attributed to it.
         abandoned: Whether it was answered while a worker was still judging it, because its
             client had given up.
+        submitted_at: When it was submitted.
+        judged_s: How long it was judged; None where a worker did not answer.
     """
 
     topic_partition: TopicPartition
@@ -85,6 +87,8 @@ class Job:
     lost: int = 0
     exclusive: bool = False
     abandoned: bool = False
+    submitted_at: float = 0.0
+    judged_s: float | None = None
 
     def become(self, state: JobState) -> None:
         """Change to another state.

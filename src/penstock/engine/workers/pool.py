@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.workers.actions import Close, Kill, Load, Report, Start
+from penstock.engine.workers.actions import Close, CountEnd, Kill, Load, Report, Start
+from penstock.engine.workers.observer import WorkerEnd
 from penstock.engine.workers.worker import Killed, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 EXTRA_IDLE_S: Final = 60.0
 _ENDING: Final = frozenset({WorkerState.KILLED, WorkerState.CLOSING})
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.5, 30.0
+_KILLED: Final = {
+    KillReason.DEADLINE_EXCEEDED: WorkerEnd.DEADLINE,
+    KillReason.PROTOCOL_ERROR: WorkerEnd.PROTOCOL,
+    KillReason.LOAD_TIMEOUT: WorkerEnd.LOAD_TIMEOUT,
+}
 
 
 class Backoff:
@@ -201,6 +207,8 @@ class WorkerPool:
         worker.become(WorkerState.DEAD)
         self.leave(worker)
         self.alive.remove(worker)
+        if worker.out_of_memory or not was_closing:
+            self._act(CountEnd(_cause_of_end(worker)))
         if was_closing:
             return
         event = "policy worker died"
@@ -232,3 +240,15 @@ class WorkerPool:
         """Return the extra workers that have been idle for `EXTRA_IDLE_S`."""
         ready = (worker for worker in self.extra if worker.state is WorkerState.READY)
         return [one for one in ready if not one.sent and now - one.last_active > EXTRA_IDLE_S]
+
+
+def _cause_of_end(worker: Worker) -> WorkerEnd:
+    """Return why a worker is dead that was not asked to end, or is not trusted any more."""
+    if worker.out_of_memory:
+        return WorkerEnd.MEMORY
+    if worker.killed is not None:
+        return _KILLED[worker.killed.reason]
+    if worker.state_reached <= WorkerState.SPARE:
+        return WorkerEnd.NOT_STARTED
+    loading = worker.state_reached is WorkerState.LOADING
+    return WorkerEnd.NOT_LOADED if loading else WorkerEnd.CRASHED

@@ -148,6 +148,12 @@ class Schedule:
         return self.pool.judging
 
     @property
+    def waiting(self) -> int:
+        """How many jobs wait for a worker."""
+        queues = (*self._slot_queues, *self._partition_queues.values())
+        return sum(queue.waiting for queue in queues)
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is being judged, and no worker is missing."""
         judging = self.pool.judging
@@ -220,6 +226,7 @@ class Schedule:
             self._assign_queues(now)
         if verdict.cause is FailureCause.OUT_OF_MEMORY and worker.judges:
             # The process is not trusted further, and ends by itself.
+            worker.out_of_memory = True
             self.pool.close(worker)
             self._recall(worker, now)
             self._detach(worker)

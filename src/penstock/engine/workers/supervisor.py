@@ -14,12 +14,12 @@ import structlog
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.plan import Plan
-from penstock.engine.verdict import timed_out
+from penstock.engine.verdict import FailureCause, timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.child import Child
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.instance_usage import InstanceUsage
-from penstock.engine.workers.jobs import Job
+from penstock.engine.workers.jobs import Job, JobState
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Limits, Phase, Schedule
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.worker import Worker
 
     Patterns = list[tuple[str, Pattern[str]]]
@@ -60,6 +61,7 @@ class Supervisor:
         size: int | None = None,
         spare: bool = True,
         child: Callable[[Worker, Supervisor], Child] = Child,
+        observer: WorkerObserver | None = None,
     ) -> None:
         """Prepare; nothing is started.
 
@@ -69,7 +71,9 @@ class Supervisor:
             size: How many workers; `policy.workers` unless given.
             spare: Whether one more process waits, so that a replacement is there at once.
             child: Makes the end of a process.
+            observer: Is told what workers do.
         """
+        self._observer = observer
         interceptors_ms = configuration.produce_request_interceptors_timeout_ms
         self._limits = Limits(
             workers=size or configuration.policy_workers,
@@ -108,6 +112,7 @@ class Supervisor:
             actions.Close: self._close,
             actions.Answer: self._answer,
             actions.Suspend: self._suspend,
+            actions.CountEnd: self._count_end,
             actions.Report: self._report,
         }
 
@@ -199,6 +204,7 @@ class Supervisor:
         self._submit(Job(("", 0), None, names, "", request, done, 0, deadline), now)
 
     def _submit(self, job: Job, now: float) -> None:
+        job.submitted_at = now
         self._schedule.submit(job, now)
         self._wake.set()
         self._execute_actions()
@@ -256,6 +262,11 @@ class Supervisor:
     def pids(self) -> list[int]:
         """The process ids of the workers that judge."""
         return [self._children[worker].pid for worker in self._schedule.judging]
+
+    @property
+    def schedule(self) -> Schedule:
+        """What is decided about workers and batches, to be looked at."""
+        return self._schedule
 
     # Actions of the schedule
 
@@ -316,6 +327,8 @@ class Supervisor:
         job, verdict = action
         done, payload = job.done, job.payload
         job.done = None
+        if self._observer is not None:
+            self._observe(self._observer, job, verdict)
         if not job.abandoned:  # a batch that a worker is still judging may have to be suspended
             job.payload = None
         if not self._schedule.outstanding:
@@ -327,10 +340,23 @@ class Supervisor:
             if name is not None and self._instances.free(job.topic_partition[0], name):
                 self._retire(job.topic_partition[0], name)
 
+    def _observe(self, observer: WorkerObserver, job: Job, verdict: Verdict) -> None:
+        taken = self._clock.now()
+        judged_s = job.judged_s
+        if judged_s is None:  # the worker was killed, or died, or never had it
+            began = job.attempt and verdict.cause is not FailureCause.NOT_JUDGED
+            judged_s = taken - job.sent_at if began else 0.0
+        waited_s = max(0.0, taken - job.submitted_at - judged_s)
+        observer.judged(job.policies, verdict.cause, waited_s, judged_s)
+
     def _suspend(self, action: actions.Suspend) -> None:
         job = action.job
         *_, data, _ = job.payload
         self._timed_out.add(batch_of(*job.topic_partition, data), action.spent_s)
+
+    def _count_end(self, action: actions.CountEnd) -> None:
+        if self._serving and self._observer is not None:
+            self._observer.ended(action.cause)
 
     def _report(self, action: actions.Report) -> None:
         if self._serving:
@@ -413,6 +439,8 @@ class Supervisor:
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Handle verdicts."""
         now, take = self._clock.now(), self._schedule.verdict
+        if self._observer is not None:
+            _measure(worker, verdicts, now)
         for attempt, verdict in verdicts:
             take(worker, attempt, verdict, now)
         self._execute_actions()
@@ -448,3 +476,18 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _measure(worker: Worker, verdicts: Sequence[tuple[int, Verdict]], now: float) -> None:
+    """Note how long each batch was judged: a worker has one at a time, and sends some together.
+
+    Those that come together share the time since the worker's last verdict, or since it was sent
+    the first of them.
+    """
+    jobs = [job for attempt, _ in verdicts if (job := worker.sent.get(attempt)) is not None]
+    if not jobs:
+        return
+    each_s = max(0.0, now - max(jobs[0].sent_at, worker.last_active)) / len(jobs)
+    for job in jobs:
+        if job.state is not JobState.ANSWERED:
+            job.judged_s = each_s

@@ -90,6 +90,7 @@ class Worker:
         state_reached: The last state before its end.
         killed: Why it was killed, if it was.
         failure: Its message where it could not load its policies.
+        out_of_memory: Whether it is closed because it is not trusted any more.
     """
 
     __slots__ = (
@@ -103,6 +104,7 @@ class Worker:
         "last_active",
         "loading_until",
         "number",
+        "out_of_memory",
         "queues",
         "sent",
         "sent_bytes",
@@ -126,6 +128,7 @@ class Worker:
         self.loading_until = 0.0
         self.killed: Killed | None = None
         self.failure = ""
+        self.out_of_memory = False
 
     def __repr__(self) -> str:
         return f"worker {self.number} {self.state.name}"

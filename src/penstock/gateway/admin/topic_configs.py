@@ -73,6 +73,11 @@ class TopicConfigs:
     topic: str | None = None
 
     @property
+    def position(self) -> int:
+        """Up to where the topic has been read; 0 without one."""
+        return 0
+
+    @property
     def store(self) -> StoredTopicConfigs:
         """The stored topic configs, to change them; only if `are_stored`."""
         raise AssertionError("no topic level keys are kept")
@@ -132,6 +137,11 @@ class StoredTopicConfigs(TopicConfigs):
     def store(self) -> StoredTopicConfigs:
         """These."""
         return self
+
+    @property
+    def position(self) -> int:
+        """Up to where the topic has been read."""
+        return self._follower.position
 
     def __init__(
         self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str], None]

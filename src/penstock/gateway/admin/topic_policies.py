@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import AdminRequest
+    from penstock.gateway.metrics.counts import GatewayCounts
 
 log = structlog.get_logger()
 
@@ -35,13 +36,21 @@ _KEYS: Final = (CREATE_TOPIC, ALTER_CONFIG)
 class TopicPolicies:
     """The policies for topics and configs of one configuration."""
 
-    def __init__(self, configuration: Configuration, *, tries_classes: bool) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        tries_classes: bool,
+        counts: GatewayCounts | None = None,
+    ) -> None:
         """Make the policies; `start` starts the worker.
 
         Args:
             configuration: Names the policies.
             tries_classes: Whether topics may name KIP-686 classes, which are tested first.
+            counts: Counts the verdicts.
         """
+        self._counts = counts
         self.create_topic = configuration.create_topic_policy_class_name
         self.alter_config = configuration.alter_config_policy_class_name
         self._validation = configuration.record_validation_policy_class_name
@@ -49,7 +58,9 @@ class TopicPolicies:
         names = {key: (name,) if name else () for key, name in named.items()}
         self._pool: Supervisor | None = None
         if tries_classes or any(names.values()):
-            self._pool = Supervisor(configuration, names=names, size=1, spare=False)
+            self._pool = Supervisor(
+                configuration, names=names, size=1, spare=False, observer=counts
+            )
 
     async def start(self) -> None:
         """Start the worker.
@@ -71,6 +82,11 @@ class TopicPolicies:
         return self._pool is not None and self._pool.needs_context
 
     @property
+    def pool(self) -> Supervisor | None:
+        """What runs them; None if there are none."""
+        return self._pool
+
+    @property
     def pids(self) -> list[int]:
         """The process ids of the workers."""
         return self._pool.pids if self._pool is not None else []
@@ -79,13 +95,13 @@ class TopicPolicies:
         """Judge the creation of a topic."""
         if self.create_topic is None:
             return ACCEPTED
-        return await self._ask(JudgeTopicCreation(asked, asking), self.create_topic)
+        return await self._judge(JudgeTopicCreation(asked, asking), self.create_topic)
 
     async def alteration(self, asked: ConfigAlteration, asking: AdminContext) -> Verdict:
         """Judge the alteration of configs."""
         if self.alter_config is None:
             return ACCEPTED
-        return await self._ask(JudgeConfigAlteration(asked, asking), self.alter_config)
+        return await self._judge(JudgeConfigAlteration(asked, asking), self.alter_config)
 
     async def cannot_use(self, records_policy: str) -> str | None:
         """Return why a KIP-686 class cannot be used; None if it can be."""
@@ -116,6 +132,12 @@ class TopicPolicies:
             reason=verdict.detail or verdict.message,
         )
         return "the gateway's log says why"
+
+    async def _judge(self, question: AdminRequest, policy: str) -> Verdict:
+        verdict = await self._ask(question, policy)
+        if self._counts is not None:
+            self._counts.topic_judged(policy, verdict)
+        return verdict
 
     async def _ask(self, question: AdminRequest, names: str) -> Verdict:
         assert self._pool is not None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.plan import TopicPlan
     from penstock.gateway.exchange import ConnectionContext
     from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.wire.produce import ProduceRequest, TopicData
 
 
@@ -48,7 +49,11 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         return True
     if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in judged):
         return False
-    return policies.inline is not None and _accepts_all(policies.inline, request, judged)
+    if policies.inline is None or not _accepts_all(policies.inline, request, judged):
+        return False
+    if connection.gateway.counts is not None:
+        _count(connection.gateway.counts, request, judged)
+    return True
 
 
 def _is_possible(connection: ConnectionContext) -> bool:
@@ -78,6 +83,14 @@ def _is_in_order(
             if connection.has_undecided or sent_by in postponed:
                 return False
     return True
+
+
+def _count(
+    counts: GatewayCounts, request: ProduceRequest, judged: Sequence[tuple[TopicPlan, TopicData]]
+) -> None:
+    for plan, topic in judged:
+        for one in topic.partitions:
+            counts.accepted(plan, request.records(one))
 
 
 def _accepts_all(

@@ -522,6 +522,7 @@ class InterceptedBatches:
         assert data is not None
         if one.batch.broker_first != one.batch.first:
             producer_id = one.producer.producer_id
+            self._producers.translated += 1
             return with_sequence(data, producer_id, one.epoch, one.batch.broker_first)
         return None if data is one.data else [data]
 

@@ -54,9 +54,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.engine.verdict import Verdict
+    from penstock.engine.verdict import Replacement, Verdict
     from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.records.header import BatchProducer
@@ -96,9 +97,9 @@ class Progress(Enum):
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
-    __slots__ = ("_connection", "_gateway", "_ids", "_intercepted", "_policies", "_progress",
-                 "_readdress", "_reading", "_topics", "_undecided", "_unread", "_unwritten",
-                 "request", "responses")  # fmt: skip
+    __slots__ = ("_accepted", "_connection", "_gateway", "_ids", "_intercepted", "_policies",
+                 "_progress", "_readdress", "_reading", "_topics", "_undecided", "_unread",
+                 "_unwritten", "request", "responses")  # fmt: skip
 
     is_judged = True
 
@@ -115,6 +116,7 @@ class ProduceExchange(Held):
         self._policies = gateway.policies
         self._readdress = received.transform
         self._undecided = 0
+        self._accepted: dict[Position, tuple[TopicPlan, Replacement | None]] = {}
         self._reading: asyncio.Task[object] | None = None
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
@@ -125,6 +127,11 @@ class ProduceExchange(Held):
     def policies(self) -> PolicySet:
         """The policies that judge the request."""
         return self._policies
+
+    @property
+    def error_code(self) -> int:
+        """The first error of a partition that the gateway itself answers with; 0 without one."""
+        return next((one.code for one in self.responses.values() if one.code), 0)
 
     @property
     def closes_connection(self) -> bool:
@@ -372,7 +379,7 @@ class ProduceExchange(Held):
                 topic_id,
                 self.version,
                 self.request.records(partition),
-                partial(self._on_verdict, (t, i), plan.topic),
+                partial(self._on_verdict, (t, i), plan),
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
                 client=client,
@@ -382,11 +389,11 @@ class ProduceExchange(Held):
         for i in range(len(topic.partitions)):
             self.responses[t, i] = PartitionResponse(code)
 
-    def _on_verdict(self, position: Position, topic: str, verdict: Verdict) -> None:
+    def _on_verdict(self, position: Position, plan: TopicPlan, verdict: Verdict) -> None:
         if self.state is State.CANCELLED:
             return
         try:
-            self._apply_verdict(position, topic, verdict)
+            self._apply_verdict(position, plan, verdict)
         except Exception as error:
             self._fail_connection(error)
 
@@ -395,10 +402,12 @@ class ProduceExchange(Held):
         log.error("closing a connection after an error of the gateway", exc_info=error)
         self._connection.fail()
 
-    def _apply_verdict(self, position: Position, topic: str, verdict: Verdict) -> None:
-        verdict = self._intercepted.judged(position, topic, self.request, verdict)
+    def _apply_verdict(self, position: Position, plan: TopicPlan, verdict: Verdict) -> None:
+        verdict = self._intercepted.judged(position, plan.topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
-            self._refuse(position, topic, verdict)
+            self._refuse(position, plan.topic, verdict)
+        elif self._gateway.counts is not None:
+            self._accepted[position] = plan, verdict.replacement
         self._verdict_received()
 
     def _refuse(self, position: Position, topic: str, verdict: Verdict) -> None:
@@ -408,8 +417,10 @@ class ProduceExchange(Held):
             [(error.index, error.message) for error in verdict.record_errors],
         )
         t, i = position
-        index = self.request.topics[t].partitions[i].number
-        self._gateway.refused(Refused(topic, index, self.request.client_id, verdict))
+        partition = self.request.topics[t].partitions[i]
+        if self._gateway.counts is not None:
+            self._gateway.counts.refused(topic, self.request.records(partition), verdict)
+        self._gateway.refused(Refused(topic, partition.number, self.request.client_id, verdict))
 
     def _verdict_received(self) -> None:
         self._undecided -= 1
@@ -457,10 +468,20 @@ class ProduceExchange(Held):
         self._check_sizes()
 
     def _finish(self) -> None:
+        if self._gateway.counts is not None:
+            self._count_accepted(self._gateway.counts)
         if self.responses and self._policies.whole_request:
             self._refuse_all()
         self._progress = Progress.JUDGED
         self._connection.advance()
+
+    def _count_accepted(self, counts: GatewayCounts) -> None:
+        """Count what policies accepted, and was not refused since for its size."""
+        for (t, i), (plan, replacement) in self._accepted.items():
+            if (t, i) not in self.responses:
+                partition = self.request.topics[t].partitions[i]
+                counts.accepted(plan, self.request.records(partition), replacement)
+        self._accepted.clear()
 
     def _refuse_all(self) -> None:
         """Refuse the other partitions of a request (`produce.rejection.scope=request`).

@@ -78,7 +78,11 @@ class _Kept(NamedTuple):
 
 
 class Producers:
-    """The state of producers."""
+    """The state of producers.
+
+    Attributes:
+        translated: How many batches were sent with other sequence numbers than their producer's.
+    """
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class Producers:
             producers_max: The most producers, counted per partition.
             held_max_bytes: The most bytes of batches that are held for retries.
         """
+        self.translated = 0
         self._now = now
         self._keep = keep
         self._look_up = look_up
@@ -131,6 +136,11 @@ class Producers:
     def held_bytes(self) -> int:
         """The bytes of batches that are held for retries."""
         return self._held_bytes
+
+    @property
+    def count(self) -> int:
+        """How many producers' numbers are known, counted per partition."""
+        return len(self._producers)
 
     def has_topic(self, topic: str) -> bool:
         """Whether there is a producer of a topic whose sequence numbers may have to be changed."""

@@ -1,0 +1,47 @@
+"""What is told of workers to whoever counts it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from penstock.engine.verdict import FailureCause
+
+
+class WorkerEnd(Enum):
+    """Why a worker ended that was not asked to."""
+
+    DEADLINE = "deadline"
+    """A batch ran into its deadline, and the worker was killed."""
+    LOAD_TIMEOUT = "load_timeout"
+    """Its policies took too long to load, and it was killed."""
+    PROTOCOL = "protocol"
+    """It sent what is no message, or no verdict for long, and was killed."""
+    MEMORY = "memory"
+    """A policy had no memory left, or native code panicked; it judges nothing more."""
+    NOT_STARTED = "not_started"
+    """The process could not be started."""
+    NOT_LOADED = "not_loaded"
+    """It ended, or failed, while its policies were loaded."""
+    CRASHED = "crashed"
+    """It ended by itself: a policy, or someone, ended it."""
+
+
+class WorkerObserver(Protocol):
+    """Is told what workers do; what it does costs every batch that time."""
+
+    def judged(
+        self, policies: str, cause: FailureCause | None, waited_s: float, judged_s: float
+    ) -> None:
+        """Take note of an answer.
+
+        Args:
+            policies: The names of the classes that judge it.
+            cause: Why none decided, as in the verdict.
+            waited_s: From its submission until a worker began.
+            judged_s: From then to the verdict.
+        """
+
+    def ended(self, cause: WorkerEnd) -> None:
+        """Take note of a worker that ended and was not asked to."""

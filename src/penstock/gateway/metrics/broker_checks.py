@@ -1,0 +1,102 @@
+"""Whether brokers can be reached: what clients' connections show, and attempts of its own.
+
+While clients connect, theirs show it. Where none has for `EVERY_S`, a connection is opened as they
+would be, with TLS if that is configured, and closed again. Nothing is sent over it, so a broker
+that accepts connections and does not answer counts as reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Mapping
+
+    from penstock.configuration import Address
+
+EVERY_S: Final = 5.0
+TIMEOUT_S: Final = 5.0
+_NONE_KNOWN_S: Final = 0.1
+"""While the gateway starts."""
+
+
+class Reached(NamedTuple):
+    """How the last attempt to connect to a broker ended.
+
+    Attributes:
+        address: The broker's address.
+        why_not: Why it could not be reached; empty if it was.
+        at: When, by the clock of the event loop.
+    """
+
+    address: Address
+    why_not: str
+    at: float
+
+
+class BrokerChecks:
+    """How the last attempt to connect to each broker ended.
+
+    Attributes:
+        brokers: By node id.
+    """
+
+    def __init__(
+        self, known: Callable[[], Mapping[int, Address]], tls: ssl.SSLContext | None
+    ) -> None:
+        """Prepare; nothing is connected to.
+
+        Args:
+            known: Returns the addresses of the known brokers, by node id.
+            tls: The TLS context of connections to the cluster; None without TLS.
+        """
+        self.brokers: dict[int, Reached] = {}
+        self._known = known
+        self._tls = tls
+
+    def connected(self, address: Address, why_not: str = "") -> None:
+        """Take note of a client's connection to a broker, or of an attempt that failed.
+
+        Args:
+            address: The address that was connected to; it may be a bootstrap address.
+            why_not: The error; empty if it worked.
+        """
+        now = asyncio.get_running_loop().time()
+        for node, known in self._known().items():
+            if known == address:
+                self.brokers[node] = Reached(address, why_not, now)
+
+    async def run(self) -> None:
+        """Try the brokers of which nothing new is known, again and again."""
+        while True:
+            known = self._known()
+            for node in self.brokers.keys() - known.keys():
+                del self.brokers[node]
+            fresh_from = asyncio.get_running_loop().time() - EVERY_S
+            due = [
+                address
+                for node, address in known.items()
+                if node not in self.brokers
+                or self.brokers[node].address != address
+                or self.brokers[node].at <= fresh_from
+            ]
+            await asyncio.gather(*map(self._try, due))
+            await asyncio.sleep(EVERY_S if known else _NONE_KNOWN_S)
+
+    async def _try(self, address: Address) -> None:
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                transport, _ = await asyncio.get_running_loop().create_connection(
+                    asyncio.Protocol,
+                    address.host,
+                    address.port,
+                    ssl=self._tls,
+                    server_hostname=address.host if self._tls else None,
+                )
+        except (OSError, TimeoutError) as error:
+            self.connected(address, str(error) or type(error).__name__)
+        else:
+            transport.close()
+            self.connected(address)

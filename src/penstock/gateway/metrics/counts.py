@@ -1,0 +1,229 @@
+"""Everything that a gateway counts, by the name under which Prometheus reads it."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kio.schema.index import api_key_map
+
+from penstock.engine.verdict import FailureCause, Outcome
+from penstock.engine.workers.observer import WorkerEnd
+from penstock.gateway.metrics.cells import BOUNDS, BoundedCounter, Cell, Histogram
+from penstock.gateway.metrics.exposition import Gauge
+from penstock.records.header import record_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.engine.plan import TopicPlan
+    from penstock.engine.verdict import Replacement, Verdict
+    from penstock.gateway.metrics.exposition import Family
+
+_clock = time.monotonic
+OTHER_API: Final = "other"
+"""An API that the protocol library does not know: a number that a client may choose."""
+_API_NAMES: Final = {
+    key: "".join(part.capitalize() for part in name.split("_")) for key, name in api_key_map.items()
+}
+
+
+class Answered(Protocol):
+    """A request that is done; see `penstock.gateway.exchange.Exchange`."""
+
+    api_key: int
+    was_held: bool
+    received_at: float
+    sent_at: float
+
+    @property
+    def error_code(self) -> int:
+        """The first error that the gateway itself answers with; 0 without one."""
+
+
+class _CellsOfApis(dict[int, Cell]):
+    """The times of requests by API key; those of unknown APIs are together."""
+
+    def __init__(self, whole: Histogram) -> None:
+        super().__init__()
+        self._whole = whole
+
+    def __missing__(self, api_key: int) -> Cell:
+        name = _API_NAMES.get(api_key, OTHER_API)
+        cell = self._whole.cell(name)
+        if name != OTHER_API:  # of those there are 65,000
+            self[api_key] = cell
+        return cell
+
+
+class GatewayCounts:
+    """The counters of a gateway; a `penstock.engine.workers.observer.WorkerObserver`.
+
+    Attributes:
+        client_bytes: The bytes received from clients.
+        broker_bytes: The bytes received from brokers.
+        records_max: No more records of one batch are believed in, whatever its header says.
+    """
+
+    def __init__(self, *, records_max: int) -> None:
+        self.records_max = records_max
+        self.client_bytes = 0
+        self.broker_bytes = 0
+        self._refused_requests: dict[tuple[str, ...], float] = {}
+        self._whole = Histogram(
+            "penstock_request_seconds",
+            "From the first bytes of a request to its answer, by API.",
+            "api",
+        )
+        self._cells = _CellsOfApis(self._whole)
+        self._broker = Histogram(
+            "penstock_broker_seconds",
+            "From the moment in which a request was sent to the broker to its answer, by API; of "
+            "requests that the gateway holds until it has decided. Others are passed on at once.",
+            "api",
+        )
+        self._waiting = Histogram(
+            "penstock_waiting_seconds",
+            "From the moment in which a batch, or a request about a topic, was to be judged until "
+            "a worker began, by the classes that judge it.",
+            "policy",
+        )
+        self._judging = Histogram(
+            "penstock_judging_seconds",
+            "How long a batch, or a request about a topic, was judged, by the classes that judge "
+            "it.",
+            "policy",
+        )
+        self._records = BoundedCounter(
+            "penstock_records_total",
+            "Records of judged batches, by what was decided; of a refused batch all are counted.",
+            ("topic", "policy", "outcome"),
+            kept=("outcome",),
+        )
+        self._topic_verdicts = BoundedCounter(
+            "penstock_topic_verdicts_total",
+            "Verdicts about topics and configs (KIP-108, KIP-133).",
+            ("policy", "outcome"),
+            kept=("outcome",),
+        )
+        self._restarts = BoundedCounter(
+            "penstock_worker_restarts_total",
+            "Policy workers that ended and were not asked to, by cause.",
+            ("cause",),
+        )
+        self._reloads = BoundedCounter(
+            "penstock_reload_total", "Reloads of the file (SIGHUP), by how they ended.", ("result",)
+        )
+        for cause in WorkerEnd:
+            self._restarts.add((cause.value,), 0)
+        for result in ("ok", "failed"):
+            self._reloads.add((result,), 0)
+
+    def families(self) -> Iterator[Family]:
+        """Return everything that was counted."""
+        yield self._requests()
+        counted = (self._whole, self._broker, self._waiting, self._judging,
+                   self._records, self._topic_verdicts, self._restarts, self._reloads)  # fmt: skip
+        yield from counted
+        yield Gauge(
+            "penstock_received_bytes_total",
+            "Bytes of requests from clients, and of answers from brokers; without those of TLS.",
+            ("side",),
+            {("client",): self.client_bytes, ("broker",): self.broker_bytes},
+            "counter",
+        )
+        yield Gauge(
+            "penstock_series_over_bound_total",
+            "How many times something was counted under (other), because the metric has as many "
+            "series as it may have.",
+            ("metric",),
+            {(one.name,): one.over_bound for one in counted},
+            "counter",
+        )
+
+    # Requests
+
+    def answered(self, exchange: Answered) -> None:
+        """Count a request that is done. Every request takes this time."""
+        now = _clock()
+        cell = self._cells[exchange.api_key]
+        seconds = now - exchange.received_at
+        cell.counts[bisect_left(BOUNDS, seconds)] += 1  # as `observe`, without a call
+        cell.total_s += seconds
+        if exchange.was_held:
+            self._held_answered(exchange, now)
+
+    def _held_answered(self, exchange: Answered, now: float) -> None:
+        name = _API_NAMES[exchange.api_key]
+        if exchange.sent_at:
+            self._broker.observe(name, now - exchange.sent_at)
+        code = exchange.error_code
+        if code:
+            labels = name, str(code)
+            self._refused_requests[labels] = self._refused_requests.get(labels, 0) + 1
+
+    def _requests(self) -> Gauge:
+        refused = self._refused_requests
+        values: dict[tuple[str, ...], float] = {
+            (name, "0"): sum(cell.counts) for name, cell in self._whole.cells.items()
+        }
+        for (name, _), count in refused.items():
+            values[name, "0"] -= count
+        return Gauge(
+            "penstock_requests_total",
+            "Requests that were answered, or need no answer, by API, and by the first error code "
+            "that the gateway itself gave a partition of a Produce request; 0 without one.",
+            ("api", "code"),
+            {**values, **refused},
+            "counter",
+        )
+
+    # Verdicts
+
+    def accepted(
+        self, plan: TopicPlan, data: bytes | memoryview, replacement: Replacement | None = None
+    ) -> None:
+        """Count the records of an accepted batch.
+
+        Args:
+            plan: The policies that judged it.
+            data: The batch, as its client sent it.
+            replacement: What interceptors made of it.
+        """
+        count = min(record_count(data), self.records_max)
+        if replacement is not None and replacement.dropped:
+            dropped = len(replacement.dropped)
+            self._records.add((plan.topic, plan.interceptor_names, Outcome.DROPPED.value), dropped)
+            count = max(0, count - dropped)
+        self._records.add((plan.topic, plan.policy_names, "accepted"), count)
+
+    def refused(self, topic: str, data: bytes | memoryview, verdict: Verdict) -> None:
+        """Count the records of a batch that is not stored."""
+        count = min(record_count(data), self.records_max)
+        self._records.add((topic, verdict.policy, verdict.outcome.value), count)
+
+    def topic_judged(self, policy: str, verdict: Verdict) -> None:
+        """Count a verdict about a topic or about configs."""
+        self._topic_verdicts.add((policy, verdict.outcome.value))
+
+    def accepted_inline(self, policies: str, seconds: float) -> None:
+        """Count how long a batch was judged without a worker."""
+        self._judging.observe(policies, seconds)
+
+    # Workers
+
+    def judged(self, policies: str, cause: FailureCause | None, waited_s: float, judged_s: float,
+               ) -> None:  # fmt: skip
+        """Count how long a batch waited, and how long it was judged."""
+        self._waiting.observe(policies, waited_s)
+        if cause is not FailureCause.NOT_JUDGED:
+            self._judging.observe(policies, judged_s)
+
+    def ended(self, cause: WorkerEnd) -> None:
+        """Count a worker that ended and was not asked to."""
+        self._restarts.add((cause.value,))
+
+    def reloaded(self, *, worked: bool) -> None:
+        """Count a reload."""
+        self._reloads.add(("ok" if worked else "failed",))

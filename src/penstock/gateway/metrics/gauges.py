@@ -1,0 +1,194 @@
+"""What is so in a gateway at the moment in which it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+from collections import Counter
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock import __version__
+from penstock.engine.workers.worker import WorkerState
+from penstock.gateway.connection import ConnectionState
+from penstock.gateway.metrics.exposition import Gauge
+from penstock.records.implementation import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.connection import ClientConnection
+    from penstock.gateway.memory import Budget
+    from penstock.gateway.metrics.broker_checks import Reached
+    from penstock.gateway.produce.producer_state.producers import Producers
+
+_STARTED: Final = time.time()
+_CONNECTIONS_AT_A_TIME: Final = 500
+_STATES: Final = [one for one in WorkerState if one is not WorkerState.DEAD]
+
+
+class Measured(Protocol):
+    """A gateway, as far as it is measured."""
+
+    @property
+    def connections(self) -> Collection[ClientConnection]:
+        """The open connections of clients."""
+
+    @property
+    def connections_max(self) -> int:
+        """The most of them."""
+
+    @property
+    def budget(self) -> Budget:
+        """The memory budget of all clients."""
+
+    @property
+    def producers(self) -> Producers:
+        """The state of producers whose records were dropped."""
+
+    @property
+    def all_schedules(self) -> Sequence[Schedule]:
+        """What runs policies, of those in force and of those that finish their work."""
+
+    @property
+    def settings_position(self) -> int:
+        """Up to where the settings of topics have been read; 0 if there are none."""
+
+
+async def connections(gateway: Measured) -> Gauge:
+    """Count the connections by state, some at a time."""
+    found: Counter[tuple[str, ...]] = Counter({(one.value,): 0 for one in ConnectionState})
+    clients = iter(list(gateway.connections))
+    while part := list(islice(clients, _CONNECTIONS_AT_A_TIME)):
+        found.update((one.state.value,) for one in part)
+        await asyncio.sleep(0)
+    return Gauge(
+        "penstock_connections",
+        "Connections of clients, by state; paused: not read, so that it holds no more memory.",
+        ("state",),
+        found,
+    )
+
+
+def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: bool
+               ) -> Iterator[Gauge]:  # fmt: skip
+    """Return all gauges but `connections`.
+
+    Args:
+        gateway: The gateway.
+        brokers: How the last attempt to connect to each broker ended.
+        is_ready: Whether clients can be served.
+    """
+    one = ()
+    yield Gauge("penstock_ready", "1 if /readyz says ready.", (), {one: int(is_ready)})
+    yield Gauge(
+        "penstock_connections_limit",
+        "The most connections of clients (max.connections).",
+        (),
+        {one: gateway.connections_max},
+    )
+    yield Gauge(
+        "penstock_held_bytes",
+        "Memory that is held for all clients, as far as queued.max.request.bytes counts it.",
+        (),
+        {one: gateway.budget.used_bytes},
+    )
+    yield Gauge(
+        "penstock_held_bytes_limit",
+        "queued.max.request.bytes: above it, clients that hold much are not read.",
+        (),
+        {one: gateway.budget.max_bytes},
+    )
+    yield from _workers(gateway.all_schedules)
+    yield Gauge(
+        "penstock_broker_reachable",
+        "1 if the last attempt to connect to the broker worked, 0 if not.",
+        ("node",),
+        {(str(node),): int(not found.why_not) for node, found in sorted(brokers.items())},
+    )
+    yield Gauge(
+        "penstock_producers",
+        "Producers whose sequence numbers are known, since interceptors may drop their records.",
+        (),
+        {one: gateway.producers.count},
+    )
+    yield Gauge(
+        "penstock_sequence_translations_total",
+        "Batches that were sent with other sequence numbers than their producer's.",
+        (),
+        {one: gateway.producers.translated},
+        "counter",
+    )
+    yield Gauge(
+        "penstock_settings_generation",
+        "Position up to which topic.settings.topic has been read; 0 if it is not used.",
+        (),
+        {one: gateway.settings_position},
+    )
+    yield from _process()
+
+
+def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:
+    states: Counter[tuple[str, ...]] = Counter({(one.name.lower(),): 0 for one in _STATES})
+    states.update((worker.state.name.lower(),) for one in schedules for worker in one.pool.alive)
+    yield Gauge("penstock_workers", "Processes that run policies, by state.", ("state",), states)
+    yield Gauge(
+        "penstock_workers_limit",
+        "The most processes that run policies.",
+        (),
+        {(): sum(one.pool.limit for one in schedules)},
+    )
+    waiting = sum(one.waiting for one in schedules)
+    yield Gauge(
+        "penstock_batches",
+        "Batches, and requests about topics, that have no verdict yet: waiting for a worker, or "
+        "sent to one.",
+        ("state",),
+        {("waiting",): waiting, ("sent",): sum(one.outstanding for one in schedules) - waiting},
+    )
+
+
+def _process() -> Iterator[Gauge]:
+    yield Gauge(
+        "penstock_build_info",
+        "1; the labels are the versions of Penstock and Python, and what reads record batches.",
+        ("version", "python", "record_batches"),
+        {_build(): 1},
+    )
+    yield Gauge(
+        "process_start_time_seconds", "When the process started.", (), {(): round(_STARTED, 2)}
+    )
+    yield Gauge(
+        "process_cpu_seconds_total",
+        "CPU time of the gateway's process, without its workers.",
+        (),
+        {(): time.process_time()},
+        "counter",
+    )
+    resident = _resident_bytes()
+    if resident:
+        yield Gauge(
+            "process_resident_memory_bytes",
+            "Memory of the gateway's process, without its workers.",
+            (),
+            {(): resident},
+        )
+
+
+@cache
+def _build() -> tuple[str, str, str]:
+    return __version__, platform.python_version(), describe()
+
+
+def _resident_bytes() -> int:
+    """Return the memory of this process; 0 where the system does not tell (it is not Linux)."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,84 @@
+"""Whether a gateway can serve clients, and what is missing, in words (`/readyz`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.metrics.broker_checks import Reached
+
+
+class Readiness(NamedTuple):
+    """What is missing.
+
+    Attributes:
+        missing: Why clients should be sent elsewhere; empty if they need not be.
+        troubles: What is wrong besides.
+    """
+
+    missing: Sequence[str]
+    troubles: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        """All of it, a line each."""
+        first = "not ready" if self.missing else "ready"
+        return "".join(f"{line}\n" for line in (first, *self.missing, *self.troubles))
+
+
+class Inspected(Protocol):
+    """A gateway, as far as it is looked at."""
+
+    @property
+    def schedules(self) -> Sequence[Schedule]:
+        """What runs the policies in force: of records, of topics."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether policies are in force."""
+
+    @property
+    def settings_are_missing(self) -> bool:
+        """Whether topics have settings of their own, which are not read yet."""
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients are accepted."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is about to end."""
+
+
+def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
+    """Return what a gateway misses."""
+    if gateway.is_ending:
+        return Readiness(["the gateway is ending"], [])
+    missing = list(_about_policies(gateway))
+    if gateway.settings_are_missing:
+        missing.append("settings: those of topics have not been read yet")
+    unreachable = [
+        f"broker {node} at {one.address} cannot be reached: {one.why_not}"
+        for node, one in sorted(brokers.items())
+        if one.why_not
+    ]
+    if not brokers:
+        missing.append("brokers: none has been reached yet")
+    elif len(unreachable) == len(brokers):
+        missing += unreachable
+        unreachable = []
+    if not missing and not gateway.is_listening:
+        missing.append("listeners: no client is accepted yet")
+    return Readiness(missing, unreachable)
+
+
+def _about_policies(gateway: Inspected) -> Iterator[str]:
+    if not gateway.is_loaded:
+        yield "policies: they have not been loaded yet"
+        return
+    for schedule in gateway.schedules:
+        if not schedule.judging:
+            yield f"policies: no worker has them: {schedule.pool.last_error or 'one is starting'}"

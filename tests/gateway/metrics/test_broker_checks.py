@@ -1,0 +1,73 @@
+"""Whether brokers can be reached."""
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+
+from penstock.configuration import Address
+from penstock.gateway.metrics import broker_checks
+from penstock.gateway.metrics.broker_checks import BrokerChecks
+
+pytestmark = pytest.mark.system
+
+
+async def until(condition):
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def running(checks):
+    task = asyncio.create_task(checks.run())
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_brokers_come_go_and_come_back(monkeypatch):
+    monkeypatch.setattr(broker_checks, "EVERY_S", 0.01)
+    listening = socket.create_server(("127.0.0.1", 0))
+    known = {7: Address(*listening.getsockname())}
+    checks = BrokerChecks(lambda: known, None)
+    async with running(checks):
+        await until(lambda: 7 in checks.brokers)
+        assert not checks.brokers[7].why_not
+
+        listening.close()
+        await until(lambda: checks.brokers[7].why_not)
+        assert "111" in checks.brokers[7].why_not  # connection refused
+
+        listening = socket.create_server(known[7])
+        await until(lambda: not checks.brokers[7].why_not)
+        del known[7]
+        await until(lambda: not checks.brokers)
+    listening.close()
+
+
+async def test_clients_connections_count_by_address():
+    known = {1: Address("a", 1), 2: Address("b", 2)}
+    checks = BrokerChecks(lambda: known, None)
+    checks.connected(Address("b", 2), "No route to host")
+    checks.connected(Address("bootstrap", 9092), "Connection refused")  # nobody knows whose it is
+
+    assert {node: one.why_not for node, one in checks.brokers.items()} == {2: "No route to host"}
+
+    checks.connected(Address("b", 2))
+    assert not checks.brokers[2].why_not
+
+
+async def test_a_broker_that_clients_reach_is_not_tried():
+    """The address leads nowhere: an attempt would fail."""
+    known = {1: Address("127.0.0.1", 1), 2: Address("127.0.0.1", 1)}
+    checks = BrokerChecks(lambda: {1: known[1]}, None)
+    checks.connected(known[1])
+    checks._known = lambda: {1: known[1], 2: Address("127.0.0.1", 2)}
+    async with running(checks):
+        await until(lambda: 2 in checks.brokers)
+
+    assert checks.brokers[2].why_not
+    assert not checks.brokers[1].why_not

@@ -1,0 +1,72 @@
+"""Counters and histograms: exact numbers, and no more series than they may have."""
+
+import pytest
+import structlog
+
+from penstock.gateway.metrics.cells import BOUNDS, OTHER, BoundedCounter, Histogram
+from tests.metrics import Metrics
+
+
+def read(family):
+    return Metrics(f"# TYPE {family.name} {family.kind}\n" + "".join(family.blocks()))
+
+
+def records(series_max):
+    return BoundedCounter(
+        "records_total", "Records.", ("topic", "outcome"), kept=("outcome",), series_max=series_max
+    )
+
+
+def test_what_is_counted_is_there_by_its_labels():
+    counter = records(10)
+    counter.add(("a", "accepted"))
+    counter.add(("a", "accepted"), 41)
+    counter.add(("b", "refused"), 2)
+
+    assert read(counter).of("records_total") == {("a", "accepted"): 42, ("b", "refused"): 2}
+
+
+def test_a_counter_without_labels_is_there_before_anything_is_counted():
+    assert read(BoundedCounter("x_total", "X.")).of("x_total") == {(): 0}
+
+
+def test_what_is_over_the_bound_is_counted_together_and_told():
+    counter = records(2)
+    with structlog.testing.capture_logs() as logs:
+        for topic in ("a", "b", "c", "d", "a"):
+            counter.add((topic, "accepted"), 10)
+        counter.add(("e", "refused"), 1)
+
+    assert read(counter).of("records_total") == {
+        ("a", "accepted"): 20,
+        ("b", "accepted"): 10,
+        (OTHER, "accepted"): 20,
+        (OTHER, "refused"): 1,
+    }
+    assert counter.over_bound == 3
+    assert [one["metric"] for one in logs] == ["records_total"]  # once
+
+
+def test_a_time_is_in_the_first_bucket_that_holds_it():
+    histogram = Histogram("x_seconds", "X.", "api")
+    times = (0.0, BOUNDS[0], BOUNDS[0] * 1.01, 0.3, BOUNDS[-1], 1e6)
+    for seconds in times:
+        histogram.observe("a", seconds)
+
+    found = read(histogram)
+    buckets = {bound: found("x_seconds_bucket", api="a", le=str(bound)) for bound in BOUNDS}
+    assert buckets == {bound: sum(one <= bound for one in times) for bound in BOUNDS}
+    assert found("x_seconds_bucket", api="a", le="+Inf") == len(times)
+    assert found("x_seconds_count", api="a") == len(times)
+    assert found("x_seconds_sum", api="a") == pytest.approx(sum(times))
+
+
+def test_a_histogram_has_no_more_series_either():
+    histogram = Histogram("x_seconds", "X.", "policy", series_max=2)
+    with structlog.testing.capture_logs() as logs:
+        for policy in ("a", "b", "c", "d"):
+            histogram.observe(policy, 1.0)
+
+    assert read(histogram).of("x_seconds_count") == {("a",): 1, ("b",): 1, (OTHER,): 2}
+    assert histogram.over_bound == 2
+    assert len(logs) == 1

@@ -1,0 +1,137 @@
+"""What a gateway counts, without one."""
+
+import time
+
+import pytest
+from prometheus_client.core import CounterMetricFamily
+
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, FailureCause, Replacement, not_judged, refused
+from penstock.engine.workers.observer import WorkerEnd
+from penstock.gateway.exchange import Held, Streamed
+from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.metrics.exposition import render
+from penstock.policy import Record
+from tests.metrics import Metrics
+from tests.records.encoding import encode_batch
+
+PLAN = TopicPlan(topic="orders", interceptors=("a.Drop",), validators=("a.V", "a.W"))
+
+
+@pytest.fixture
+def counts():
+    return GatewayCounts(records_max=1000)
+
+
+async def read(counts):
+    return Metrics((await render(counts.families())).decode())
+
+
+def batch(count):
+    return encode_batch([Record(0, None, b"x")] * count)
+
+
+class Refusal(Held):
+    error_code = 87
+
+
+async def test_requests_by_api_and_own_error(counts):
+    for api_key in (0, 0, 3, 22, 30_000, 30_001):
+        exchange = Streamed(api_key, 9, 1)
+        exchange.received_at = time.monotonic() - 0.2
+        counts.answered(exchange)
+    held = Refusal(Streamed(0, 9, 1), 10)
+    held.received_at = time.monotonic() - 20
+    held.sent_at = time.monotonic() - 7
+    counts.answered(held)
+
+    found = await read(counts)
+    assert found.of("penstock_requests_total") == {
+        ("Produce", "0"): 2,
+        ("Produce", "87"): 1,
+        ("Metadata", "0"): 1,
+        ("InitProducerId", "0"): 1,
+        ("other", "0"): 2,
+    }
+    assert found("penstock_request_seconds_bucket", api="Metadata", le="0.1") == 0
+    assert found("penstock_request_seconds_count", api="Produce") == 3
+    assert found("penstock_request_seconds_bucket", api="Produce", le="10.0") == 2
+    assert found("penstock_broker_seconds_bucket", api="Produce", le="5.0") == 0
+    assert found.of("penstock_broker_seconds_count") == {("Produce",): 1}
+
+
+async def test_records_by_topic_policy_and_outcome(counts):
+    counts.accepted(PLAN, batch(5))
+    counts.accepted(PLAN, batch(5), Replacement(b"", (0, 3)))
+    counts.refused("orders", batch(3), refused(87, "no", "a.V"))
+    counts.refused("orders", batch(2), not_judged("a.V, a.W", "nobody"))
+
+    assert (await read(counts)).of("penstock_records_total") == {
+        ("orders", "a.Drop, a.V, a.W", "accepted"): 8,
+        ("orders", "a.Drop", "dropped"): 2,
+        ("orders", "a.V", "refused"): 3,
+        ("orders", "a.V, a.W", "failed"): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "counted"), [(2**31 - 1, 1000), (-1, 0), (-(2**31), 0), (1000, 1000)]
+)
+async def test_a_header_that_lies_is_not_believed(counts, count, counted):
+    data = bytearray(batch(1))
+    data[57:61] = count.to_bytes(4, "big", signed=True)
+    counts.refused("orders", bytes(data), refused(2, "not readable", ""))
+    counts.refused("orders", b"short", refused(2, "not readable", ""))
+
+    assert (await read(counts)).of("penstock_records_total") == {("orders", "", "refused"): counted}
+
+
+async def test_waiting_and_judging(counts):
+    counts.judged("a.V", None, 0.2, 3.0)
+    counts.judged("a.V", FailureCause.NOT_JUDGED, 7.0, 0.0)
+    counts.accepted_inline("a.V", 0.0001)
+
+    found = await read(counts)
+    assert found("penstock_waiting_seconds_sum", policy="a.V") == pytest.approx(7.2)
+    assert found("penstock_judging_seconds_sum", policy="a.V") == pytest.approx(3.0001)
+    assert found("penstock_judging_seconds_count", policy="a.V") == 2
+
+
+async def test_what_is_rare_is_there_from_the_beginning(counts):
+    causes = {(one.value,): 0 for one in WorkerEnd}
+    assert (await read(counts)).of("penstock_worker_restarts_total") == causes
+
+    counts.ended(WorkerEnd.CRASHED)
+    counts.reloaded(worked=False)
+    counts.topic_judged("a.Topics", ACCEPTED)
+
+    found = await read(counts)
+    assert found.of("penstock_worker_restarts_total") == {**causes, ("crashed",): 1}
+    assert found.of("penstock_reload_total") == {("ok",): 0, ("failed",): 1}
+    assert found.of("penstock_topic_verdicts_total") == {("a.Topics", "accepted"): 1}
+
+
+async def test_clients_cannot_make_series_without_end(counts):
+    for number in range(3000):
+        plan = TopicPlan(topic=f"t{number}", validators=("a.V",))
+        counts.accepted(plan, batch(1))
+
+    found = await read(counts)
+    records = found.of("penstock_records_total")
+    assert len(records) == 1001
+    assert records["(other)", "(other)", "accepted"] == 2000
+    assert found("penstock_series_over_bound_total", metric="penstock_records_total") == 2000
+
+
+async def test_names_follow_prometheus(counts):
+    """Counters end with _total, times are in seconds; the library strips the suffix itself."""
+    found = await read(counts)
+    for family in found.families.values():
+        assert family.name.startswith("penstock_")
+        assert family.documentation.endswith(".")
+        if family.type == "counter":
+            assert f"# TYPE {family.name}_total counter" in found.text
+            assert isinstance(CounterMetricFamily(family.name, ""), type(family).__base__)
+        else:
+            assert family.type == "histogram"
+            assert family.name.endswith("_seconds")

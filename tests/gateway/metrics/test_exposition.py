@@ -1,0 +1,57 @@
+"""Prometheus' text format, read back by Prometheus' own library."""
+
+import asyncio
+
+import pytest
+
+from penstock.gateway.metrics import exposition
+from penstock.gateway.metrics.cells import BoundedCounter
+from penstock.gateway.metrics.exposition import Gauge, render
+from tests.metrics import Metrics
+
+
+@pytest.mark.parametrize("value", ['"', "\\", "\n", '\\n"', "ä€𝄞", " a,b=} ", ""])
+async def test_any_value_of_a_label_comes_back(value):
+    text = (await render([Gauge("x", "X.", ("a", "b"), {(value, "1"): 7})])).decode()
+
+    assert Metrics(text).of("x") == {(value, "1"): 7}
+
+
+@pytest.mark.parametrize("value", [0, 1, 2**63, 0.1, 1e-9, 1e21, float("inf"), -1.5])
+async def test_any_number_comes_back(value):
+    text = (await render([Gauge("x", "X.", (), {(): value})])).decode()
+
+    assert Metrics(text)("x") == value
+
+
+async def test_each_metric_has_its_type_and_meaning():
+    families = [BoundedCounter("x_total", "Of x."), Gauge("y", "Of y.", (), {(): 1})]
+
+    assert (await render(families)).decode() == (
+        "# HELP x_total Of x.\n# TYPE x_total counter\nx_total 0\n"
+        "# HELP y Of y.\n# TYPE y gauge\ny 1\n"
+    )
+
+
+async def test_others_go_on_while_many_series_are_written(monkeypatch):
+    """The loop is left after each slice, and counting meanwhile does no harm."""
+    clock = iter(range(10**9))
+    monkeypatch.setattr(exposition.time, "perf_counter", lambda: next(clock) * exposition.SLICE_S)
+    counter = BoundedCounter("x_total", "Of x.", ("topic",), series_max=2000)
+    for number in range(1000):
+        counter.add((str(number),))
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            counter.add((f"new {turns}",))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    text = (await render([counter])).decode()
+    task.cancel()
+
+    assert len(Metrics(text).of("x_total")) == 1000
+    assert turns > 300

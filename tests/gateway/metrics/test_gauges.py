@@ -1,0 +1,126 @@
+"""What is so at the moment; and docs/metrics.md, which has all of it."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.configuration import Address
+from penstock.engine.workers.observer import WorkerEnd
+from penstock.engine.workers.worker import Worker, WorkerState
+from penstock.gateway.connection import ConnectionState
+from penstock.gateway.metrics import gauges
+from penstock.gateway.metrics.broker_checks import Reached
+from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.metrics.exposition import render
+from tests.metrics import Metrics
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
+
+
+def schedule(*states, limit=3, waiting=0, outstanding=0):
+    workers = [Worker(number) for number in range(len(states))]
+    for worker, state in zip(workers, states, strict=True):
+        worker.state = state
+    pool = SimpleNamespace(alive=workers, limit=limit)
+    return SimpleNamespace(pool=pool, waiting=waiting, outstanding=outstanding)
+
+
+def gateway(**attributes):
+    return SimpleNamespace(
+        **{
+            "connections": [],
+            "connections_max": 100,
+            "budget": SimpleNamespace(used_bytes=7, max_bytes=70),
+            "producers": SimpleNamespace(count=3, translated=4),
+            "all_schedules": [],
+            "settings_position": 5,
+            **attributes,
+        }
+    )
+
+
+async def read(of, brokers=None):
+    families = [
+        await gauges.connections(of),
+        *gauges.of_gateway(of, brokers or {}, is_ready=True),
+    ]
+    return Metrics((await render(families)).decode())
+
+
+async def test_workers_of_all_policies_are_counted_together():
+    found = await read(gateway(all_schedules=[
+        schedule(WorkerState.READY, WorkerState.BLOCKED, WorkerState.SPARE, waiting=5, outstanding=9),
+        schedule(WorkerState.READY, limit=2, outstanding=1),
+    ]))  # fmt: skip
+
+    states = {state: count for (state,), count in found.of("penstock_workers").items() if count}
+    assert states == {"ready": 2, "blocked": 1, "spare": 1}
+    assert found("penstock_workers", state="killed") == 0
+    assert found("penstock_workers_limit") == 5
+    assert found.of("penstock_batches") == {("waiting",): 5, ("sent",): 5}
+
+
+async def test_connections_by_state():
+    states = [ConnectionState.OPEN] * 1200 + [ConnectionState.PAUSED] * 2
+    found = await read(gateway(connections=[SimpleNamespace(state=one) for one in states]))
+
+    counted = {state: count for (state,), count in found.of("penstock_connections").items()}
+    assert counted == {"connecting": 0, "open": 1200, "paused": 2, "ending": 0, "closing": 0}
+
+
+async def test_brokers_by_node():
+    here = Address("kafka", 9092)
+    brokers = {1: Reached(here, "", 0.0), 2: Reached(here, "refused", 0.0)}
+    found = await read(gateway(), brokers)
+
+    assert found.of("penstock_broker_reachable") == {("1",): 1, ("2",): 0}
+
+
+async def test_held_memory_and_sequence_numbers():
+    found = await read(gateway())
+
+    assert found("penstock_held_bytes") == 7
+    assert found("penstock_held_bytes_limit") == 70
+    assert found("penstock_producers") == 3
+    assert found("penstock_sequence_translations_total") == 4
+    assert found("penstock_settings_generation") == 5
+    assert found("process_resident_memory_bytes") > 2**20
+
+
+async def rows():
+    families = [
+        *GatewayCounts(records_max=1).families(),
+        await gauges.connections(gateway()),
+        *gauges.of_gateway(gateway(), {}, is_ready=True),
+    ]
+    for one in families:
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        yield f"| `{one.name}` | {one.kind} | {labels} | {one.meaning} |"
+
+
+async def test_the_document_has_every_metric():
+    written = re.findall(r"^\| `.*", DOCUMENT.read_text(), re.MULTILINE)
+    written = [line for line in written if line.count(" | ") == 3]
+
+    assert written == [row async for row in rows()]
+
+
+async def test_names_follow_prometheus():
+    async for row in rows():
+        name, kind = re.match(r"\| `(\w+)` \| (\w+)", row).groups()
+        assert name.endswith("_total") == (kind == "counter"), name
+        assert kind != "histogram" or name.endswith("_seconds")
+
+
+@pytest.mark.parametrize("name", ["states of connections", "states of workers", "causes"])
+def test_the_document_explains_each_value(name):
+    text = DOCUMENT.read_text()
+    values = {
+        "states of connections": [one.value for one in ConnectionState],
+        "states of workers": [one.name.lower() for one in WorkerState if one.name != "DEAD"],
+        "causes": [one.value for one in WorkerEnd],
+    }[name]
+    for value in values:
+        assert f"`{value}`" in text

@@ -1,0 +1,151 @@
+"""A small HTTP server, by clients that do what they should not."""
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+
+from penstock.gateway.metrics.http_server import (
+    CONNECTIONS_MAX,
+    REQUEST_MAX_BYTES,
+    Answer,
+    HttpServer,
+)
+
+pytestmark = pytest.mark.system
+LARGE = 20 * 2**20
+
+
+class Server:
+    def __init__(self, **limits):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = self.socket.getsockname()
+        paths = {"/x": self._x, "/large": self._large, "/error": self._error}
+        self.server = HttpServer(self.socket, paths, **limits)
+
+    async def __aenter__(self):
+        await self.server.start()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.server.close()
+
+    async def _x(self):
+        return Answer(200, b"x\n")
+
+    async def _large(self):
+        return Answer(200, bytes(LARGE))
+
+    async def _error(self):
+        raise ValueError("secret")
+
+    async def ask(self, request):
+        """Send bytes; return the answer up to the end of the connection."""
+        async with asyncio.timeout(60):
+            reader, writer = await asyncio.open_connection(*self.address)
+            try:
+                writer.write(request)
+                return await reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+
+def get(path="/x", version="1.1", headers="Host: h\r\n", method="GET"):
+    return f"{method} {path} HTTP/{version}\r\n{headers}\r\n".encode()
+
+
+async def test_an_answer():
+    async with Server() as server:
+        head, _, body = (await server.ask(get())).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert b"Content-Length: 2" in head
+    assert b"Connection: close" in head
+    assert body == b"x\n"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (get("/x?name[]=a"), 200),
+        (get("/x", "1.0", ""), 200),
+        (get("/y"), 404),
+        (get("/"), 404),
+        (get("http://h/x"), 404),
+        (get(method="POST"), 405),
+        (get(method="HEAD"), 405),
+        (get(method="DELETE"), 405),
+        (get(headers="Host: h\r\nContent-Length: 1\r\n") + b"a", 400),
+        (get(headers="Host: h\r\nTransfer-Encoding: chunked\r\n") + b"1\r\na\r\n0\r\n\r\n", 400),
+        (get(headers=""), 400),  # HTTP/1.1 wants a Host
+        (get(headers="Host: h\r\nHost: i\r\n"), 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),  # TLS
+        (get(headers=f"Host: {'h' * 2 * REQUEST_MAX_BYTES}\r\n"), 431),
+        (b"GET /" + b"x" * 3 * REQUEST_MAX_BYTES, 431),
+        (get("/error"), None),
+    ],
+)
+async def test_what_is_answered(request_bytes, status):
+    async with Server() as server:
+        answer = await server.ask(request_bytes)
+        again = await server.ask(get())
+
+    if status is not None:
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"secret" not in answer
+    assert again.endswith(b"x\n")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /x HTTP/1.1\r\nHost: h\r\n"])
+async def test_a_slow_client_is_disconnected(sent):
+    async with Server(request_s=0.05) as server:
+        answer = await server.ask(sent)  # ends, although the client does not
+
+    assert answer == b""
+
+
+async def test_a_client_that_reads_nothing_is_disconnected():
+    async with Server(answer_s=0.05) as server, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*server.address, limit=1024)
+        writer.write(get("/large"))
+        while server.server._serving or not reader._buffer:
+            await asyncio.sleep(0.01)
+        received = 0
+        try:
+            while data := await reader.read(2**20):
+                received += len(data)
+        except ConnectionError:
+            pass
+        writer.close()
+
+    assert received < LARGE
+
+
+async def test_connections_too_many_are_closed_at_once():
+    async with Server() as server, asyncio.timeout(60):
+        held = [await asyncio.open_connection(*server.address) for _ in range(CONNECTIONS_MAX)]
+        while len(server.server._serving) < CONNECTIONS_MAX:
+            await asyncio.sleep(0.01)
+
+        assert await server.ask(get()) == b""
+
+        held[0][1].close()
+        while len(server.server._serving) == CONNECTIONS_MAX:
+            await asyncio.sleep(0.01)
+        assert (await server.ask(get())).endswith(b"x\n")
+        for _, writer in held:
+            writer.close()
+
+
+async def test_the_end_disconnects():
+    async with asyncio.timeout(60):
+        async with Server() as server:
+            reader, writer = await asyncio.open_connection(*server.address)
+            while not server.server._serving:
+                await asyncio.sleep(0.01)
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        writer.close()

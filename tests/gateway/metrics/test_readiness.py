@@ -1,0 +1,71 @@
+"""What a gateway misses, in words."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.configuration import Address
+from penstock.gateway.metrics.broker_checks import Reached
+from penstock.gateway.metrics.readiness import inspect
+
+HERE = Address("kafka", 9092)
+UP, DOWN = Reached(HERE, "", 0.0), Reached(HERE, "Connection refused", 0.0)
+JUDGES = SimpleNamespace(judging=["a worker"])
+
+
+def without_workers(why):
+    return SimpleNamespace(judging=[], pool=SimpleNamespace(last_error=why))
+
+
+@dataclass
+class Gateway:
+    schedules: list = field(default_factory=lambda: [JUDGES])
+    is_loaded: bool = True
+    settings_are_missing: bool = False
+    is_listening: bool = True
+    is_ending: bool = False
+
+
+def test_ready():
+    found = inspect(Gateway(), {0: UP})
+    assert not found.missing
+    assert found.text == "ready\n"
+
+
+@pytest.mark.parametrize(
+    ("gateway", "brokers", "told"),
+    [
+        (Gateway(is_loaded=False), {0: UP}, "policies: they have not been loaded yet"),
+        (Gateway([JUDGES, without_workers("it cannot be loaded in a new process")]), {0: UP},
+         "policies: no worker has them: it cannot be loaded in a new process"),
+        (Gateway([without_workers("")]), {0: UP}, "policies: no worker has them: one is starting"),
+        (Gateway(), {}, "brokers: none has been reached yet"),
+        (Gateway(), {3: DOWN}, "broker 3 at kafka:9092 cannot be reached: Connection refused"),
+        (Gateway(settings_are_missing=True), {0: UP}, "settings: those of topics"),
+        (Gateway(is_listening=False), {0: UP}, "listeners: no client is accepted yet"),
+        (Gateway(is_ending=True), {0: UP}, "the gateway is ending"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_told(gateway, brokers, told):
+    found = inspect(gateway, brokers)
+    assert len(found.missing) == 1
+    assert told in found.missing[0]
+    assert found.text.startswith("not ready\n")
+    assert told in found.text
+
+
+def test_one_broker_of_several_may_be_away_and_is_told():
+    found = inspect(Gateway(), {0: UP, 1: DOWN})
+    assert not found.missing
+    assert found.text == "ready\nbroker 1 at kafka:9092 cannot be reached: Connection refused\n"
+
+
+def test_all_brokers_may_not():
+    found = inspect(Gateway(), {0: DOWN, 1: DOWN})
+    assert len(found.missing) == 2
+
+
+def test_everything_that_is_missing_is_told_at_once():
+    gateway = Gateway(is_loaded=False, settings_are_missing=True, is_listening=False)
+    assert len(inspect(gateway, {}).missing) == 3
