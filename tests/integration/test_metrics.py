@@ -312,6 +312,8 @@ def test_not_ready_before_it_is_ready(tmp_path):
         ("gateway", "taken", "metrics.listener: 127.0.0.1:{taken} cannot be listened on"),
         ("gateway", "192.0.2.1:0", "metrics.listener: 192.0.2.1:0 cannot be listened on"),
         ("check", "192.0.2.1:9100", "metrics.listener: 192.0.2.1:0 cannot be listened on"),
+        ("check", "0.0.0.0:9100", "is no loopback address, and needs metrics.listener.token"),
+        ("gateway", "0.0.0.0:0", "is no loopback address, and needs metrics.listener.token"),
         ("check", "nonsense", "metrics.listener must be host:port, or :port for 127.0.0.1"),
         ("check", ":9192", "metrics.listener: port 9192 is one of those that listeners"),
         ("check", ":9195", "metrics.listener: port 9195 is one of those that listeners"),

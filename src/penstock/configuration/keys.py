@@ -436,3 +436,13 @@ class Keys(BaseModel):
             "names of topics and policies. Port 0 takes a free port, which the log tells."
         ),
     )
+    metrics_listener_token: Text | None = key(
+        OPERATIONS,
+        reloaded=False,
+        default=None,
+        meaning=(
+            "What `Authorization: Bearer` has to say in requests for `/metrics`. Needed where "
+            "`metrics.listener` is not a loopback address. `/livez` and `/readyz` are answered "
+            "without it. Best `${file:...}` or `${env:...}`."
+        ),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import Address, ConfigurationError
@@ -66,7 +67,7 @@ def _advertised_host(configuration: Configuration) -> str:
 
 
 def _check_metrics_listener(configuration: Configuration) -> None:
-    """Raise an error if the address is no address of this machine, or is for Kafka's clients.
+    """Raise an error if the address is none of this machine, is for Kafka's clients, or is open.
 
     Whether the port is free is not asked: it is not where a gateway runs with this file.
     """
@@ -80,4 +81,10 @@ def _check_metrics_listener(configuration: Configuration) -> None:
             f"{configuration.path}: metrics.listener: port {address.port} is one of those that "
             "listeners and broker.ports have for clients"
         )
-    bind(Address(address.host, 0), "metrics.listener", configuration.path).close()
+    with bind(Address(address.host, 0), "metrics.listener", configuration.path) as bound:
+        is_loopback = ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
+    if not is_loopback and configuration.metrics_listener_token is None:
+        raise ConfigurationError(
+            f"{configuration.path}: metrics.listener={address} is no loopback address, and needs "
+            "metrics.listener.token"
+        )

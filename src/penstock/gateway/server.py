@@ -210,7 +210,7 @@ class Gateway:
         plan = Plan(self.configuration.policies)
         try:
             if self._metrics is not None and of.metrics_listener is not None:
-                await self._metrics.start(of.metrics_listener, of.path)
+                await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
             self._activate(await self._load(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             await self._restore_producers(found.cluster_id)

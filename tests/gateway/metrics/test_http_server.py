@@ -57,6 +57,26 @@ def get(path="/x", version="1.1", headers="Host: h\r\n", method="GET"):
     return f"{method} {path} HTTP/{version}\r\n{headers}\r\n".encode()
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ("", 401),
+        ("Authorization: Bearer other\r\n", 401),
+        ("Authorization: Basic a-token\r\n", 401),
+        ("Authorization: Bearer a-token\r\nAuthorization: Bearer other\r\n", 401),
+        ("Authorization: Bearer a-token\r\n", 200),
+        ("authorization: bearer a-token\r\n", 200),
+    ],
+)
+async def test_a_token(headers, status):
+    async with Server(token="a-token", without_token={"/large"}) as server:
+        told = await server.ask(get(headers=f"Host: h\r\n{headers}"))
+        assert told.startswith(f"HTTP/1.1 {status} ".encode())
+        assert (b"www-authenticate: bearer" in told.lower()) == (status == 401)
+        assert b"a-token" not in told
+        assert (await server.ask(get("/large"))).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_an_answer():
     async with Server() as server:
         head, _, body = (await server.ask(get())).partition(b"\r\n\r\n")

@@ -8,6 +8,7 @@ serves one request.
 from __future__ import annotations
 
 import asyncio
+from hmac import compare_digest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import h11
@@ -15,7 +16,7 @@ import structlog
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Mapping
 
 log = structlog.get_logger()
 
@@ -47,6 +48,8 @@ class HttpServer:
         listening: socket.socket,
         paths: Mapping[str, Callable[[], Coroutine[object, object, Answer]]],
         *,
+        token: str | None = None,
+        without_token: Collection[str] = (),
         request_s: float = REQUEST_S,
         answer_s: float = ANSWER_S,
     ) -> None:
@@ -55,11 +58,15 @@ class HttpServer:
         Args:
             listening: A listening socket, which is closed with the server.
             paths: Makes the answer, by path.
+            token: What requests have to carry (`Authorization: Bearer`, RFC 6750), if anything.
+            without_token: The paths that are answered all the same.
             request_s: The time in which a request has to be there.
             answer_s: The time in which the answer has to be made and read.
         """
         self._listening = listening
         self._paths = paths
+        self._token = None if token is None else token.encode()
+        self._without_token = frozenset(without_token)
         self._request_s = request_s
         self._answer_s = answer_s
         self._serving: set[asyncio.Task[None]] = set()
@@ -137,7 +144,18 @@ class HttpServer:
             return Answer(404, f"there are {known}\n".encode())
         if request.method != b"GET":  # HEAD, too: its answer would have no body
             return Answer(405, b"", headers=(("Allow", "GET"),))
+        if path not in self._without_token and not self._is_authorized(request):
+            return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
         return path
+
+    def _is_authorized(self, request: h11.Request) -> bool:
+        if self._token is None:
+            return True
+        given = [value for name, value in request.headers if name == b"authorization"]
+        if len(given) != 1:
+            return False
+        scheme, _, token = given[0].partition(b" ")
+        return scheme.lower() == b"bearer" and compare_digest(token.strip(), self._token)
 
 
 def _encode(connection: h11.Connection, answer: Answer) -> bytes:

@@ -47,11 +47,12 @@ class MetricsListener:
         self._checks = checks
         self._server: HttpServer | None = None
 
-    async def start(self, address: Address, file: Path) -> None:
+    async def start(self, address: Address, token: str | None, file: Path) -> None:
         """Listen.
 
         Args:
             address: Where.
+            token: What requests for metrics have to carry, if anything.
             file: The configuration file, for errors.
 
         Raises:
@@ -59,7 +60,7 @@ class MetricsListener:
         """
         listening = bind(address, "metrics.listener", file)
         paths = {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz}
-        server = HttpServer(listening, paths)
+        server = HttpServer(listening, paths, token=token, without_token={"/livez", "/readyz"})
         await server.start()
         self._server = server
         port: int = listening.getsockname()[1]
