@@ -15,7 +15,7 @@ use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.records.native` has the same.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -67,6 +67,30 @@ impl Records {
                 }),
             )
         })
+    }
+
+    /// What follows a prefix in every key, in order; None where a key does not begin with it.
+    fn keys_after<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: &[u8],
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.section.keys_after(prefix).map(|keys| fields(py, keys.map(Some))).transpose()
+    }
+
+    /// What follows a prefix in every value, in order; None where a value does not begin with it.
+    fn values_after<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: &[u8],
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.section.values_after(prefix).map(|values| fields(py, values.map(Some))).transpose()
+    }
+
+    /// Whether a record has a header of a name.
+    fn has_header(&self, name: &Bound<'_, PyString>) -> bool {
+        // No header has a name that is not Unicode: a lone surrogate.
+        name.to_cow().is_ok_and(|name| self.section.has_header(&name))
     }
 
     /// Milliseconds since the epoch, in order; -1 for none.

@@ -126,13 +126,30 @@ impl Section {
     }
 
     /// Return the keys, in order.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> + Clone {
         self.places.iter().map(|place| self.field(place, place.key))
     }
 
     /// Return the values, in order.
-    pub fn values(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
+    pub fn values(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> + Clone {
         self.places.iter().map(|place| self.field(place, place.value))
+    }
+
+    /// Return what follows a prefix in every key, in order; None where a key does not begin with it.
+    pub fn keys_after<'a>(
+        &'a self,
+        prefix: &[u8],
+    ) -> Option<impl ExactSizeIterator<Item = &'a [u8]>> {
+        after(self.keys(), prefix)
+    }
+
+    /// Return what follows a prefix in every value, in order; None where a value does not begin with
+    /// it.
+    pub fn values_after<'a>(
+        &'a self,
+        prefix: &[u8],
+    ) -> Option<impl ExactSizeIterator<Item = &'a [u8]>> {
+        after(self.values(), prefix)
     }
 
     /// Return one record's key.
@@ -177,6 +194,18 @@ impl Section {
     /// Return the headers of each record, in order.
     pub fn headers(&self) -> impl ExactSizeIterator<Item = Headers<'_>> {
         self.places.iter().map(|place| Headers::of(self.of(place), place.headers_at as usize))
+    }
+
+    /// Return whether a record has a header of a name.
+    ///
+    /// A key that is not UTF-8 is what it is read as: each part that is none is U+FFFD.
+    pub fn has_header(&self, name: &str) -> bool {
+        let may_be_read_as = name.contains(char::REPLACEMENT_CHARACTER);
+        self.headers().any(|mut headers| {
+            headers.any(|(key, _)| {
+                key == name.as_bytes() || may_be_read_as && String::from_utf8_lossy(key) == name
+            })
+        })
     }
 
     /// Return how many bytes the records take.
@@ -305,6 +334,21 @@ impl Origin {
         }
         Ok(())
     }
+}
+
+fn after<'a, F>(
+    fields: F,
+    prefix: &[u8],
+) -> Option<impl ExactSizeIterator<Item = &'a [u8]> + use<'a, F>>
+where
+    F: ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
+{
+    let size = prefix.len();
+    let begins = |field: Option<&[u8]>| field.is_some_and(|field| field.starts_with(prefix));
+    if !fields.clone().all(begins) {
+        return None;
+    }
+    Some(fields.map(move |field| field.and_then(|field| field.get(size..)).unwrap_or_default()))
 }
 
 fn copied<T: Copy>(some: &[T]) -> Result<Vec<T>, Unread> {

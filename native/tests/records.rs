@@ -76,6 +76,14 @@ fn walk(section: &Section) -> usize {
         .flatten()
         .map(|(key, value)| key.len() + value.map_or(0, <[u8]>::len))
         .sum();
+    for key in section.keys().flatten() {
+        let own = section.keys_after(key).map(Iterator::count);
+        assert_eq!(
+            own.is_some(),
+            section.keys().all(|one| one.is_some_and(|one| one.starts_with(key)))
+        );
+    }
+    assert_eq!(section.has_header(""), section.headers().flatten().any(|(key, _)| key.is_empty()));
     let deltas = section.timestamp_deltas().len();
     // All of it but the first, renumbered.
     let mut splicer = Splicer::new(section, ForAll::default(), section.size()).unwrap();
@@ -114,6 +122,45 @@ fn columns_are_what_was_written() {
     assert_eq!(headers[0], [(&b"name"[..], Some(&b"x"[..])), (b"", None)]);
     assert_eq!(headers[2], [("\u{e4}".as_bytes(), Some(&b""[..]))]);
     assert!(headers[1].is_empty() && headers[3].is_empty());
+}
+
+#[test]
+fn what_follows_a_prefix() {
+    let all: Vec<u8> = [(0, &b"abc"[..]), (1, b"ab"), (2, b"abd")]
+        .map(|(at, value)| record(at, Some(b""), Some(value), &[]))
+        .concat();
+    let section = read_sent(all, 3).unwrap();
+    assert!(section.values_after(b"ab").unwrap().eq([&b"c"[..], b"", b"d"]));
+    assert!(section.values_after(b"").unwrap().eq([&b"abc"[..], b"ab", b"abd"]));
+    assert!(section.values_after(b"abc").is_none() && section.values_after(b"b").is_none());
+    assert!(section.keys_after(b"").unwrap().eq([b""; 3]));
+    assert!(section.keys_after(b"a").is_none());
+    let last = section.part(2..3).unwrap();
+    assert!(last.values_after(b"abd").unwrap().eq([b""]));
+    assert_eq!(section.part(3..3).unwrap().values_after(b"x").unwrap().len(), 0);
+    let with_null = read_sent(sample().concat(), 4).unwrap();
+    assert!(with_null.keys_after(b"").is_none() && with_null.values_after(b"").is_none());
+}
+
+#[test]
+fn headers_of_a_name() {
+    let section = read_sent(sample().concat(), 4).unwrap();
+    for (name, is_there) in [
+        ("name", true),
+        ("", true),
+        ("\u{e4}", true),
+        ("nam", false),
+        ("x", false),
+        ("\u{fffd}", false),
+    ] {
+        assert_eq!(section.has_header(name), is_there, "{name}");
+    }
+    assert!(!section.part(1..2).unwrap().has_header("name"));
+    let mut odd = record(0, None, None, &[("k", None)]);
+    let key = odd.len() - 2;
+    odd[key] = 0xFF;
+    let section = Section::read(odd, 1, LOG).unwrap();
+    assert!(section.has_header("\u{fffd}") && !section.has_header("k"));
 }
 
 #[test]

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 
 from penstock.engine.intercepted_batch import intercept_and_judge
 from penstock.engine.verdict import Outcome
-from penstock.policy import Header, Record
+from penstock.policy import (
+    Header,
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+    Record,
+    RecordValidationPolicy,
+)
 from penstock.records.batch import read_batch
 from tests.engine.chains import TOPIC_ID, chain
 from tests.engine.test_interceptor_chain import CHANGE, DROP, FAIL, LEAVE, REKEY, interceptor
@@ -61,3 +68,45 @@ def test_what_goes_on_is_the_same_to_the_last_byte(kinds, values, codec, data):
         assert replacement is not None
     assert all(values[n][2] == REFUSE for n in positions)
     assert not before & set(positions)
+
+
+class WithoutFirstByte(ProduceRequestInterceptor):
+    """Cuts the first byte off each value, and drops those that have no other."""
+
+    def interceptor_topic_pattern(self):
+        return ""
+
+    def process_record(self, key, value, topic, partition, headers):
+        if len(value) == 1:
+            raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value[1:])
+
+
+class Asking(RecordValidationPolicy):
+    """Refuses a batch by what it says without a column."""
+
+    def validate_batch(self, topic, batch):
+        asked = batch.values_after(b"id"), batch.values_after(b"1id"), batch.keys_after(b"")
+        return [(0, repr((*asked, batch.has_header("h"), batch.has_header("i"))))]
+
+
+def test_what_follows_a_prefix_is_what_interceptors_left():
+    def header(name):
+        return (Header(name, None),)
+
+    records = [
+        Record(1, b"a", b"1id-x", header("h")),
+        Record(2, b"b", b"1", header("i")),
+        Record(3, b"c", b"1id"),
+    ]
+    batch = read_batch(encode_batch(records), api_version=9, max_decompressed_bytes=2**20)
+    for before, asked in (
+        (frozenset(), ((b"-x", b""), None, (b"a", b"c"), True, False)),
+        ({0}, ((b"",), None, (b"c",), False, False)),
+    ):
+        verdict = intercept_and_judge(
+            chain(interceptors=[WithoutFirstByte], validation=Asking), 3, TOPIC_ID, batch,
+            dropped_before=before, on_intercepted=lambda: None, max_bytes=2**20,
+        )  # fmt: skip
+        (error,) = verdict.record_errors
+        assert error.message == repr(asked)

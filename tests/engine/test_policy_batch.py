@@ -8,7 +8,10 @@ import pytest
 
 from penstock.engine.columns import Columns, columns_of
 from penstock.engine.policy_batch import ArrowMissingError, PolicyBatch, binary_array
+from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record, RecordIntrospectionHints
+from penstock.records.batch import read_batch
+from tests.records.encoding import encode_batch
 
 RECORDS = [
     Record(5, b"key", b"value", (Header("h", b"1"), Header("h", None))),
@@ -77,6 +80,50 @@ def test_an_arrow_array_is_not_copied_and_hints_bound_it_too(kind):
     hinted = PolicyBatch(records, RecordIntrospectionHints(True, 0, 2))
     assert hinted.values_arrow.to_pylist() == [None, b"de", b""]
     assert hinted.keys_arrow.to_pylist() == [None] * 3
+
+
+ALIKE = [
+    Record(0, b"abk", b"abcde", (Header("h", b"1"),)),
+    Record(0, b"ab", b"abcdx"),
+    Record(0, b"abkk", b"abcd", (Header("i", None),)),
+]
+
+
+@pytest.mark.parametrize("picked", [False, True])
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_follows_a_prefix_within_the_hints(stored, picked):
+    records = columns_of(ALIKE)
+    if stored:
+        data = encode_batch(ALIKE)
+        records = StoredColumns(
+            read_batch(data, api_version=9, max_decompressed_bytes=1 << 20).records
+        )
+    if picked:
+        records = records.pick([0, 1, 2])
+    whole = PolicyBatch(records)
+    assert whole.values_after(b"ab") == (b"cde", b"cdx", b"cd")
+    assert whole.keys_after(b"ab") == (b"k", b"", b"kk")
+    assert whole.keys_after(b"") == whole.keys
+    assert (whole.values_after(b"abcde"), whole.keys_after(b"b")) == (None, None)
+    assert [whole.has_header(name) for name in ("h", "i", "j")] == [True, True, False]
+
+    cut = PolicyBatch(records, RecordIntrospectionHints(False, 0, 3))
+    assert cut.values_after(b"ab") == (b"c",) * 3
+    assert cut.values_after(b"abc") == (b"",) * 3
+    assert cut.values_after(b"abcd") is None
+    assert cut.keys_after(b"") is None
+    assert not cut.has_header("h")
+
+
+def test_nothing_follows_where_one_is_null_and_no_column_is_made_for_it():
+    batch = PolicyBatch(columns_of(RECORDS))
+    assert batch.values_after(b"") is None
+    assert PolicyBatch(columns_of([RECORDS[2]])).values_after(b"") == (b"",)
+    made = [Counted([1, 2]), Counted([b"a", b"b"]), Counted([b"c", b"d"]), Counted([(), ()])]
+    batch = PolicyBatch(Columns(2, *made))
+    assert batch.values_after(b"") == (b"c", b"d")
+    assert not batch.has_header("h")
+    assert [one.times for one in made] == [0, 0, 1, 1]
 
 
 def test_nothing_can_be_altered():

@@ -63,3 +63,22 @@ def test_as_arrow(columns):
             assert array.type == pa.binary()
             assert array.to_pylist() == list(column)
     assert getattr(columns.headers, "arrow", None) is None
+
+
+def test_what_follows_a_prefix_in_all_and_in_some(columns):
+    assert columns.values_after(b"") is None  # one is null
+    assert columns.pick(range(3, 13)).values_after(b"") == tuple(b"%d" % i * 3 for i in range(10))
+    tens = columns.pick(range(13, 23)).values_after(b"1")
+    assert tens == tuple((b"%d" % i * 3)[1:] for i in range(10, 20))
+    assert columns.pick([3, 4]).values_after(b"1") is None
+    assert columns.pick([0]).keys_after(b"a") == (b"",)
+    assert columns.pick([0]).keys_after(b"ab") is None
+    assert columns.pick([0, 1]).keys_after(b"") is None
+    assert columns.pick([]).keys_after(b"a") == ()
+
+
+def test_headers_of_a_name_in_all_and_in_some(columns):
+    assert [columns.has_header(name) for name in ("h", "i", "", "hi")] == [True, True, False, False]
+    assert columns.pick([0, 5]).has_header("h")
+    assert not columns.pick([0, 5]).has_header("i")
+    assert not columns.pick([]).has_header("h")

@@ -38,7 +38,20 @@ def outcome(read, body, count=3, head=HEAD):
         records = read(view, count)
     except UnreadableRecords as error:
         return error.code, error.message
-    return records.timestamps, records.keys, records.values, records.headers
+    return asked(records), records.timestamps, records.keys, records.values, records.headers
+
+
+def asked(records):
+    """What is behind prefixes, and which headers are there; asked before there are columns."""
+    fresh = [records.keys_after(b""), records.values_after(b""), records.has_header("h")]
+    fields = [one for one in (*records.keys[:1], *records.values[:1]) if one]
+    prefixes = {b"k", b"x" * 99, *(one[:size] for one in fields for size in (1, 2, len(one)))}
+    names = {"", "\ufffd", *(one.key for some in records.headers for one in some)}
+    return (
+        fresh,
+        [(records.keys_after(one), records.values_after(one)) for one in sorted(prefixes)],
+        {name: records.has_header(name) for name in names},
+    )
 
 
 def same(body, count=3, head=HEAD):
@@ -154,7 +167,7 @@ def test_no_memory_is_a_memory_error():
     done = subprocess.run(
         [sys.executable, "-c", SCARCE], check=False, capture_output=True, text=True, timeout=60
     )
-    assert (done.stdout.split(), done.returncode) == (["MemoryError"] * 5, 0), done.stderr
+    assert (done.stdout.split(), done.returncode) == (["MemoryError"] * 6, 0), done.stderr
 
 
 SCARCE = """
@@ -174,6 +187,7 @@ limit = pages * resource.getpagesize() + (8 << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 for make in (
     lambda: records.values,
+    lambda: records.values_after(b""),
     lambda: records.values_arrow,
     lambda: records.rewritten([0], [None], [value]),
     lambda: records.cut([0], None, [[("h", value)]], [], False),
@@ -191,6 +205,30 @@ for make in (
 def test_whatever_is_written_is_read(records):
     batch = encode_batch(records)
     assert same(batch[HEADER.size :], len(records), batch[: HEADER.size])
+
+
+fields_alike = st.none() | st.binary(max_size=3).map(b"\0\0id".__add__)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(fields_alike, fields_alike), min_size=1, max_size=6),
+    st.sampled_from([b"\0\0id"[:size] for size in range(5)]),
+)
+def test_what_follows_a_prefix(pairs, prefix):
+    data = encode_batch([Record(0, key, value) for key, value in pairs])
+    view = memoryview(data + bytes(SLACK))[: len(data)]
+    for column, after in zip(zip(*pairs, strict=True), ("keys_after", "values_after"), strict=True):
+        expected = None if None in column else tuple(one[len(prefix) :] for one in column)
+        for read in (PYTHON, NATIVE):
+            assert getattr(read(view, len(pairs)), after)(prefix) == expected
+
+
+@pytest.mark.parametrize("prefix", [None, "text", 5])
+def test_what_is_no_prefix(prefix):
+    records = NATIVE(memoryview(HEAD + SMALL), 3)
+    with pytest.raises(TypeError):
+        records.values_after(prefix)
 
 
 def written(wanted, data, kept, changes):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.engine.stored_columns import StoredColumns
 from penstock.policy import Header, Record, RecordProxy
+from penstock.records.prefixes import after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,18 @@ class Columns:
     keys: Iterable[bytes | None]
     values: Iterable[bytes | None]
     headers: Iterable[Headers]
+
+    def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every key; None where one does not begin with it."""
+        return after(tuple(self.keys), prefix)
+
+    def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every value; None where one does not begin with it."""
+        return after(tuple(self.values), prefix)
+
+    def has_header(self, name: str) -> bool:
+        """Return whether a record has a header of this name."""
+        return any(header.key == name for headers in self.headers for header in headers)
 
     def pick(self, positions: Sequence[int]) -> Columns:
         """Return only the records at these positions."""

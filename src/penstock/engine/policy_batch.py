@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.engine.columns import MAX_LENGTH, starts
 from penstock.engine.loading import PolicyMistakeError
 from penstock.policy import RecordIntrospectionHints
+from penstock.records.prefixes import after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,6 +79,17 @@ class PolicyBatch:
     @cached_property
     def values_arrow(self) -> pa.BinaryArray | pa.LargeBinaryArray:
         return self._arrow(self._records.values, self._hints.access_value_bytes, "values")
+
+    def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        whole = self._hints.access_key_bytes >= MAX_LENGTH
+        return self._records.keys_after(prefix) if whole else after(self.keys, prefix)
+
+    def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        whole = self._hints.access_value_bytes >= MAX_LENGTH
+        return self._records.values_after(prefix) if whole else after(self.values, prefix)
+
+    def has_header(self, name: str) -> bool:
+        return self._hints.access_headers and self._records.has_header(name)
 
     def _starts(self, fields: Iterable[bytes | None], length: int) -> Sequence[bytes | None]:
         return tuple(starts(fields, length, len(self)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from penstock.records.prefixes import after
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -69,6 +71,26 @@ class StoredColumns:
         self._records = records
         self._positions = positions
         self.count = len(records if positions is None else positions)
+
+    def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every key; None where one does not begin with it."""
+        if self._positions is None:
+            return self._records.keys_after(prefix)
+        return after(tuple(self.keys), prefix)
+
+    def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every value; None where one does not begin with it."""
+        if self._positions is None:
+            return self._records.values_after(prefix)
+        return after(tuple(self.values), prefix)
+
+    def has_header(self, name: str) -> bool:
+        """Return whether a record has a header of this name."""
+        if not self._records.has_header(name):
+            return False
+        return self._positions is None or any(
+            header.key == name for headers in self.headers for header in headers
+        )
 
     @property
     def timestamps(self) -> StoredColumn[int]:

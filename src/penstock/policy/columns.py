@@ -47,6 +47,36 @@ class BatchProxy(Protocol):
         """Milliseconds since the epoch; -1 for none."""
         ...
 
+    def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every key; see `values_after`."""
+        ...
+
+    def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every value: payloads behind one schema id, say.
+
+        Where records are read natively this takes less than `values` and a loop over them; it is
+        made anew each time.
+
+        Args:
+            prefix: What the values have to begin with; may be empty.
+
+        Returns:
+            One for each record, in order; None where a value does not begin with the prefix, or
+            is null.
+        """
+        ...
+
+    def has_header(self, name: str) -> bool:
+        """Return whether a record has a header of this name, with a value or without.
+
+        Args:
+            name: The header's key.
+
+        Returns:
+            False where hints ask for no headers.
+        """
+        ...
+
     @property
     def keys_arrow(self) -> pa.BinaryArray | pa.LargeBinaryArray:
         """The keys as Arrow's buffers, read-only; see `values_arrow`."""

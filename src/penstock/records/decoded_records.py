@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.policy.records import Header
 from penstock.records.builder import build
+from penstock.records.prefixes import after
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +76,18 @@ class DecodedRecords:
                 for record in self._records
             )
         return tuple(map(_headers, self._records))
+
+    def keys_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every key; see `StoredRecords`."""
+        return after(self.keys, prefix)
+
+    def values_after(self, prefix: bytes) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every value; see `StoredRecords`."""
+        return after(self.values, prefix)
+
+    def has_header(self, name: str) -> bool:
+        """Return whether a record has a header of this name; see `StoredRecords`."""
+        return any(header.key == name for headers in self.headers for header in headers)
 
     @cached_property
     def timestamps(self) -> Sequence[int]:

@@ -46,6 +46,24 @@ class StoredRecords(Protocol):
     def timestamps(self) -> Sequence[int]:
         """Milliseconds since the epoch; -1 for none."""
 
+    def keys_after(self, prefix: bytes, /) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every key, in order.
+
+        The column `keys` is not created for it.
+
+        Args:
+            prefix: May be empty.
+
+        Returns:
+            None where a key does not begin with it, or is null.
+        """
+
+    def values_after(self, prefix: bytes, /) -> Sequence[bytes] | None:
+        """Return what follows a prefix in every value; see `keys_after`."""
+
+    def has_header(self, name: str, /) -> bool:
+        """Return whether a record has a header of this name, with a value or without."""
+
     @property
     def keys_arrow(self) -> SupportsArrow | None:
         """The keys as an Arrow array, created without Python objects; None if not available."""

@@ -3,13 +3,14 @@
 import io
 import json
 import struct
-from typing import NamedTuple
 from uuid import UUID
 
 import fastavro
 import pytest
 
 from penstock.configuration import ConfigurationError
+from penstock.engine.columns import columns_of
+from penstock.engine.policy_batch import PolicyBatch
 from penstock.policies import SchemaPolicy
 from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.registry.cache import SUBJECTS_SECONDS, Registry
@@ -17,7 +18,7 @@ from penstock.policies.schema_policy.registry.client import RegistryClient
 from penstock.policies.schema_policy.registry.settings import RegistrySettings
 from penstock.policies.schema_policy.registry_judge import RegistryJudge
 from penstock.policies.schema_policy.settings import TopicSettings
-from penstock.policy import Header, TopicIdPartition, TopicMetadata
+from penstock.policy import Header, Record, TopicIdPartition, TopicMetadata
 from penstock.policy.testing import judge
 from tests.policies.schema_policy.clock import Clock
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
@@ -124,21 +125,13 @@ def test_payloads_of_each_type(registry, schema_type, text, good, bad):
     assert found[1][1].startswith("the value does not fit schema orders-value version 1 (id 1): ")
 
 
-class Batch(NamedTuple):
-    """The columns that the policy looks at."""
-
-    keys: tuple
-    values: tuple
-    headers: tuple
-
-
 def test_what_was_prepared_is_used_for_that_batch_and_for_no_other(registry):
     one = registry.register("orders-value", json.dumps(ORDER))
     policy = SchemaPolicy()
     policy.configure({"schema.registry.url": registry.url})
     topic = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
-    good = Batch((None,) * 2, (order(one),) * 2, ((),) * 2)
-    bad = good._replace(values=(order(one), order(one)[:-1]))
+    good = PolicyBatch(columns_of([Record(0, None, order(one))] * 2))
+    bad = PolicyBatch(columns_of([Record(0, None, order(one)[:size]) for size in (None, -1)]))
     policy.prepare_batch(topic, good)
     assert [at for at, _ in policy.validate_batch(topic, bad)] == [1]
     policy.prepare_batch(topic, good)

@@ -3,6 +3,8 @@
 import gc
 import random
 
+from penstock.engine.columns import Columns
+from penstock.engine.policy_batch import PolicyBatch
 from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.payloads.avro.compile import AvroSchema
 from penstock.policies.schema_policy.registered import RegisteredSchema
@@ -14,6 +16,13 @@ from penstock.policy import Header
 from tests.policies.schema_policy.clock import Clock
 
 _KEPT = 1024
+
+
+def objections(judge, column, headers):
+    """What a judge says of a batch's values, as the policy asks it."""
+    batch = PolicyBatch(Columns(len(column), (), (), column, headers))
+    prepared = judge.prepared_as_last(batch) or judge.prepared(column, headers)
+    return sorted(prepared.objections())
 
 
 class Client:
@@ -96,7 +105,7 @@ def test_what_the_last_records_had_changes_no_verdict():
                 column[chance.randrange(count)] = None
             if location != "prefix" and chance.random() < 0.5:
                 headers[chance.randrange(count)] = (chance.choice([header, Header("a", b"b")]),)
-            found = sorted(judge.prepared(column, headers).objections())
+            found = objections(judge, column, headers)
             assert found == sorted(judge_of().prepared(column, headers).objections())
             verdicts |= {text for _, text in found}
             verdicts |= {None} if len(found) < count else set()
@@ -108,14 +117,18 @@ def test_what_the_last_records_had_is_asked_for_again():
     client, clock = Numbers(), Clock()
     judge = numbers(client, clock)()
     column = [b"\0\0\0\0\1" + b"1"] * 3
-    for _ in range(3):
-        assert list(judge.prepared(column, [()] * 3).objections()) == []
+    batch = PolicyBatch(Columns(3, (), (), column, [()] * 3))
+    assert judge.prepared_as_last(batch) is None
+    assert list(judge.prepared(column, [()] * 3).objections()) == []
+    for _ in range(2):
+        assert list(judge.prepared_as_last(batch).objections()) == []
     client.subject = "others-value"
     clock.passes(301)
     for _ in range(2):
-        objections = list(judge.prepared(column, [()] * 3).objections())
-        assert [at for at, _ in objections] == [0, 1, 2]
-        assert "not under subject numbers-value" in objections[0][1]
+        assert judge.prepared_as_last(batch) is None
+        found = list(judge.prepared(column, [()] * 3).objections())
+        assert [at for at, _ in found] == [0, 1, 2]
+        assert "not under subject numbers-value" in found[0][1]
 
 
 def _alive():

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
-    from penstock.policy import Header
+    from penstock.policy import BatchProxy, Header
 
     Column = Sequence[bytes | None]
     Headers = Sequence[Sequence[Header]]
@@ -28,6 +28,16 @@ class Judge(Protocol):
     @property
     def reads_headers(self) -> bool:
         """Whether an id may be in a header."""
+        ...
+
+    def prepared_as_last(self, batch: BatchProxy) -> PreparedColumn | None:
+        """Do `prepared` for a batch that is judged by what the last records were judged by.
+
+        Nothing is looked up, and no column is made.
+
+        Returns:
+            None where that may not be, or where one of its keys or values is null.
+        """
         ...
 
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
@@ -81,6 +91,9 @@ class FileJudge:
     def describe(self) -> Iterable[str]:
         """Return what `Judge.describe` says."""
         return (self._describes,)
+
+    def prepared_as_last(self, batch: BatchProxy) -> None:
+        """Return None: nothing begins with an id."""
 
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Return the column with the schema: nothing has to be looked up."""

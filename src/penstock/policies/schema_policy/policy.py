@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from penstock.policies.schema_policy.judge import FileJudge, Judge, side_of
 from penstock.policies.schema_policy.packages import OF_RULES, OF_SCHEMAS, check_packages
@@ -38,10 +38,24 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.settings import SchemaFileName
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
 
+    _Sides = Mapping[bool, "_Side"]
+
 _TOPICS_KEPT: Final = 10_000
 _FILES_KEPT: Final = 1000
 _LOADING_S: Final = 2.0
 _NONE: Final[Sequence[Sequence[Header]]] = ()
+
+
+class _Side(NamedTuple):
+    """The keys or the values of a batch.
+
+    Attributes:
+        nullable: Where nulls are looked for: the column; empty where it is known to have none.
+        prepared: What judges it.
+    """
+
+    nullable: Sequence[bytes | None]
+    prepared: PreparedColumn
 
 
 class SchemaPolicy(Policy):
@@ -54,9 +68,7 @@ class SchemaPolicy(Policy):
         self._client: RegistryClient | None = None
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
-        self._prepared: tuple[TopicMetadata, BatchProxy, Mapping[bool, PreparedColumn]] | None = (
-            None
-        )
+        self._prepared: tuple[TopicMetadata, BatchProxy, _Sides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, Judge]] | None = None
         self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
         self._file = lru_cache(_FILES_KEPT)(self._file_judge)
@@ -137,7 +149,7 @@ class SchemaPolicy(Policy):
         """
         self._allow(self._settings.preparation_s)
         self._prepared = None  # one batch at most is held
-        self._prepared = topic, batch, self._columns(topic, batch)
+        self._prepared = topic, batch, self._sides(topic, batch)
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
         """Return where key and value are what their schemas say.
@@ -163,14 +175,13 @@ class SchemaPolicy(Policy):
         """
         last, self._prepared = self._prepared, None
         if last is not None and last[0] is topic and last[1] is batch:
-            columns = last[2]
+            sides = last[2]
         else:
             self._allow(self._settings.judging_s)
-            columns = self._columns(topic, batch)
+            sides = self._sides(topic, batch)
         refused: dict[int, str] = {}
-        for is_key, prepared in columns.items():  # the key first: its objection counts
-            column = batch.keys if is_key else batch.values
-            for position, message in self._objections(column, prepared, is_key=is_key):
+        for is_key, side in sides.items():  # the key first: its objection counts
+            for position, message in self._objections(*side, is_key=is_key):
                 refused.setdefault(position, message)
         return sorted(refused.items()) if refused else ()
 
@@ -179,14 +190,17 @@ class SchemaPolicy(Policy):
         if self._client is not None:
             self._client.close()
 
-    def _columns(self, topic: TopicMetadata, batch: BatchProxy) -> Mapping[bool, PreparedColumn]:
-        columns = {}
+    def _sides(self, topic: TopicMetadata, batch: BatchProxy) -> _Sides:
+        sides = {}
         for is_key, judge in self._of(topic).items():
-            column = batch.keys if is_key else batch.values
-            columns[is_key] = judge.prepared(
-                column, batch.headers if judge.reads_headers else _NONE
-            )
-        return columns
+            prepared = judge.prepared_as_last(batch)
+            column: Sequence[bytes | None] = ()
+            if prepared is None:
+                column = batch.keys if is_key else batch.values
+                headers = batch.headers if judge.reads_headers else _NONE
+                prepared = judge.prepared(column, headers)
+            sides[is_key] = _Side(column, prepared)
+        return sides
 
     def _objections(
         self, column: Sequence[bytes | None], prepared: PreparedColumn, *, is_key: bool

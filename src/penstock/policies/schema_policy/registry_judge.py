@@ -24,7 +24,7 @@ from penstock.policies.schema_policy.wire_format import (
     Location,
     check_header,
     groups_of,
-    shared_start,
+    header_name,
     start_of,
 )
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import TopicSettings
     from penstock.policies.schema_policy.wire_format import Framed, Group
+    from penstock.policy import BatchProxy
 
 _USABLE_FOR_S: Final = 1.0
 """How long a schema that may be used is used without asking again; a refused one is not kept."""
@@ -125,10 +126,24 @@ class RegistryJudge:
         self._registry = registry
         self._schemas = schemas
         self._is_key = is_key
+        self._header = header_name(is_key=is_key)
         self._side = side_of(is_key=is_key)
         self._clock = clock
         self._last: _Last | None = None
         self._usable: MutableMapping[tuple[int | str, str | None], _Usable] = LRUCache(_USABLE_KEPT)
+
+    def prepared_as_last(self, batch: BatchProxy) -> PreparedColumn | None:
+        """Return what `Judge.prepared_as_last` says."""
+        usable = self._usable_last()
+        if usable is None or (self.reads_headers and batch.has_header(self._header)):
+            return None
+        last, compiled = usable
+        after = batch.keys_after if self._is_key else batch.values_after
+        payloads = after(last.start)
+        if payloads is None:
+            return None
+        part = _Part(last.usable, range(len(payloads)), compiled, payloads)
+        return _ColumnOfRegistry(self, (part,))
 
     def prepared(self, column: Column, headers: Headers) -> PreparedColumn:
         """Look up and compile the schemas of a column.
@@ -136,9 +151,6 @@ class RegistryJudge:
         Raises:
             RetriableException: The registry does not answer now.
         """
-        as_last = None if any(headers) else self._as_last(column)
-        if as_last is not None:
-            return _ColumnOfRegistry(self, (as_last,))
         self._registry.asks_for(self._topic)
         groups, without = groups_of(column, headers, is_key=self._is_key, location=self._location)
         parts = [_Part(f"the {self._side} {text}", (position,)) for position, text in without]
@@ -210,16 +222,13 @@ class RegistryJudge:
         if compiled.rules is not None:
             yield from (f"  not run: {one}" for one in compiled.rules.not_run)
 
-    def _as_last(self, column: Column) -> _Part | None:
-        """Return all of a column where it is judged by what the last was; None where it may not."""
+    def _usable_last(self) -> tuple[_Last, Compiled] | None:
+        """Return what the last records had, where it may still be used without asking again."""
         last = self._last
-        if last is None or self._clock() >= last.usable.until or shared_start(column) != last.start:
+        if last is None or self._clock() >= last.usable.until:
             return None
         compiled = self._schemas.kept(last.schema)
-        if compiled is None:
-            return None
-        payloads = cast("Sequence[bytes]", column)  # null begins with nothing
-        return _Part(last.usable, range(len(column)), compiled, payloads, len(last.start))
+        return None if compiled is None else (last, compiled)
 
     def _parts(self, column: Column, group: Group) -> Iterator[_Part]:
         """Yield the records of a group by what they are judged by."""

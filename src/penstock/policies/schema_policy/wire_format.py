@@ -95,7 +95,7 @@ def find_id(data: bytes, headers: Sequence[Header], *, is_key: bool, location: L
             that differ: clients disagree which of those counts.
     """
     if location is not Location.PREFIX:
-        name = KEY_HEADER if is_key else VALUE_HEADER
+        name = header_name(is_key=is_key)
         found = {header.value for header in headers if header.key == name} - {None}
         if len(found) > 1:
             raise FramingError(f"has {len(found)} different schema ids in its headers {name}")
@@ -161,6 +161,11 @@ def groups_of(
     return [Group(*group) for group in positions.items()], objections
 
 
+def header_name(*, is_key: bool) -> str:
+    """Return the name of the header that may have an id."""
+    return KEY_HEADER if is_key else VALUE_HEADER
+
+
 def start_of(schema: int) -> bytes:
     """Return what a key or value begins with where an id stands before the payload."""
     return b"\0" + schema.to_bytes(4)
@@ -206,7 +211,7 @@ def check_header(framed: Framed, schema_type: str) -> None:
 
 
 def _have_id(headers: Sequence[Sequence[Header]], *, is_key: bool) -> bool:
-    name = KEY_HEADER if is_key else VALUE_HEADER
+    name = header_name(is_key=is_key)
     return any(one.key == name for some in headers for one in some)
 
 

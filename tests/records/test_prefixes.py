@@ -1,0 +1,27 @@
+"""What follows a prefix that all fields begin with."""
+
+import pytest
+
+from penstock.records.prefixes import after
+
+
+@pytest.mark.parametrize(
+    ("fields", "prefix", "expected"),
+    [
+        ([b"ab", b"abc", b"abd"], b"ab", (b"", b"c", b"d")),
+        ([b"ab", b"abc"], b"", (b"ab", b"abc")),
+        ([b"ab", b"abc"], b"abc", None),
+        ([b"ab", b"a", b"ab"], b"ab", None),
+        ([b"aa", b"ab", b"b"], b"a", None),
+        ([b"Zz", b"aa", b"ab"], b"a", None),
+        ([b"ab", None], b"ab", None),
+        ([None], b"", None),
+        ([None, None], b"", None),
+        ([b""], b"", (b"",)),
+        ([b""], b"a", None),
+        ([], b"a", ()),
+        ((b"\0\xff",), b"\0", (b"\xff",)),
+    ],
+)
+def test_what_follows(fields, prefix, expected):
+    assert after(fields, prefix) == expected
