@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from penstock.cli import _parser
+from penstock.cli import complete_parser
 from penstock.report.next_steps import keys_in_force, next_steps
 from tests.report.samples import records, report_of
 
@@ -23,7 +23,8 @@ def test_the_commands_are_commands(source, name, server):
         records("other", count=5), source=source, bootstrap_server=server,
     )  # fmt: skip
     as_typed = [line.replace("\\\n", "") for line in commands]
-    parsed = [_parser().parse_args(shlex.split(line)[1:]) for line in as_typed]
+    parser, _ = complete_parser()
+    parsed = [parser.parse_args(shlex.split(line)[1:]) for line in as_typed]
     assert [one.command for one in parsed] == ["explain", "split", "gateway", "audit"]
     explain, split, _, audit = parsed
     assert (explain.topic, explain.offset) == (name, "0:7")
