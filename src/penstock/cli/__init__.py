@@ -35,13 +35,17 @@ class _CommandParser(argparse.ArgumentParser):
     """The parser of a command, which imports the command's module when it is first used."""
 
     command = ""
+    _imported = False
 
     def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
         self.import_command()
         return super().parse_known_args(*arguments, **options)
 
     def import_command(self) -> None:
-        """Declare what the command's module says of it."""
+        """Declare what the command's module says of it, once."""
+        if self._imported:
+            return
+        self._imported = True
         module = importlib.import_module(f"penstock.cli.{self.command}")
         self.description = (module.__doc__ or "").strip()
         module.add_arguments(self)
