@@ -41,6 +41,8 @@ class Check(BrokerRecordValidator):
             time.sleep(1)
         if value == b"slow":
             time.sleep(0.3)
+        while value == b"held" and not Path(__file__).with_name("released").exists():
+            time.sleep(0.01)
         if value == b"fail":
             raise ZeroDivisionError
         if value == b"later":
@@ -123,6 +125,7 @@ def test_requests_records_and_times(observed, topic):
 
 def test_what_is_so_at_the_moment(observed, topic):
     running, port = observed({**CHECK, "policy.workers": 2, "max.connections": 77,
+                              "policy.timeout.ms": 120_000,
                               "queued.max.request.bytes": 10_000_000})  # fmt: skip
     name = topic(partitions=1)
 
@@ -137,12 +140,13 @@ def test_what_is_so_at_the_moment(observed, topic):
     assert found("penstock_build_info", **found.families["penstock_build_info"].samples[0].labels)
 
     with RawClient(running.broker_address()) as client:
-        frame = client.frame(produce_request([(name, [(0, encode_batch(values(b"slow")))])]))
+        frame = client.frame(produce_request([(name, [(0, encode_batch(values(b"held")))])]))
         held = encode_batch(values(b"x" * 100_000))
         client.send(frame)
         client.send(client.frame(produce_request([(name, [(0, held)])])))
         wait_until(lambda: scrape(port)("penstock_held_bytes") > 100_000, what="held bytes")
         assert scrape(port)("penstock_connections", state="open") == 1
+        running.file.with_name("released").touch()
         client.receive()
         client.receive()
     wait_until(lambda: scrape(port)("penstock_held_bytes") == 0, what="no held bytes")
@@ -170,7 +174,7 @@ def test_dropped_records_and_changed_sequence_numbers(observed, admin):
 
 
 def test_workers_that_end_are_counted_by_cause(observed, topic):
-    running, port = observed({**CHECK, "policy.timeout.ms": 300})
+    running, port = observed({**CHECK, "policy.timeout.ms": 2000})
     codes = produce(running.broker_address(), topic(), [b"die"], [b"hang"])
     assert codes == [-1, -1]
 
@@ -182,7 +186,7 @@ def test_workers_that_end_are_counted_by_cause(observed, topic):
     assert ends() == {"crashed": 1, "deadline": 1}
     found = scrape(port)
     assert found("penstock_judging_seconds_count", policy="policies.Check") == 2
-    assert found("penstock_judging_seconds_sum", policy="policies.Check") > 0.25
+    assert found("penstock_judging_seconds_sum", policy="policies.Check") > 1.9
 
 
 def test_topics_and_their_settings(observed):
