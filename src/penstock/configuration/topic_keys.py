@@ -150,8 +150,8 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             meaning=(
                 "`enforce`, or `observe`: records are judged, what policies would have done is "
                 "counted and logged, and what the client sent is stored. Without `topics.<glob>.` "
-                "it holds for all topics, and for the policies of KIP-108 and KIP-133. Default "
-                "`enforce`. [shadow.md](shadow.md)"
+                "it holds for all topics. The policies of KIP-108 and KIP-133 go by the file. "
+                "Default `enforce`. [shadow.md](shadow.md)"
             ),
             documentation=(
                 "enforce: what policies decide about records is done. observe: it is only counted "

@@ -148,16 +148,20 @@ class ObservedBatches:
 
     def _judge(self, batch: ObservedBatch, data: bytes) -> None:
         assert self._pool is not None
-        self._pool.submit(
-            batch.plan,
-            batch.partition,
-            batch.topic_id,
-            batch.version,
-            data,
-            partial(self._judged, batch, data),
-            timeout_ms=WAIT_MS,
-            client=batch.connection,
-        )
+        try:
+            self._pool.submit(
+                batch.plan,
+                batch.partition,
+                batch.topic_id,
+                batch.version,
+                data,
+                partial(self._judged, batch, data),
+                timeout_ms=WAIT_MS,
+                client=batch.connection,
+            )
+        except Exception:
+            log.exception("an error of the gateway", action="observe")
+            self._judged(batch, data, not_judged(batch.plan.policy_names, "there was an error"))
 
     async def _open(self, pool: Supervisor) -> None:
         try:
