@@ -340,7 +340,7 @@ def test_an_observed_topic_beside_a_refused_one_is_stored_and_judged_once():
 
 
 def test_an_observed_topic_keeps_the_order_of_requests():
-    talk, observed = observing(Inline(records(1)), "watched")
+    talk, _ = observing(Inline(records(1)), "watched")
     talk.session.client_data(produce(1, "judged") + produce(2, "watched"))
     assert talk.broker.take() == b""
     talk.decide()

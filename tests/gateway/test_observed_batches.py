@@ -9,6 +9,7 @@ from penstock.configuration import ConfigurationError
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
+    FailureCause,
     Replacement,
     Verdict,
     failed,
@@ -16,10 +17,11 @@ from penstock.engine.verdict import (
     refused,
     replaced,
 )
+from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.gateway.produce import observed_batches
-from penstock.gateway.produce.observed_batches import ObservedBatch, ObservedBatches
+from penstock.gateway.produce.observed_batches import ObservedBatch, ObservedBatches, TimesBeside
 from penstock.policy import Record
 from tests.metrics import Metrics
 from tests.records.encoding import encode_batch
@@ -197,6 +199,19 @@ async def test_an_error_of_the_gateway_costs_the_client_nothing(observing):
     observing.pools[0].submit = None  # not callable
     observing.batches.submit(BATCH, DATA)
     assert (observing.batches.batches, observing.batches.held_bytes) == (1, len(DATA))
+
+
+async def test_times_are_those_of_policies_and_not_of_waiting():
+    counts = GatewayCounts(records_max=1000)
+    times = TimesBeside(counts)
+    times.judged("a.V", None, 9.0, 0.5)
+    times.judged("a.V", FailureCause.NOT_JUDGED, 9.0, 0.0)
+    times.ended(WorkerEnd.DEADLINE)
+    found = Metrics((await render(counts.families())).decode())
+    assert found.of("penstock_judging_seconds_sum") == {("a.V",): 0.5}
+    assert found.of("penstock_judging_seconds_count") == {("a.V",): 1}
+    assert found.of("penstock_waiting_seconds_count") == {}
+    assert found("penstock_worker_restarts_total", cause="deadline") == 1
 
 
 async def test_at_the_end_what_waits_is_judged_for_a_time(observing):

@@ -117,7 +117,9 @@ def test_everything_is_stored_and_what_would_have_been_is_known(measured, topic,
     batches = [[b"a"] * 5, [b"a", b"bad"], [b"fail"], [b"later"]]
     assert produce(running.broker_address(), name, *batches, acks=acks) == [0, 0, 0, 0]
 
-    assert values_of(read_topic(kafka.bootstrap_servers, name)) == sum(batches, [])
+    assert values_of(read_topic(kafka.bootstrap_servers, name)) == [
+        value for batch in batches for value in batch
+    ]
     wait_for_outcomes(
         port, name, {"accepted": 5, "would_refuse": 2, "would_fail": 1, "would_postpone": 1}
     )
@@ -183,7 +185,7 @@ def test_interceptors_are_run_and_the_original_is_stored(measured, admin, kafka)
 def test_a_transaction_is_committed_as_it_was_sent(measured, admin, kafka):
     name = new_name("changing")
     create_topic(admin, name)
-    running, port = measured({**CHECK, **CHANGE, **OBSERVE})
+    running, _ = measured({**CHECK, **CHANGE, **OBSERVE})
     producer = Producer({"bootstrap.servers": running.address, "transactional.id": name})
     producer.init_transactions(60)
     for values_sent in ([b"bad", b"drop"], [b"drop"], [b"a"]):
@@ -208,7 +210,7 @@ def test_the_mode_of_a_topic_is_changed_while_an_idempotent_producer_is_at_work(
 ):
     name = new_name("changing")
     create_topic(admin, name)
-    running, port = measured({**CHANGE, "topic.settings.topic": new_name("settings")})
+    running, _ = measured({**CHANGE, "topic.settings.topic": new_name("settings")})
     through = AdminClient({"bootstrap.servers": running.address})
     producer = Producer({"bootstrap.servers": running.address, "enable.idempotence": True})
     failed = []

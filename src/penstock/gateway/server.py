@@ -36,7 +36,11 @@ from penstock.gateway.metrics.metrics_listener import MetricsListener
 from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
-from penstock.gateway.produce.observed_batches import SHARE_OF_MEMORY, ObservedBatches
+from penstock.gateway.produce.observed_batches import (
+    SHARE_OF_MEMORY,
+    ObservedBatches,
+    TimesBeside,
+)
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
@@ -346,7 +350,7 @@ class Gateway:
                     configuration,
                     spare=False,
                     child=partial(Child, nice=_NICE),
-                    observer=self.counts,
+                    observer=TimesBeside(self.counts) if self.counts is not None else None,
                 ),
                 max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
                 run=self.run,

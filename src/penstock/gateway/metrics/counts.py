@@ -273,6 +273,11 @@ class GatewayCounts:
         if cause is not FailureCause.NOT_JUDGED:
             self._judging.observe(policies, judged_s)
 
+    def judged_beside(self, policies: str, cause: FailureCause | None, judged_s: float) -> None:
+        """Count how long a batch was judged that nobody waits for (`penstock.mode`)."""
+        if cause is not FailureCause.NOT_JUDGED:
+            self._judging.observe(policies, judged_s)
+
     def ended(self, cause: WorkerEnd) -> None:
         """Count a worker that ended and was not asked to."""
         self._restarts.add((cause.value,))

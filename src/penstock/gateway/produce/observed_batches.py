@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.metrics.counts import GatewayCounts
 
@@ -59,6 +60,27 @@ class ObservedBatch(NamedTuple):
     version: int
     client_id: str | None
     connection: int
+
+
+class TimesBeside:
+    """Counts what workers do whose verdicts nobody waits for; a `WorkerObserver`."""
+
+    def __init__(self, counts: GatewayCounts) -> None:
+        self._counts = counts
+
+    def judged(
+        self,
+        policies: str,
+        cause: FailureCause | None,
+        waited_s: float,  # noqa: ARG002 - nobody waited
+        judged_s: float,
+    ) -> None:
+        """Count how long a batch was judged."""
+        self._counts.judged_beside(policies, cause, judged_s)
+
+    def ended(self, cause: WorkerEnd) -> None:
+        """Count a worker that ended and was not asked to."""
+        self._counts.ended(cause)
 
 
 class ObservedBatches:
