@@ -80,7 +80,7 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         ]
     for glob in plan.globs:
         found = plan.for_topic(glob)
-        observed = found is not None and found.is_observed
+        observed = plan.observes_topic(glob)
         lines.append(f"topics {glob}" + (", observed: nothing is refused" if observed else ""))
         steps = _steps(found, inline_judge) if found is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
