@@ -280,3 +280,80 @@ def test_the_id_of_a_topic_is_not_needed_where_no_configs_are_stored():
     assert talk.topic_configs.of("judged", NO_ID) == {}
     talk.session.client_data(produce(1, "judged"))
     assert talk.broker.take() == produce(1, "judged")
+
+
+class Observed:
+    """Takes what is to be judged beside."""
+
+    def __init__(self):
+        self.taken = []
+
+    def submit(self, batch, data):
+        self.taken.append((batch.plan.topic, batch.partition, bytes(data)))
+
+
+def observing(inline, *topics, **attributes):
+    """A gateway where some topics are only observed."""
+    talk = talk_with(inline, **attributes)
+    observed, for_topic = Observed(), talk.for_topic
+
+    def with_mode(topic, own=None):
+        if topic in topics:
+            return TopicPlan(topic=topic, validators=("v",), is_observed=True)
+        return for_topic(topic, own)
+
+    talk.for_topic = with_mode
+    talk.policies = talk.policies._replace(observed=observed)
+    return talk, observed
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_an_observed_topic_is_forwarded_at_once_and_judged_beside(acks):
+    talk, observed = observing(None, "watched")
+    request = produce(1, "watched", "free", acks=acks)
+    talk.session.client_data(request)
+
+    assert talk.broker.take() == request
+    assert observed.taken == [("watched", 0, records(1))]
+    assert talk.verdicts == []
+    assert talk.session.waiting_bytes == 0
+
+
+def test_an_observed_topic_beside_an_accepted_one_is_forwarded_at_once():
+    talk, observed = observing(Inline(), "watched")
+    request = produce(1, "judged", "watched")
+    talk.session.client_data(request)
+
+    assert talk.broker.take() == request
+    assert observed.taken == [("watched", 0, records(1))]
+
+
+def test_an_observed_topic_beside_a_refused_one_is_stored_and_judged_once():
+    talk, observed = observing(Inline(records(1)), "watched")
+    talk.session.client_data(produce(1, "judged", "watched"))
+    assert observed.taken == [("watched", 0, records(1))]
+    talk.decide(NO)
+
+    assert talk.broker.take() == produce(1, "watched")
+    assert observed.taken == [("watched", 0, records(1))]
+    assert talk.refusals
+
+
+def test_an_observed_topic_keeps_the_order_of_requests():
+    talk, _ = observing(Inline(records(1)), "watched")
+    talk.session.client_data(produce(1, "judged") + produce(2, "watched"))
+    assert talk.broker.take() == b""
+    talk.decide()
+    assert talk.broker.take() == produce(1, "judged") + produce(2, "watched")
+
+
+def test_an_observed_policy_that_needs_the_topics_id_gets_it():
+    talk, observed = observing(None)
+    plan = TopicPlan(topic="watched", validation_policy="v", is_observed=True)
+    talk.for_topic = lambda topic, own=None: plan
+    talk.session.client_data(produce(1, "watched"))
+    assert observed.taken == []
+    talk.session.topics.put("watched", ID)
+    talk.session.client_data(produce(2, "watched"))
+    assert talk.broker.take()  # the question for the id
+    assert observed.taken == [("watched", 0, records(2))]

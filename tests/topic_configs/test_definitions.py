@@ -4,6 +4,7 @@ import pytest
 
 from penstock.configuration.file import read_configuration
 from penstock.configuration.topic_keys import (
+    MODE,
     RECORDS_POLICY,
     RECORDS_POLICY_ENABLED,
     VALIDATION_POLICY,
@@ -40,6 +41,20 @@ def test_what_is_no_class(value):
     assert definitions.value_error(RECORDS_POLICY, value).startswith(
         f"Invalid value {value} for configuration records.policy.class.name: Expected "
     )
+
+
+@pytest.mark.parametrize("value", ["", "off", "observed"])
+def test_what_is_no_mode(value):
+    assert definitions.value_error(MODE, value) == (
+        f"Invalid value {value} for configuration penstock.mode: String must be one of: enforce, "
+        "observe"
+    )
+
+
+@pytest.mark.parametrize("value", ["observe", " Observe\n"])
+def test_a_mode(value):
+    assert definitions.value_error(MODE, value) is None
+    assert definitions.normalize(MODE, value) == "observe"
 
 
 @pytest.mark.parametrize("value", ["", " ", "any text", "\n"])

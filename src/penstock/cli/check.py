@@ -66,6 +66,8 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         ALTER_CONFIG: configuration.alter_config_policy_class_name,
     }
     lines += [f"{key} {name}" for key, name in topic_policies.items() if name]
+    if plan.observes_others and any(topic_policies.values()):
+        lines.append("  observed (penstock.mode): nothing is refused")
     if allows_topic_settings(configuration):
         lines.append(f"settings of topics are kept in {configuration.topic_settings_topic}")
         allowed = ", ".join(configuration.records_policy_class_names_allowed)
@@ -77,8 +79,9 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
             for number, (name, pattern) in enumerate(patterns, 1)
         ]
     for glob in plan.globs:
-        lines.append(f"topics {glob}")
         found = plan.for_topic(glob)
+        observed = plan.observes_topic(glob)
+        lines.append(f"topics {glob}" + (", observed: nothing is refused" if observed else ""))
         steps = _steps(found, inline_judge) if found is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:

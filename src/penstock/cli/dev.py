@@ -153,6 +153,8 @@ def _show(refused: Refused) -> None:
     if refused.partition is not None:
         place = f"{refused.topic}-{refused.partition}"
     by = verdict.policy or "the record batch reader"
+    if refused.is_observed:
+        what = f"observed: {what.strip()}"
     head = f"{what} {place} for {refused.client_id}: error {verdict.code} by {by}"
     print(head, flush=True)
     for error in verdict.record_errors[:5]:
@@ -179,6 +181,9 @@ class _Terminal:
             "records refused",
             "topic refused",
             "policy failed",
+            "records would be refused",
+            "topic would be refused",
+            "policy would fail",
             "broker",
             "refusals not logged singly",
         }:

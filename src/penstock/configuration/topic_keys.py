@@ -67,6 +67,15 @@ BOOLEAN: Final = KeyType(
 )
 STRING: Final = KeyType("STRING", 2, str, str)
 CLASS: Final = KeyType("CLASS", 8, values.class_name, str.strip)
+ENFORCE: Final = "enforce"
+OBSERVE: Final = "observe"
+_MODE_TYPE: Final = KeyType(
+    "STRING",
+    2,
+    values.one_of(ENFORCE, OBSERVE),
+    lambda value: value.strip().lower(),
+    complaint=f"String must be one of: {ENFORCE}, {OBSERVE}",
+)
 KEY_TYPES: Final[dict[str, KeyType]] = {
     one.name: one
     for one in (BOOLEAN, STRING, CLASS, _whole_number("INT", 3, 32), _whole_number("LONG", 5, 64))
@@ -103,6 +112,7 @@ class TopicKey:
 RECORDS_POLICY: Final = "records.policy.class.name"
 RECORDS_POLICY_ENABLED: Final = "records.policy.enabled"
 VALIDATION_POLICY: Final = "record.validation.policy"
+MODE: Final = "penstock.mode"
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {
     key.name: key
@@ -130,6 +140,22 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             documentation=(
                 "KIP-940: switches the record validation policy on for the topic, and is handed "
                 "to it."
+            ),
+        ),
+        TopicKey(
+            name=MODE,
+            type=_MODE_TYPE,
+            default=ENFORCE,
+            scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
+            meaning=(
+                "`enforce`, or `observe`: records are judged, what policies would have done is "
+                "counted and logged, and what the client sent is stored. Without `topics.<glob>.` "
+                "it holds for all topics. The policies of KIP-108 and KIP-133 go by the file. "
+                "Default `enforce`. [shadow.md](shadow.md)"
+            ),
+            documentation=(
+                "enforce: what policies decide about records is done. observe: it is only counted "
+                "and logged, and the records are stored as they were sent."
             ),
         ),
     )

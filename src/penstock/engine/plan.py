@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import (
+    MODE,
+    OBSERVE,
     RECORDS_POLICY,
     RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
@@ -58,6 +60,8 @@ class TopicPlan:
         settings: The topic level keys that hold for the topic, set on it or by the file, as
             text: whoever acts on a key in the gateway, a worker or Spark finds it here.
         validation_configs: The keys that the validation policy declares, with their defaults.
+        is_observed: Whether a gateway only counts and logs what the policies decide
+            (`penstock.mode`). Spark judges all the same.
     """
 
     topic: str
@@ -69,6 +73,7 @@ class TopicPlan:
     unusable: str = ""
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
     validation_configs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    is_observed: bool = False
 
     @property
     def needs_topic_id(self) -> bool:
@@ -135,6 +140,7 @@ class Plan:
                 )
         self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
         self._allowed = configuration.records_policy_class_names_allowed
+        self._mode = _value(MODE, configuration.properties)
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
 
@@ -153,7 +159,8 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether no topic can have a policy."""
-        return not (self._interceptors or self._validators or self._defaults)
+        by_topic = any(default.key != MODE for default in self._defaults)
+        return not (self._interceptors or self._validators or by_topic)
 
     @property
     def has_interceptors(self) -> bool:
@@ -161,7 +168,10 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Return whether a topic has interceptors, which do not depend on topic level keys."""
+        """Return whether a topic has interceptors, which do not depend on topic level keys.
+
+        Whether they are only observed does: here they count in either case.
+        """
         plan = self.for_topic(topic)
         return plan is not None and bool(plan.interceptors)
 
@@ -234,6 +244,19 @@ class Plan:
                 settings.setdefault(default.key, default.value)
         return settings
 
+    def observes_topic(self, topic: str) -> bool:
+        """Return whether the file has the policies of KIP-108 and KIP-133 only observe a topic.
+
+        What is set on the topic itself does not count: whoever may create or alter the topic
+        would switch off the policies that judge just that.
+        """
+        return _value(MODE, self.settings(topic)) == OBSERVE
+
+    @property
+    def observes_others(self) -> bool:
+        """Whether the file has the policy of KIP-133 only observe what is not about a topic."""
+        return self._mode == OBSERVE
+
     def from_settings(self, topic: str, settings: Mapping[str, str]) -> TopicPlan | None:
         """Return the plan of a topic that has these topic level keys."""
         if topic in INTERNAL_TOPICS:
@@ -257,6 +280,7 @@ class Plan:
             unusable=self._unusable(batch, settings),
             settings=dict(settings),
             validation_configs=configs if setting is not None else {},
+            is_observed=_value(MODE, settings) == OBSERVE,
         )
         return plan if plan.policies or plan.unusable else None
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.engine.plan import Plan, TopicPlan
     from penstock.engine.verdict import Verdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
+    from penstock.gateway.produce.observed_batches import ObservedBatches
 
 
 class Submit(Protocol):
@@ -50,6 +51,7 @@ class PolicySet(NamedTuple):
         idempotence: How batches of idempotent producers are treated if records are dropped.
         judges_partitions: Whether `CreateTopicPolicy` is applied to CreatePartitions.
         inline: Accepts small batches without a worker; None if no policy can do that.
+        observed: Judges the batches of observed topics; None if no topic has policies.
         refused_automatic_creation_code: The error code in Metadata responses for a topic whose
             automatic creation was refused.
     """
@@ -63,6 +65,7 @@ class PolicySet(NamedTuple):
     idempotence: Idempotence = Idempotence.TRANSLATE
     judges_partitions: bool = True
     inline: InlineJudge | None = None
+    observed: ObservedBatches | None = None
     refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 

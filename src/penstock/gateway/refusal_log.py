@@ -30,12 +30,14 @@ class Refused:
         partition: The partition; None for topics and configs.
         client_id: The client id, or None.
         verdict: The verdict.
+        is_observed: Whether it only would have been refused (`penstock.mode`).
     """
 
     topic: str
     partition: int | None
     client_id: str | None
     verdict: Verdict
+    is_observed: bool = False
 
 
 class RefusalLog:
@@ -44,7 +46,7 @@ class RefusalLog:
     def __init__(self, watch: Callable[[Refused], None] | None = None) -> None:
         self._watch = watch
         self._second = 0
-        self._lines: dict[tuple[str, int, str], int] = {}
+        self._lines: dict[tuple[str, int, str, bool], int] = {}
 
     def report(self, refused: Refused) -> None:
         """Log a refusal, and pass it to the watcher."""
@@ -55,20 +57,19 @@ class RefusalLog:
         if second != self._second:
             self._report_omitted()
             self._second = second
-        reason = (refused.topic, verdict.code, verdict.policy)
+        reason = (refused.topic, verdict.code, verdict.policy, refused.is_observed)
         if len(self._lines) >= _REASONS_MAX and reason not in self._lines:
             return
         count = self._lines[reason] = self._lines.get(reason, 0) + 1
         if count > _LINES_A_SECOND:
             return
-        write, what = log.info, "refused"
+        write = log.info
         if verdict.outcome is Outcome.POSTPONED:
-            write, what = log.warning, "postponed"
-        subject = "topic" if refused.partition is None else "records"
+            write = log.warning
         if verdict.outcome is Outcome.FAILED:
-            write = log.error
+            write = log.warning if refused.is_observed else log.error
         write(
-            "policy failed" if verdict.outcome is Outcome.FAILED else f"{subject} {what}",
+            _event(refused),
             topic=refused.topic,
             **({} if refused.partition is None else {"partition": refused.partition}),
             client_id=refused.client_id,
@@ -80,7 +81,7 @@ class RefusalLog:
         )
 
     def _report_omitted(self) -> None:
-        for (topic, code, policy), count in self._lines.items():
+        for (topic, code, policy, is_observed), count in self._lines.items():
             if count > _LINES_A_SECOND:
                 log.info(
                     "refusals not logged singly",
@@ -88,8 +89,19 @@ class RefusalLog:
                     code=code,
                     policy=policy,
                     count=count - _LINES_A_SECOND,
+                    **({"observed": True} if is_observed else {}),
                 )
         self._lines.clear()
+
+
+def _event(refused: Refused) -> str:
+    """Return the name of the event; one for what was done, and one for what would have been."""
+    outcome = refused.verdict.outcome
+    if outcome is Outcome.FAILED:
+        return "policy would fail" if refused.is_observed else "policy failed"
+    subject = "topic" if refused.partition is None else "records"
+    what = "postponed" if outcome is Outcome.POSTPONED else "refused"
+    return f"{subject} would be {what}" if refused.is_observed else f"{subject} {what}"
 
 
 def _first(refused: Refused) -> str | None:

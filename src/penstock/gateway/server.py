@@ -20,6 +20,7 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
+from penstock.engine.workers.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
@@ -35,6 +36,11 @@ from penstock.gateway.metrics.metrics_listener import MetricsListener
 from penstock.gateway.policy_set import PolicySet, submit_or_accept
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
+from penstock.gateway.produce.observed_batches import (
+    SHARE_OF_MEMORY,
+    ObservedBatches,
+    TimesBeside,
+)
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
@@ -46,7 +52,7 @@ from penstock.records.implementation import NativeMissingError, describe
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Container, Coroutine, Mapping
 
     from penstock.configuration import Configuration
     from penstock.configuration.topic_keys import TopicKey
@@ -66,6 +72,8 @@ _CHECK_CONNECTIONS_EVERY_S: Final = 1.0
 FIRST_REQUEST_S: Final = 30.0
 """The time in which a client has to send its first request, and to authenticate if required."""
 _TRIED_PORTS: Final = 20
+_NICE: Final = 10
+"""Of the workers for observed topics: those that clients wait for go first."""
 
 
 class Gateway:
@@ -101,7 +109,7 @@ class Gateway:
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
-        self._draining: set[Supervisor | TopicPolicies] = set()
+        self._draining: set[Supervisor | TopicPolicies | ObservedBatches] = set()
         self._started = False
         self._ended = False
         self.cluster = ClusterMetadata(upstream, configuration.folder)
@@ -114,6 +122,7 @@ class Gateway:
         self._local_store: LocalStore | None = None
         self._pool: Supervisor | None = None
         self._topic_policies: TopicPolicies | None = None
+        self._observed: ObservedBatches | None = None
         self.counts: GatewayCounts | None = None
         self._checks: BrokerChecks | None = None
         self._metrics: MetricsListener | None = None
@@ -234,8 +243,8 @@ class Gateway:
     @property
     def worker_pids(self) -> list[int]:
         """The process ids of all policy workers."""
-        topics = self._topic_policies.pids if self._topic_policies else []
-        return [*(self._pool.pids if self._pool else []), *topics]
+        running = (self._pool, self._topic_policies, self._observed)
+        return [pid for one in running if one is not None for pid in one.pids]
 
     # What metrics and readiness are made of
 
@@ -248,8 +257,9 @@ class Gateway:
     @property
     def all_schedules(self) -> list[Schedule]:
         """What runs policies: those in force, and those before that finish their work."""
-        draining = (one.pool if isinstance(one, TopicPolicies) else one for one in self._draining)
-        return [*self.schedules, *(one.schedule for one in draining if one is not None)]
+        beside = [*self._draining, *([self._observed] if self._observed else [])]
+        pools = (one if isinstance(one, Supervisor) else one.pool for one in beside)
+        return [*self.schedules, *(one.schedule for one in pools if one is not None)]
 
     @property
     def is_loaded(self) -> bool:
@@ -329,11 +339,25 @@ class Gateway:
         """Start the workers for a plan, if it has any policies."""
         settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
         topics = TopicPolicies(configuration, tries_classes=settings, counts=self.counts)
-        pool = None
+        pool = observed = None
         if plan.is_empty and not settings:
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         if settings or not plan.is_empty or any(plan.names.values()):
             pool = Supervisor(configuration, observer=self.counts)
+            observed = ObservedBatches(
+                partial(
+                    Supervisor,
+                    configuration,
+                    spare=False,
+                    child=partial(Child, nice=_NICE),
+                    observer=TimesBeside(self.counts) if self.counts is not None else None,
+                ),
+                max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
+                run=self.run,
+                refused=self.refused,
+                counts=self.counts,
+                clock=self.clock,
+            )
         submit: Submit = _nothing_to_judge
         inline = None
         try:
@@ -353,7 +377,7 @@ class Gateway:
             submit,
             whole_request=configuration.produce_rejection_scope == "request",
             topics=topics,
-            retain=pool.retain if pool else _nothing_to_retain,
+            retain=partial(_retain, pool, observed) if pool else _nothing_to_retain,
             cancel=pool.cancel if pool else _nothing_to_cancel,
             idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
             judges_partitions=configuration.create_topic_policy_create_partitions,
@@ -361,6 +385,7 @@ class Gateway:
                 configuration.create_topic_policy_auto_create_error_code
             ),
             inline=inline,
+            observed=observed,
         )
         return _Loaded(policies, pool, configuration.policies.topic_keys)
 
@@ -382,8 +407,10 @@ class Gateway:
 
     def _activate(self, loaded: _Loaded) -> None:
         """Use the loaded policies from now on; the previous ones finish their work."""
-        before = [one for one in (self._pool, self._topic_policies) if one is not None]
+        in_force = (self._pool, self._topic_policies, self._observed)
+        before = [one for one in in_force if one is not None]
         self._policies, self._pool = loaded.policies, loaded.pool
+        self._observed = loaded.policies.observed
         self._topic_keys = loaded.topic_keys
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
@@ -392,7 +419,7 @@ class Gateway:
             self._draining.add(one)
             self.run(self._drain(one))
 
-    async def _drain(self, one: Supervisor | TopicPolicies) -> None:
+    async def _drain(self, one: Supervisor | TopicPolicies | ObservedBatches) -> None:
         await one.close(drain_s=60.0)
         self._draining.discard(one)
 
@@ -595,7 +622,7 @@ class Gateway:
             await asyncio.sleep(0.02)
         for client in list(self.connections):
             client.abort()
-        for pool in (*self._draining, self._pool, self._topic_policies):
+        for pool in (*self._draining, self._pool, self._topic_policies, self._observed):
             if pool is not None:
                 await pool.close()
         for task in self._tasks:
@@ -691,6 +718,17 @@ def gateway_name(configuration: Configuration) -> str:
 
 def _nothing_to_judge(*_: object, **__: object) -> None:
     raise AssertionError("a topic without a policy is not judged")
+
+
+def _retain(
+    pool: Supervisor,
+    observed: ObservedBatches | None,
+    topic: str,
+    records_policies: Container[str],
+) -> None:
+    pool.retain(topic, records_policies)
+    if observed is not None:
+        observed.retain(topic, records_policies)
 
 
 def _nothing_to_retain(*_: object) -> None:

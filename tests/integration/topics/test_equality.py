@@ -46,7 +46,12 @@ THROTTLED = "leader.replication.throttled.replicas"
 BROKER_KEY = "max.connections.per.ip"
 GROUP_KEY = "consumer.session.timeout.ms"
 OFFSETS = "__consumer_offsets"
-OWN_KEYS = {"record.validation.policy", "records.policy.class.name", "records.policy.enabled"}
+OWN_KEYS = {
+    "penstock.mode",
+    "record.validation.policy",
+    "records.policy.class.name",
+    "records.policy.enabled",
+}
 UNKNOWN_ID = UUID(int=7)
 SHARE_KEY = f"group:{base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip('=')}:0"
 TIMEOUT = datetime.timedelta(seconds=20)

@@ -65,12 +65,15 @@ class Child(asyncio.Protocol):
     Attributes:
         worker: What the schedule calls it.
         progress: The memory that is shared with it.
+
+    With `nice`, all other processes go first where processor time is short, as with nice(1).
     """
 
     progress: Progress
 
-    def __init__(self, worker: Worker, events: Events) -> None:
+    def __init__(self, worker: Worker, events: Events, *, nice: int = 0) -> None:
         self.worker = worker
+        self._nice = nice
         self._events = events
         self._pieces: list[bytes] = []
         self._missing = 0
@@ -107,6 +110,9 @@ class Child(asyncio.Protocol):
                     env={**_MEMORY, **os.environ, VARIABLE: self._mark},
                     start_new_session=True,
                 )
+            if self._nice:
+                with contextlib.suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, self._process.pid, self._nice)
             ours.setblocking(False)
             loop = asyncio.get_running_loop()
             self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)

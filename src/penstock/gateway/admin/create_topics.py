@@ -30,7 +30,6 @@ from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
 from penstock.gateway.admin.policy_checks import (
     PolicyChecks,
     Refusal,
-    cannot_be_judged,
     config_error,
 )
 from penstock.topic_configs import definitions
@@ -193,7 +192,7 @@ class _CreateTopics:
         try:
             creation = await self._creation(topic, result)
         except MetadataUnavailableError as error:
-            return cannot_be_judged(error)
+            return checks.cannot_be_judged(topic.given.name, error)
         return await checks.creation(creation)
 
     async def _creation(self, topic: _RequestedTopic, result: Any) -> TopicCreation:

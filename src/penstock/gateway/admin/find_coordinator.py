@@ -35,14 +35,17 @@ async def find_coordinator(context: RequestContext) -> bytes:
     topic = _TOPICS.get(getattr(context.request.body, "key_type", 0))
     if topic is None:
         return await context.forward()
+    checks = PolicyChecks(context)
     try:
         missing = await context.gateway.cluster.missing_internal_topic(topic)
     except MetadataUnavailableError as error:
+        if checks.cannot_be_judged(topic, error) is None:
+            return await context.forward()
         log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
         return _refused(context, f"The policy cannot be asked about {topic}")
     if missing is None:
         return await context.forward()
-    refusal = await PolicyChecks(context).internal_topic(missing)
+    refusal = await checks.internal_topic(missing)
     if refusal is None:
         return await context.forward()
     return _refused(context, refusal.message)

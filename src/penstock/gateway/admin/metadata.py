@@ -31,7 +31,6 @@ from penstock.wire.client_requests import as_version
 from penstock.wire.errors import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from penstock.wire.own_requests import read_response, write_request
@@ -110,7 +109,7 @@ async def _refusal(context: RequestContext, topic: str) -> Refusal | None:
             return None if missing is None else await checks.internal_topic(missing)
         created = await _as_created(context, topic)
     except MetadataUnavailableError as error:
-        return Refusal(UNKNOWN_SERVER_ERROR, str(error))
+        return checks.cannot_be_judged(topic, error)
     return created if isinstance(created, Refusal) else await checks.creation(created)
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
-from penstock.engine.verdict import Outcome, Verdict
+from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
 from penstock.topic_configs import definitions
 from penstock.wire.errors import UNKNOWN_SERVER_ERROR
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from penstock.cluster.metadata import MissingTopic
+    from penstock.engine.verdict import Verdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.request_context import RequestContext
 
+log = structlog.get_logger()
 
 STORES_TOPIC_CONFIGS: Final = "This topic keeps the settings of topics"
 """Why the topic that stores topic configs cannot be changed through the gateway."""
@@ -30,13 +37,16 @@ class Refusal(NamedTuple):
     message: str | None
 
 
-def cannot_be_judged(error: MetadataUnavailableError) -> Refusal:
+def _cannot_be_judged(error: MetadataUnavailableError) -> Refusal:
     """Return the refusal of what a policy cannot judge, because cluster metadata is missing."""
     return Refusal(UNKNOWN_SERVER_ERROR, f"The policy cannot be asked: {error}")
 
 
 class PolicyChecks:
-    """Applies the policies for topics and configs to one request, and logs refusals."""
+    """Applies the policies for topics and configs to one request, and logs refusals.
+
+    Where they only observe (`penstock.mode`), they are asked beside, and nothing is refused.
+    """
 
     def __init__(self, context: RequestContext) -> None:
         self._gateway = context.gateway
@@ -48,9 +58,30 @@ class PolicyChecks:
         """The current policies; a reload may change them between two checks."""
         return self._gateway.policies.topics
 
+    def observes(self, topic: str) -> bool:
+        """Whether what is asked about a topic is only observed."""
+        return self._gateway.policies.plan.observes_topic(topic)
+
+    def cannot_be_judged(self, topic: str, error: MetadataUnavailableError) -> Refusal | None:
+        """Return the refusal of a topic's creation; None if that is only observed."""
+        return None if self.leaves_out(topic) else _cannot_be_judged(error)
+
+    def leaves_out(self, topic: str) -> bool:
+        """Return whether a creation that cannot be judged is only observed, and count it then."""
+        policy = self._policies.create_topic
+        if policy is None or not self.observes(topic):
+            return False
+        self._policies.not_observed(policy)
+        return True
+
     async def creation(self, asked: TopicCreation) -> Refusal | None:
         """Apply `CreateTopicPolicy`. An accepted topic counts as existing from then on."""
-        if self._policies.create_topic is None:
+        policy = self._policies.create_topic
+        if policy is None:
+            return None
+        if self.observes(asked.topic):
+            judge = partial(self._policies.creation, asked, is_observed=True)
+            self._observe(asked.topic, policy, judge)
             return None
         if not self._policies.needs_context:
             return self._refusal(asked.topic, await self._policies.creation(asked, AdminContext()))
@@ -81,13 +112,52 @@ class PolicyChecks:
 
     async def alteration(self, asked: ConfigAlteration) -> Refusal | None:
         """Apply `AlterConfigPolicy`."""
-        if self._policies.alter_config is None:
+        policy = self._policies.alter_config
+        if policy is None:
+            return None
+        kind, name = asked.resource_type, asked.resource_name
+        what, others = f"{kind} {name}", self._gateway.policies.plan.observes_others
+        if self.observes(name) if kind == "TOPIC" else others:
+            judge = partial(self._policies.alteration, asked, is_observed=True)
+            self._observe(what, policy, judge)
             return None
         asking = await self._asking()
         if isinstance(asking, Refusal):
             return asking
         verdict = await self._policies.alteration(asked, asking)
-        return self._refusal(f"{asked.resource_type} {asked.resource_name}", verdict)
+        return self._refusal(what, verdict)
+
+    def _observe(
+        self, what: str, policy: str, judge: Callable[[AdminContext], Awaitable[Verdict]]
+    ) -> None:
+        """Have something judged beside; nothing waits for it."""
+        policies = self._policies
+        if policies.begin_observing(policy):
+            self._gateway.run(self._judge_beside(policies, what, policy, judge))
+
+    async def _judge_beside(
+        self,
+        policies: TopicPolicies,
+        what: str,
+        policy: str,
+        judge: Callable[[AdminContext], Awaitable[Verdict]],
+    ) -> None:
+        try:
+            asking = await self._asking()
+            if isinstance(asking, Refusal):
+                policies.not_observed(policy)
+                return
+            verdict = await judge(asking)
+            if (
+                verdict.outcome is not Outcome.ACCEPTED
+                and verdict.cause is not FailureCause.NOT_JUDGED
+            ):
+                refused = Refused(what, None, self._client_id, verdict, is_observed=True)
+                self._gateway.refused(refused)
+        except Exception:
+            log.exception("an error of the gateway", action="observe")
+        finally:
+            policies.end_observing()
 
     async def _asking(self) -> AdminContext | Refusal:
         if not self._policies.needs_context:
@@ -95,7 +165,7 @@ class PolicyChecks:
         try:
             topics = await self._gateway.cluster.topics()
         except MetadataUnavailableError as error:
-            return cannot_be_judged(error)
+            return _cannot_be_judged(error)
         return AdminContext(self._principal, self._client_id, topics)
 
     def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:

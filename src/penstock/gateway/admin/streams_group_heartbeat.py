@@ -16,7 +16,7 @@ from kio.static.primitive import i32
 
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
-from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal, cannot_be_judged
+from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
 from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
@@ -41,7 +41,9 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
     given = [int(topic.partitions) for topic in internal.values()]
     absent = sorted(read - found.keys() - internal.keys())
     undecided = [name for name in internal if name not in found and not internal[name].partitions]
-    if absent and undecided:
+    checks = PolicyChecks(context)
+    left_out = {name for name in undecided if absent and checks.leaves_out(name)}
+    if absent and left_out != set(undecided):
         # The broker would store the topology, and create them later without another request.
         return _refused(
             context,
@@ -52,16 +54,18 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
             ),
         )
     largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
-    checks = PolicyChecks(context)
     for name, topic in internal.items():
-        if name in found:
+        if name in found or name in left_out:
             continue
         try:
             replicas = int(topic.replication_factor)
             if replicas <= 0:
                 replicas = await context.gateway.cluster.default("default.replication.factor")
         except MetadataUnavailableError as error:
-            return _refused(context, cannot_be_judged(error))
+            unjudged = checks.cannot_be_judged(name, error)
+            if unjudged is None:
+                continue
+            return _refused(context, unjudged)
         configs = {config.key: config.value for config in topic.topic_configs}
         asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
         refusal = await checks.creation(asked)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC
-from penstock.engine.verdict import ACCEPTED, Outcome
+from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome
 from penstock.engine.workers.messages import (
     JudgeConfigAlteration,
     JudgeTopicCreation,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _KEYS: Final = (CREATE_TOPIC, ALTER_CONFIG)
+_OBSERVED_MAX: Final = 100
+"""The most requests that are being judged and that nobody waits for."""
 
 
 class TopicPolicies:
@@ -51,6 +53,7 @@ class TopicPolicies:
             counts: Counts the verdicts.
         """
         self._counts = counts
+        self._observing = 0
         self.create_topic = configuration.create_topic_policy_class_name
         self.alter_config = configuration.alter_config_policy_class_name
         self._validation = configuration.record_validation_policy_class_name
@@ -91,17 +94,46 @@ class TopicPolicies:
         """The process ids of the workers."""
         return self._pool.pids if self._pool is not None else []
 
-    async def creation(self, asked: TopicCreation, asking: AdminContext) -> Verdict:
-        """Judge the creation of a topic."""
+    async def creation(
+        self, asked: TopicCreation, asking: AdminContext, *, is_observed: bool = False
+    ) -> Verdict:
+        """Judge the creation of a topic.
+
+        Args:
+            asked: The topic.
+            asking: Who asks, and what topics there are.
+            is_observed: Whether the verdict changes nothing (`penstock.mode`).
+        """
         if self.create_topic is None:
             return ACCEPTED
-        return await self._judge(JudgeTopicCreation(asked, asking), self.create_topic)
+        question = JudgeTopicCreation(asked, asking)
+        return await self._judge(question, self.create_topic, is_observed=is_observed)
 
-    async def alteration(self, asked: ConfigAlteration, asking: AdminContext) -> Verdict:
-        """Judge the alteration of configs."""
+    async def alteration(
+        self, asked: ConfigAlteration, asking: AdminContext, *, is_observed: bool = False
+    ) -> Verdict:
+        """Judge the alteration of configs; see `creation`."""
         if self.alter_config is None:
             return ACCEPTED
-        return await self._judge(JudgeConfigAlteration(asked, asking), self.alter_config)
+        question = JudgeConfigAlteration(asked, asking)
+        return await self._judge(question, self.alter_config, is_observed=is_observed)
+
+    def begin_observing(self, policy: str) -> bool:
+        """Return whether there is room to judge one thing more that nobody waits for."""
+        if self._observing >= _OBSERVED_MAX:
+            self.not_observed(policy)
+            return False
+        self._observing += 1
+        return True
+
+    def end_observing(self) -> None:
+        """Make room again."""
+        self._observing -= 1
+
+    def not_observed(self, policy: str) -> None:
+        """Count what was to be observed, and was not judged."""
+        if self._counts is not None:
+            self._counts.topic_not_observed(policy)
 
     async def cannot_use(self, records_policy: str) -> str | None:
         """Return why a KIP-686 class cannot be used; None if it can be."""
@@ -133,10 +165,13 @@ class TopicPolicies:
         )
         return "the gateway's log says why"
 
-    async def _judge(self, question: AdminRequest, policy: str) -> Verdict:
+    async def _judge(self, question: AdminRequest, policy: str, *, is_observed: bool) -> Verdict:
         verdict = await self._ask(question, policy)
-        if self._counts is not None:
-            self._counts.topic_judged(policy, verdict)
+        if is_observed and verdict.cause is FailureCause.NOT_JUDGED:
+            self.not_observed(policy)
+        elif self._counts is not None:
+            count = self._counts.topic_observed if is_observed else self._counts.topic_judged
+            count(policy, verdict)
         return verdict
 
     async def _ask(self, question: AdminRequest, names: str) -> Verdict:

@@ -24,9 +24,24 @@ if TYPE_CHECKING:
 _clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that the protocol library does not know: a number that a client may choose."""
+WOULD_CHANGE: Final = "would_change"
+NOT_OBSERVED: Final = "not_observed"
 _API_NAMES: Final = {
     key: "".join(part.capitalize() for part in name.split("_")) for key, name in api_key_map.items()
 }
+
+
+_WOULD: Final = {
+    Outcome.REFUSED: "would_refuse",
+    Outcome.DROPPED: "would_drop",
+    Outcome.FAILED: "would_fail",
+    Outcome.POSTPONED: "would_postpone",
+}
+
+
+def would(outcome: Outcome) -> str:
+    """Return the label for what would have become of observed records."""
+    return _WOULD[outcome]
 
 
 class Answered(Protocol):
@@ -203,9 +218,47 @@ class GatewayCounts:
         count = min(record_count(data), self.records_max)
         self._records.add((topic, verdict.policy, verdict.outcome.value), count)
 
+    def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict) -> None:
+        """Count the records of a batch that is forwarded whatever its verdict (`penstock.mode`).
+
+        Args:
+            plan: The policies that judged it.
+            data: The batch, as its client sent it, and as it is stored.
+            verdict: Their verdict.
+        """
+        count = min(record_count(data), self.records_max)
+        if verdict.outcome is not Outcome.ACCEPTED:
+            self._records.add((plan.topic, verdict.policy, would(verdict.outcome)), count)
+            return
+        replacement = verdict.replacement
+        if replacement is None:
+            self._records.add((plan.topic, plan.policy_names, "accepted"), count)
+            return
+        dropped = min(len(replacement.dropped), count)
+        by = plan.interceptor_names
+        if dropped:
+            self._records.add((plan.topic, by, would(Outcome.DROPPED)), dropped)
+        if count > dropped:
+            self._records.add((plan.topic, by, WOULD_CHANGE), count - dropped)
+
+    def not_observed(self, plan: TopicPlan, data: bytes | memoryview) -> None:
+        """Count the records of a batch that was forwarded, and not judged for lack of room."""
+        count = min(record_count(data), self.records_max)
+        self._records.add((plan.topic, plan.policy_names, NOT_OBSERVED), count)
+
     def topic_judged(self, policy: str, verdict: Verdict) -> None:
         """Count a verdict about a topic or about configs."""
         self._topic_verdicts.add((policy, verdict.outcome.value))
+
+    def topic_observed(self, policy: str, verdict: Verdict) -> None:
+        """Count a verdict about a topic or configs that changes nothing (`penstock.mode`)."""
+        accepted = verdict.outcome is Outcome.ACCEPTED
+        outcome = verdict.outcome.value if accepted else would(verdict.outcome)
+        self._topic_verdicts.add((policy, outcome))
+
+    def topic_not_observed(self, policy: str) -> None:
+        """Count a request about a topic that was forwarded, and not judged for lack of room."""
+        self._topic_verdicts.add((policy, NOT_OBSERVED))
 
     def accepted_inline(self, policies: str, seconds: float) -> None:
         """Count how long a batch was judged without a worker."""
@@ -217,6 +270,11 @@ class GatewayCounts:
                ) -> None:  # fmt: skip
         """Count how long a batch waited, and how long it was judged."""
         self._waiting.observe(policies, waited_s)
+        if cause is not FailureCause.NOT_JUDGED:
+            self._judging.observe(policies, judged_s)
+
+    def judged_beside(self, policies: str, cause: FailureCause | None, judged_s: float) -> None:
+        """Count how long a batch was judged that nobody waits for (`penstock.mode`)."""
         if cause is not FailureCause.NOT_JUDGED:
             self._judging.observe(policies, judged_s)
 

@@ -2,13 +2,15 @@
 
 Most requests are small, most records are accepted, and many topics have no policies. Whatever is
 not as plain is left to `ProduceExchange`, which comes to the same decision in more steps: a request
-is only forwarded at once if each of its batches is accepted inline, or its topic has no policies.
+is only forwarded at once if each of its batches is accepted inline, or its topic has no policies,
+or these only observe (`penstock.mode`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.gateway.produce.postponed_batches import SentBy
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
@@ -37,23 +39,77 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
     policies = connection.gateway.policies
     if request.acks not in VALID_ACKS or not _is_possible(connection):
         return False
-    judged = []
+    found = []
     for topic in request.topics:
-        found = _name_and_configs(topic, connection)
-        if found is None:
+        known = _name_and_configs(topic, connection)
+        if known is None:
             return False
-        plan = policies.plan.for_topic(*found)
+        plan = policies.plan.for_topic(*known)
         if plan is not None:
-            judged.append((plan, topic))
-    if not judged:
+            found.append((plan, topic))
+    if not found:
         return True
-    if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in judged):
+    if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in found):
         return False
-    if policies.inline is None or not _accepts_all(policies.inline, request, judged):
+    judged = [one for one in found if not one[0].is_observed]
+    if judged and not _accepts_all(policies.inline, request, judged):
+        return False
+    if len(judged) < len(found) and not _observe_all(found, request, connection):
         return False
     if connection.gateway.counts is not None:
         _count(connection.gateway.counts, request, judged)
     return True
+
+
+def _observe_all(
+    found: Sequence[tuple[TopicPlan, TopicData]],
+    request: ProduceRequest,
+    connection: ConnectionContext,
+) -> bool:
+    """Have all observed topics of a request judged; return False if one needs an id first."""
+    observed = []
+    for plan, topic in found:
+        if plan.is_observed:
+            topic_id = _topic_id(topic, connection)
+            if topic_id is None and plan.needs_topic_id:
+                return False
+            observed.append((plan, topic_id or NO_ID, topic))
+    for one in observed:
+        observe(*one, request, connection)
+    return True
+
+
+def observe(
+    plan: TopicPlan,
+    topic_id: UUID,
+    topic: TopicData,
+    request: ProduceRequest,
+    connection: ConnectionContext,
+) -> None:
+    """Have the batches of an observed topic judged; nobody is to wait for it.
+
+    Args:
+        plan: The topic's policies.
+        topic_id: The topic's id, if a policy needs it.
+        topic: The topic's part of the request.
+        request: The request.
+        connection: The client's connection.
+    """
+    observed = connection.gateway.policies.observed
+    if observed is None:
+        return
+    for one in topic.partitions:
+        if one.number >= 0:
+            batch = ObservedBatch(
+                plan, one.number, topic_id, request.version, request.client_id, connection.number
+            )
+            observed.submit(batch, request.records(one))
+
+
+def _topic_id(topic: TopicData, connection: ConnectionContext) -> UUID | None:
+    if topic.topic_id is not None or topic.name is None:
+        return topic.topic_id
+    return cached_topic_id(topic.name, connection)
 
 
 def _is_possible(connection: ConnectionContext) -> bool:
@@ -94,8 +150,12 @@ def _count(
 
 
 def _accepts_all(
-    inline: InlineJudge, request: ProduceRequest, judged: Sequence[tuple[TopicPlan, TopicData]]
+    inline: InlineJudge | None,
+    request: ProduceRequest,
+    judged: Sequence[tuple[TopicPlan, TopicData]],
 ) -> bool:
+    if inline is None:
+        return False
     for plan, _ in judged:
         if plan.unusable or not inline.judges(plan):
             return False

@@ -3,9 +3,11 @@
 Behaviour: each partition with a policy is judged separately. If every partition is accepted, the
 request is forwarded unchanged. Otherwise the refused partitions are removed from it, and their
 responses are merged into the broker's response in the order of the request. A batch that an
-interceptor changed is sent in place of the original (`intercepted_batches`). Topic ids (version 13,
-and KIP-940's metadata) are resolved by a Metadata request over the client's connection, so the
-cluster's ACLs apply. A topic that the broker does not know gets the broker's error code.
+interceptor changed is sent in place of the original (`intercepted_batches`). A topic whose policies
+only observe (`penstock.mode`) is treated as one without policies, and judged beside. Topic ids
+(version 13, and KIP-940's metadata) are resolved by a Metadata request over the client's
+connection, so the cluster's ACLs apply. A topic that the broker does not know gets the broker's
+error code.
 
 Authorization and quotas are left to the broker.
 """
@@ -28,7 +30,7 @@ from penstock.engine.verdict import (
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
-from penstock.gateway.produce.forwarded_at_once import cached_topic_id, is_for_gateways
+from penstock.gateway.produce.forwarded_at_once import cached_topic_id, is_for_gateways, observe
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.postponed_batches import TEXT, SentBy
 from penstock.gateway.refusal_log import Refused
@@ -97,9 +99,9 @@ class Progress(Enum):
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
-    __slots__ = ("_accepted", "_connection", "_gateway", "_ids", "_intercepted", "_policies",
-                 "_progress", "_readdress", "_reading", "_topics", "_undecided", "_unread",
-                 "_unwritten", "request", "responses")  # fmt: skip
+    __slots__ = ("_accepted", "_connection", "_gateway", "_ids", "_intercepted", "_observed",
+                 "_policies", "_progress", "_readdress", "_reading", "_topics", "_undecided",
+                 "_unread", "_unwritten", "request", "responses")  # fmt: skip
 
     is_judged = True
 
@@ -120,6 +122,7 @@ class ProduceExchange(Held):
         self._reading: asyncio.Task[object] | None = None
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
+        self._observed: set[str] = set()
         self._topics: list[tuple[int, TopicData]] = []
         self._intercepted = InterceptedBatches(gateway.producers, self._policies.idempotence)
 
@@ -188,7 +191,9 @@ class ProduceExchange(Held):
                         self._intercepted.arrive((t, i), self.request)
 
     def _is_intercepted(self, name: str) -> bool:
-        return self._policies.plan.intercepts(name) or self._gateway.producers.has_topic(name)
+        if self._gateway.producers.has_topic(name):
+            return True
+        return name not in self._observed and self._policies.plan.intercepts(name)
 
     def _intercepted_name(self, identity: str | UUID) -> str | None:
         """Return the name of a topic, given by name or id, if it has interceptors."""
@@ -324,6 +329,10 @@ class ProduceExchange(Held):
         if own is None:
             return None
         plan = self._policies.plan.for_topic(name, own)
+        if plan is not None and plan.is_observed:
+            self._observed.add(name)
+            observe(plan, topic_id, topic, self.request, self._connection)
+            plan = None
         if plan is None and name and self._gateway.producers.has_topic(name):
             return TopicPlan(topic=name)  # it had interceptors earlier
         return plan

@@ -1,0 +1,244 @@
+"""Judges the batches of observed topics (`penstock.mode`) beside their way to the broker.
+
+Nobody waits for these verdicts: they are counted and logged. The workers are processes of their own
+with the same policies, and give way to all others (nice), so that a policy that hangs here takes no
+worker from the topics whose records are refused. They start with the first observed batch.
+
+What waits for a verdict is copied and bounded; what finds no room is not judged, and counted as
+`not_observed`.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.verdict import FailureCause, Outcome, failed, not_judged
+from penstock.gateway.refusal_log import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Coroutine
+    from uuid import UUID
+
+    from penstock.engine.plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+    from penstock.engine.workers.observer import WorkerEnd
+    from penstock.engine.workers.supervisor import Supervisor
+    from penstock.gateway.metrics.counts import GatewayCounts
+
+log = structlog.get_logger()
+
+BATCHES_MAX: Final = 1000
+"""The most batches that wait for a verdict."""
+SHARE_OF_MEMORY: Final = 8
+"""They hold no more than this part of `queued.max.request.bytes`, beside it."""
+WAIT_MS: Final = 30_000
+"""As a client's request timeout: a batch waits three quarters of it for a worker."""
+_RETRY_S: Final = 30.0
+_LOG_EVERY_S: Final = 60.0
+
+
+class ObservedBatch(NamedTuple):
+    """A batch that is forwarded whatever its verdict.
+
+    Attributes:
+        plan: The policies of its topic.
+        partition: The partition's number.
+        topic_id: The topic's id, as far as a policy needs it.
+        version: The version of the Produce request.
+        client_id: The client id, or None.
+        connection: The number of the client's connection.
+    """
+
+    plan: TopicPlan
+    partition: int
+    topic_id: UUID
+    version: int
+    client_id: str | None
+    connection: int
+
+
+class TimesBeside:
+    """Counts what workers do whose verdicts nobody waits for; a `WorkerObserver`."""
+
+    def __init__(self, counts: GatewayCounts) -> None:
+        self._counts = counts
+
+    def judged(
+        self,
+        policies: str,
+        cause: FailureCause | None,
+        waited_s: float,  # noqa: ARG002 - nobody waited
+        judged_s: float,
+    ) -> None:
+        """Count how long a batch was judged."""
+        self._counts.judged_beside(policies, cause, judged_s)
+
+    def ended(self, cause: WorkerEnd) -> None:
+        """Count a worker that ended and was not asked to."""
+        self._counts.ended(cause)
+
+
+class ObservedBatches:
+    """The batches that are being observed by the policies of one configuration."""
+
+    def __init__(
+        self,
+        make_pool: Callable[[], Supervisor],
+        *,
+        max_bytes: int,
+        run: Callable[[Coroutine[object, object, None]], object],
+        refused: Callable[[Refused], None],
+        counts: GatewayCounts | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is started.
+
+        Args:
+            make_pool: Makes the workers, which are not started yet.
+            max_bytes: How many bytes may wait for verdicts.
+            run: Runs a coroutine beside everything else.
+            refused: Is told of everything that would not have been accepted.
+            counts: Counts the verdicts.
+            clock: Returns the time in seconds.
+        """
+        self._make_pool = make_pool
+        self._max_bytes = max_bytes
+        self._run = run
+        self._refused = refused
+        self._counts = counts
+        self._clock = clock
+        self._pool: Supervisor | None = None
+        self._is_open = False
+        self._is_closed = False
+        self._retry_at = 0.0
+        self._early: list[tuple[ObservedBatch, bytes]] = []
+        self._left_out = 0
+        self._left_out_logged = -_LOG_EVERY_S
+        self.batches = 0
+        self.held_bytes = 0
+
+    @property
+    def pool(self) -> Supervisor | None:
+        """The workers; None until there is something to observe."""
+        return self._pool
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers."""
+        return self._pool.pids if self._pool is not None and self._is_open else []
+
+    def submit(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
+        """Have a batch judged some time; never raises, and nobody is to wait for it.
+
+        Args:
+            batch: Where it belongs.
+            data: The batch; it is copied.
+        """
+        try:
+            self._submit(batch, data)
+        except Exception:
+            log.exception("an error of the gateway", action="observe")
+
+    def _submit(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
+        if batch.plan.unusable:
+            names = batch.plan.policy_names or "of this topic"
+            self._report(batch, data, failed(names, f"cannot be asked: {batch.plan.unusable}"))
+            return
+        if (
+            self._is_closed
+            or self.batches >= BATCHES_MAX
+            or self.held_bytes + len(data) > self._max_bytes
+            or self._clock() < self._retry_at
+        ):
+            self._leave_out(batch, data)
+            return
+        kept = bytes(data)  # a view would hold the whole request
+        self.batches += 1
+        self.held_bytes += len(kept)
+        if self._is_open:
+            self._judge(batch, kept)
+            return
+        self._early.append((batch, kept))
+        if self._pool is None:
+            self._pool = self._make_pool()
+            self._run(self._open(self._pool))
+
+    def _judge(self, batch: ObservedBatch, data: bytes) -> None:
+        assert self._pool is not None
+        try:
+            self._pool.submit(
+                batch.plan,
+                batch.partition,
+                batch.topic_id,
+                batch.version,
+                data,
+                partial(self._judged, batch, data),
+                timeout_ms=WAIT_MS,
+                client=batch.connection,
+            )
+        except Exception:
+            log.exception("an error of the gateway", action="observe")
+            self._judged(batch, data, not_judged(batch.plan.policy_names, "there was an error"))
+
+    async def _open(self, pool: Supervisor) -> None:
+        try:
+            if not self._is_closed:
+                await pool.start()
+                self._is_open = True
+        except ConfigurationError as error:
+            self._pool = None
+            self._retry_at = self._clock() + _RETRY_S
+            if not self._is_closed:
+                log.error("observed topics are not judged: the policies cannot be loaded again",
+                          reason=str(error))  # fmt: skip
+        early, self._early = self._early, []
+        for batch, data in early:
+            if self._is_open and not self._is_closed:
+                self._judge(batch, data)
+            else:
+                self._judged(batch, data, not_judged(batch.plan.policy_names, "no worker started"))
+
+    def _judged(self, batch: ObservedBatch, data: bytes, verdict: Verdict) -> None:
+        self.batches -= 1
+        self.held_bytes -= len(data)
+        if verdict.cause is FailureCause.NOT_JUDGED:
+            self._leave_out(batch, data)
+        else:
+            self._report(batch, data, verdict)
+
+    def _report(self, batch: ObservedBatch, data: bytes | memoryview, verdict: Verdict) -> None:
+        if self._counts is not None:
+            self._counts.observed(batch.plan, data, verdict)
+        if verdict.outcome is not Outcome.ACCEPTED:
+            topic, client_id = batch.plan.topic, batch.client_id
+            self._refused(Refused(topic, batch.partition, client_id, verdict, is_observed=True))
+
+    def _leave_out(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
+        if self._counts is not None:
+            self._counts.not_observed(batch.plan, data)
+        self._left_out += 1
+        now = self._clock()
+        if now - self._left_out_logged >= _LOG_EVERY_S and not self._is_closed:
+            log.warning("batches not observed: there was no room, or no worker in time",
+                        count=self._left_out)  # fmt: skip
+            self._left_out, self._left_out_logged = 0, now
+
+    def retain(self, topic: str, records_policies: Container[str]) -> None:
+        """Close a topic's instances of other classes of KIP-686; see `Supervisor.retain`."""
+        if self._pool is not None and self._is_open:
+            self._pool.retain(topic, records_policies)
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """Close the policies; see `Supervisor.close`."""
+        pool = self._pool
+        if pool is None or not self._is_open:
+            drain_s = 0.0
+            self._is_closed = True
+        if pool is not None:
+            await pool.close(drain_s=drain_s)
+        self._is_closed = True

@@ -1,0 +1,82 @@
+"""The mode of a topic: whether its policies enforce or observe (`penstock.mode`)."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.file import read_configuration
+from penstock.engine.plan import Plan, TopicPlan
+
+VALIDATED = {"record.validator.classes": "a.V"}
+
+
+def plan_of(properties):
+    file = {"upstream.bootstrap.servers": "a:9092", **properties}
+    return Plan(read_configuration(Path("/f.properties"), file).policies)
+
+
+def test_policies_enforce_unless_told_otherwise():
+    assert not plan_of(VALIDATED).for_topic("orders").is_observed
+
+
+@pytest.mark.parametrize(
+    ("modes", "observed"),
+    [
+        ({"penstock.mode": "observe"}, {"orders", "pii-a", "pii-new-a"}),
+        ({"topics.*.penstock.mode": " OBSERVE "}, {"orders", "pii-a", "pii-new-a"}),
+        ({"topics.pii-*.penstock.mode": "observe"}, {"pii-a", "pii-new-a"}),
+        ({"penstock.mode": "observe", "topics.pii-*.penstock.mode": "enforce"}, {"orders"}),
+        (
+            {"topics.pii-*.penstock.mode": "enforce", "topics.pii-new-*.penstock.mode": "observe"},
+            {"pii-new-a"},
+        ),
+    ],
+)
+def test_a_mode_holds_for_all_topics_or_those_of_a_pattern(modes, observed):
+    plan = plan_of({**VALIDATED, **modes})
+
+    topics = ("orders", "pii-a", "pii-new-a")
+    assert {one for one in topics if plan.for_topic(one).is_observed} == observed
+    assert {one for one in topics if plan.observes_topic(one)} == observed
+
+
+def test_what_is_set_on_the_topic_wins():
+    plan = plan_of({**VALIDATED, "penstock.mode": "observe"})
+
+    assert not plan.for_topic("t", {"penstock.mode": "enforce"}).is_observed
+    assert plan_of(VALIDATED).for_topic("t", {"penstock.mode": "observe"}).is_observed
+
+
+def test_what_judges_topics_and_configs_goes_by_the_file():
+    everything = plan_of({**VALIDATED, "penstock.mode": "observe"})
+    pattern = plan_of({**VALIDATED, "topics.*.penstock.mode": "observe"})
+
+    assert everything.observes_others
+    assert not pattern.observes_others
+    assert pattern.observes_topic("t")
+
+
+def test_a_mode_alone_judges_nothing():
+    plan = plan_of({"penstock.mode": "observe"})
+
+    assert plan.is_empty
+    assert plan.for_topic("t") is None
+    assert plan.for_topic("t", {"penstock.mode": "observe"}) is None
+
+
+def test_a_mode_asks_for_no_topic_of_settings():
+    assert not plan_of({**VALIDATED, "penstock.mode": "observe"}).allows_topic_settings
+
+
+@pytest.mark.parametrize("key", ["penstock.mode", "topics.a.penstock.mode"])
+def test_another_mode_is_an_error(key):
+    with pytest.raises(ConfigurationError, match="must be one of enforce, observe; it is 'off'"):
+        plan_of({key: "off"})
+
+
+def test_a_plan_comes_to_workers_with_its_mode():
+    plan = plan_of({**VALIDATED, "penstock.mode": "observe"}).for_topic("t")
+
+    assert TopicPlan.decode(plan.encoded) == plan
+    assert TopicPlan.decode(plan.encoded).is_observed

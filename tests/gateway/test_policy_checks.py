@@ -1,0 +1,136 @@
+"""Topic policies that only observe: asked beside, and nothing is refused."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
+from penstock.engine.verdict import ACCEPTED, not_judged, refused
+from penstock.gateway.admin.policy_checks import PolicyChecks
+
+NO = refused(44, "no", "a.P")
+CREATION = TopicCreation("watched", 3, 1, None, {})
+
+
+class Policies:
+    """Topic policies that answer when they are told to."""
+
+    create_topic = alter_config = "a.P"
+
+    def __init__(self, *, room=True, needs_context=False):
+        self.room, self.needs_context = room, needs_context
+        self.verdict = asyncio.get_running_loop().create_future()
+        self.asked, self.left_out, self.ended = [], [], 0
+
+    def begin_observing(self, policy):
+        return self.room
+
+    def end_observing(self):
+        self.ended += 1
+
+    def not_observed(self, policy):
+        self.left_out.append(policy)
+
+    async def creation(self, asked, asking, *, is_observed=False):
+        self.asked.append((asked, is_observed))
+        return await self.verdict
+
+    alteration = creation
+
+
+class Observed:
+    """The checks of one request, in a gateway that observes some topics."""
+
+    def __init__(self, policies, *, others=False):
+        self.tasks, self.refusals = [], []
+        plan = SimpleNamespace(
+            observes_topic=lambda topic: topic == "watched", observes_others=others
+        )
+        gateway = SimpleNamespace(
+            policies=SimpleNamespace(topics=policies, plan=plan),
+            run=lambda work: self.tasks.append(asyncio.ensure_future(work)),
+            refused=self.refusals.append,
+            cluster=SimpleNamespace(topics=self._topics),
+        )
+        request = SimpleNamespace(client_id="client")
+        context = SimpleNamespace(gateway=gateway, principal=None, request=request)
+        self.checks = PolicyChecks(context)
+
+    async def _topics(self):
+        raise MetadataUnavailableError("no metadata")
+
+    async def done(self):
+        await asyncio.gather(*self.tasks)
+
+
+async def test_a_creation_is_not_waited_for_and_what_would_be_refused_is_told():
+    policies = Policies()
+    observed = Observed(policies)
+    assert await observed.checks.creation(CREATION) is None
+    await asyncio.sleep(0)
+    assert policies.asked == [(CREATION, True)]
+    policies.verdict.set_result(NO)
+    await observed.done()
+    (told,) = observed.refusals
+    assert (told.topic, told.client_id, told.is_observed) == ("watched", "client", True)
+    assert policies.ended == 1
+
+
+@pytest.mark.parametrize("verdict", [ACCEPTED, not_judged("a.P", "it is no longer in force")])
+async def test_nothing_else_is_told(verdict):
+    policies = Policies()
+    observed = Observed(policies)
+    await observed.checks.creation(CREATION)
+    policies.verdict.set_result(verdict)
+    await observed.done()
+    assert observed.refusals == []
+    assert policies.ended == 1
+
+
+async def test_other_topics_are_refused():
+    policies = Policies()
+    policies.verdict.set_result(NO)
+    observed = Observed(policies)
+    refusal = await observed.checks.creation(CREATION._replace(topic="strict"))
+    assert refusal == (44, "no")
+    assert not observed.refusals[0].is_observed
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "others", "expected"),
+    [
+        ("TOPIC", "watched", False, None),
+        ("TOPIC", "strict", True, (44, "no")),
+        ("BROKER", "watched", False, (44, "no")),
+        ("BROKER", "1", True, None),
+    ],
+)
+async def test_configs_of_a_topic_go_by_its_name_and_others_by_the_whole_file(
+    kind, name, others, expected
+):
+    policies = Policies()
+    policies.verdict.set_result(NO)
+    observed = Observed(policies, others=others)
+    assert await observed.checks.alteration(ConfigAlteration(kind, name, {})) == expected
+    await observed.done()
+    assert observed.refusals[0].is_observed is (expected is None)
+
+
+async def test_without_room_nothing_is_asked():
+    policies = Policies(room=False)
+    observed = Observed(policies)
+    assert await observed.checks.creation(CREATION) is None
+    assert observed.tasks == []
+
+
+async def test_what_needs_metadata_that_is_not_there_is_not_observed():
+    policies = Policies(needs_context=True)
+    observed = Observed(policies)
+    assert await observed.checks.creation(CREATION) is None
+    await observed.done()
+    assert (policies.asked, policies.left_out, policies.ended) == ([], ["a.P"], 1)
+    error = MetadataUnavailableError("no metadata")
+    assert observed.checks.cannot_be_judged("watched", error) is None
+    assert observed.checks.cannot_be_judged("strict", error).code == -1

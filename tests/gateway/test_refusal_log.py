@@ -1,0 +1,45 @@
+"""What is refused, and what would be, has a line of its own in the log."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.engine.verdict import Outcome, Verdict, failed, refused
+from penstock.gateway.refusal_log import RefusalLog, Refused
+
+NO = refused(87, "no", "a.V")
+LATER = Verdict(outcome=Outcome.POSTPONED, code=7, policy="a.V", message="later")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "partition", "is_observed", "event", "level"),
+    [
+        (NO, 3, False, "records refused", "info"),
+        (NO, 3, True, "records would be refused", "info"),
+        (NO, None, False, "topic refused", "info"),
+        (NO, None, True, "topic would be refused", "info"),
+        (LATER, 3, False, "records postponed", "warning"),
+        (LATER, 3, True, "records would be postponed", "warning"),
+        (failed("a.V", "raised"), 3, False, "policy failed", "error"),
+        (failed("a.V", "raised"), 3, True, "policy would fail", "warning"),
+    ],
+)
+def test_what_was_done_and_what_would_have_been(verdict, partition, is_observed, event, level):
+    watched = []
+    with capture_logs() as lines:
+        one = Refused("t", partition, "client", verdict, is_observed=is_observed)
+        RefusalLog(watched.append).report(one)
+
+    (line,) = lines
+    assert (line["event"], line["log_level"]) == (event, level)
+    assert (line["topic"], line.get("partition"), line["policy"]) == ("t", partition, "a.V")
+    assert watched == [one]
+
+
+def test_what_would_be_refused_takes_no_line_from_what_is():
+    with capture_logs() as lines:
+        log = RefusalLog()
+        for _ in range(50):
+            log.report(Refused("t", 0, None, NO, is_observed=True))
+        log.report(Refused("t", 0, None, NO))
+
+    assert [line["event"] for line in lines].count("records refused") == 1

@@ -1,0 +1,326 @@
+"""`penstock.mode=observe` at work: what policies would do is known, and costs nobody anything."""
+
+import os
+import signal
+import subprocess
+import uuid
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from penstock.local import free_ports
+from tests.conftest import create_topic
+from tests.gateways import PENSTOCK, wait_until
+from tests.integration.reading import read_topic, values_of
+from tests.metrics import scrape
+from tests.raw import RawClient, produce_request
+from tests.records.encoding import encode_batch, values
+
+pytestmark = pytest.mark.system
+
+POLICIES = """
+import time
+from penstock.policy import *
+
+class Check(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        while value == b"hang":
+            time.sleep(1)
+        if value == b"fail":
+            raise ZeroDivisionError
+        if value == b"later":
+            raise RetriableException("not now")
+        return InvalidRecordException("no") if value == b"bad" else None
+
+class Change(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return "^changing"
+    def process_record(self, key, value, topic, partition, headers):
+        if value.startswith(b"drop"):
+            raise ProduceRequestInterceptorSkipRecordException()
+        return ProduceRequestInterceptorResult(key, value.upper())
+
+class Small(CreateTopicPolicy):
+    def validate(self, request):
+        while request.topic.startswith("hang"):
+            time.sleep(1)
+        if request.topic.startswith("fail"):
+            raise ZeroDivisionError
+        if request.num_partitions > 2:
+            raise PolicyViolationException("too many")
+
+class Forever(AlterConfigPolicy):
+    def validate(self, request):
+        if request.configs.get("retention.ms") == "-1":
+            raise PolicyViolationException("for ever")
+"""
+CHECK = {"record.validator.classes": "policies.Check"}
+CHANGE = {"produce.request.interceptors": "policies.Change"}
+TOPICS = {
+    "create.topic.policy.class.name": "policies.Small",
+    "alter.config.policy.class.name": "policies.Forever",
+}
+OBSERVE = {"penstock.mode": "observe"}
+
+
+@pytest.fixture
+def measured(gateway):
+    """Starts gateways with metrics; returns them with the port."""
+
+    def start(properties):
+        port = free_ports(1)[0]
+        return gateway({"metrics.listener": f":{port}", **properties}, POLICIES), port
+
+    return start
+
+
+def new_name(prefix):
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def produce(address, topic, *batches, acks=-1):
+    """Send a request for each batch; return the code of each."""
+    with RawClient(address, timeout_s=60) as client:
+        found = []
+        for batch in batches:
+            request = produce_request([(topic, [(0, encode_batch(values(*batch)))])], acks=acks)
+            response = client.call(request)
+            (one,) = response.responses[0].partition_responses
+            found.append(int(one.error_code))
+    return found
+
+
+def outcomes(port, topic):
+    found = scrape(port).of("penstock_records_total")
+    return {outcome: n for (name, _, outcome), n in found.items() if name == topic and n}
+
+
+def wait_for_outcomes(port, topic, expected):
+    wait_until(
+        lambda: sum(outcomes(port, topic).values()) >= sum(expected.values()), what="verdicts"
+    )
+    assert outcomes(port, topic) == expected
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_everything_is_stored_and_what_would_have_been_is_known(measured, topic, kafka, acks):
+    running, port = measured({**CHECK, **OBSERVE})
+    name = topic()
+    batches = [[b"a"] * 5, [b"a", b"bad"], [b"fail"], [b"later"]]
+    assert produce(running.broker_address(), name, *batches, acks=acks) == [0, 0, 0, 0]
+
+    assert values_of(read_topic(kafka.bootstrap_servers, name)) == [
+        value for batch in batches for value in batch
+    ]
+    wait_for_outcomes(
+        port, name, {"accepted": 5, "would_refuse": 2, "would_fail": 1, "would_postpone": 1}
+    )
+    for event in ("records would be refused", "policy would fail", "records would be postponed"):
+        (line,) = running.wait_for(event)
+        assert (line["topic"], line["partition"], line["policy"]) == (name, 0, "policies.Check")
+    assert not running.events("records refused")
+    assert scrape(port).of("penstock_requests_total")["Produce", "0"] == 4
+
+
+def test_without_acknowledgements_no_connection_is_closed(measured, topic, kafka):
+    running, port = measured({**CHECK, **OBSERVE})
+    name = topic()
+    with RawClient(running.broker_address()) as client:
+        for value in (b"bad", b"fail"):
+            batch = encode_batch(values(value))
+            client.send(client.frame(produce_request([(name, [(0, batch)])], acks=0)))
+        last = client.call(produce_request([(name, [(0, encode_batch(values(b"a")))])]))
+    assert int(last.responses[0].partition_responses[0].error_code) == 0
+    assert values_of(read_topic(kafka.bootstrap_servers, name)) == [b"bad", b"fail", b"a"]
+    wait_for_outcomes(port, name, {"accepted": 1, "would_refuse": 1, "would_fail": 1})
+
+
+def test_a_policy_that_hangs_is_waited_for_by_nobody(measured, topic, kafka):
+    watched, strict = topic(), topic()
+    running, port = measured({
+        **CHECK, "policy.workers": 1, "policy.timeout.ms": 3_600_000,
+        f"topics.{watched}.penstock.mode": "observe",
+    })  # fmt: skip
+    address = running.broker_address()
+    assert produce(address, watched, *[[b"hang"]] * 5) == [0] * 5
+    wait_until(lambda: scrape(port)("penstock_batches", state="sent") >= 1, what="a batch begun")
+
+    assert produce(address, strict, [b"bad"], [b"a"]) == [87, 0]
+    assert produce(address, watched, [b"a"]) == [0]
+    assert len(read_topic(kafka.bootstrap_servers, watched)) == 6
+
+
+def test_a_policy_that_is_killed_for_its_time_would_fail(measured, topic):
+    running, port = measured({**CHECK, **OBSERVE, "policy.timeout.ms": 300})
+    name = topic()
+    assert produce(running.broker_address(), name, [b"hang"], [b"a"]) == [0, 0]
+    wait_for_outcomes(port, name, {"would_fail": 1, "accepted": 1})
+
+
+def test_interceptors_are_run_and_the_original_is_stored(measured, admin, kafka):
+    name = new_name("changing")
+    create_topic(admin, name)
+    running, port = measured({**CHANGE, **OBSERVE})
+    producer = Producer({"bootstrap.servers": running.address, "enable.idempotence": True})
+    sent = [b"a", b"drop", b"b", b"drop", b"UP"]
+    for value in sent:
+        producer.produce(name, value)
+        assert producer.flush(60) == 0
+
+    assert values_of(read_topic(kafka.bootstrap_servers, name)) == sent
+    wait_for_outcomes(port, name, {"would_change": 2, "would_drop": 2, "accepted": 1})
+    found = scrape(port)
+    assert found("penstock_producers") == 0
+    assert found("penstock_sequence_translations_total") == 0
+
+
+def test_a_transaction_is_committed_as_it_was_sent(measured, admin, kafka):
+    name = new_name("changing")
+    create_topic(admin, name)
+    running, _ = measured({**CHECK, **CHANGE, **OBSERVE})
+    producer = Producer({"bootstrap.servers": running.address, "transactional.id": name})
+    producer.init_transactions(60)
+    for values_sent in ([b"bad", b"drop"], [b"drop"], [b"a"]):
+        producer.begin_transaction()
+        for value in values_sent:
+            producer.produce(name, value)
+        producer.commit_transaction(60)
+
+    stored = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert values_of(stored) == [b"bad", b"drop", b"drop", b"a"]
+
+
+def set_mode(admin, topic, mode):
+    operation = AlterConfigOpType.SET if mode else AlterConfigOpType.DELETE
+    entry = ConfigEntry("penstock.mode", mode, incremental_operation=operation)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
+
+
+def test_the_mode_of_a_topic_is_changed_while_an_idempotent_producer_is_at_work(
+    measured, admin, kafka
+):
+    name = new_name("changing")
+    create_topic(admin, name)
+    running, _ = measured({**CHANGE, "topic.settings.topic": new_name("settings")})
+    through = AdminClient({"bootstrap.servers": running.address})
+    producer = Producer({"bootstrap.servers": running.address, "enable.idempotence": True})
+    failed = []
+
+    def send(phase):
+        for number in range(5):
+            for what in ("drop", "keep"):
+                producer.produce(
+                    name, f"{what}-{phase}-{number}",
+                    on_delivery=lambda error, _: failed.append(error) if error else None,
+                )  # fmt: skip
+                if number % 2:
+                    assert producer.flush(60) == 0
+        assert producer.flush(60) == 0
+
+    expected = []
+    for phase, mode in enumerate(["", "observe", "enforce", "observe", ""]):
+        if phase:
+            set_mode(through, name, mode)
+        send(phase)
+        for number in range(5):
+            both = [f"drop-{phase}-{number}", f"keep-{phase}-{number}"]
+            expected += both if mode == "observe" else [both[1].upper()]
+
+    assert failed == []
+    assert [one.decode() for one in values_of(read_topic(kafka.bootstrap_servers, name))] == (
+        expected
+    )
+
+
+def test_another_mode_is_refused_as_a_broker_would(measured, topic):
+    running, _ = measured({**CHECK, "topic.settings.topic": new_name("settings")})
+    through = AdminClient({"bootstrap.servers": running.address})
+    with pytest.raises(KafkaException) as refused:
+        set_mode(through, topic(), "off")
+    assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
+    assert "String must be one of: enforce, observe" in refused.value.args[0].str()
+
+
+def test_a_reload_changes_the_mode(measured, topic):
+    running, port = measured(CHECK)
+    name = topic()
+    address = running.broker_address()
+    assert produce(address, name, [b"bad"]) == [87]
+    enforcing = running.file.read_text()
+    for number, (mode, code) in enumerate([("observe", 0), ("enforce", 87)], 1):
+        running.file.write_text(enforcing + f"penstock.mode={mode}\n")
+        os.kill(running.pid, signal.SIGHUP)
+        running.wait_for("reloaded", number)
+        assert produce(address, name, [b"bad"]) == [code]
+    wait_for_outcomes(port, name, {"refused": 2, "would_refuse": 1})
+
+
+def test_with_another_partition_refused_an_observed_one_is_stored(measured, topic, kafka):
+    watched, strict = topic(), topic()
+    running, port = measured({**CHECK, f"topics.{watched}.penstock.mode": "observe"})
+    batch = encode_batch(values(b"bad"))
+    with RawClient(running.broker_address()) as client:
+        response = client.call(produce_request([(watched, [(0, batch)]), (strict, [(0, batch)])]))
+    codes = [int(one.partition_responses[0].error_code) for one in response.responses]
+    assert codes == [0, 87]
+    assert values_of(read_topic(kafka.bootstrap_servers, watched)) == [b"bad"]
+    wait_for_outcomes(port, watched, {"would_refuse": 1})
+    wait_for_outcomes(port, strict, {"refused": 1})
+
+
+# Topics and configs (KIP-108, KIP-133)
+
+
+def test_topics_are_created_and_configs_altered_whatever_the_policies_say(measured):
+    running, port = measured({**TOPICS, **OBSERVE, "policy.timeout.ms": 3_600_000})
+    admin = AdminClient({"bootstrap.servers": running.address})
+    large, failing, hanging = new_name("large"), new_name("fail"), new_name("hang")
+    # The one that hangs comes last: there is one process for these policies.
+    for name, partitions in ((large, 3), (failing, 1)):
+        admin.create_topics([NewTopic(name, partitions)])[name].result(60)
+    entry = ConfigEntry("retention.ms", "-1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, large, incremental_configs=[entry])
+    next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
+    running.wait_for("topic would be refused", 2)
+    running.wait_for("policy would fail")
+    admin.create_topics([NewTopic(hanging, 1)])[hanging].result(60)
+
+    told = {(one["topic"], one["policy"]) for one in running.events("topic would be refused")}
+    assert told == {(large, "policies.Small"), (f"TOPIC {large}", "policies.Forever")}
+    assert scrape(port).of("penstock_topic_verdicts_total") == {
+        ("policies.Small", "would_refuse"): 1,
+        ("policies.Small", "would_fail"): 1,
+        ("policies.Forever", "would_refuse"): 1,
+    }
+    assert not running.events("topic refused")
+
+
+def test_what_a_client_sets_on_a_topic_does_not_go_round_a_topic_policy(measured):
+    running, _ = measured({
+        **TOPICS, **CHECK, "topic.settings.topic": new_name("settings"),
+        "topics.watched-*.penstock.mode": "observe",
+    })  # fmt: skip
+    admin = AdminClient({"bootstrap.servers": running.address})
+    strict, watched = new_name("strict"), new_name("watched")
+    with pytest.raises(KafkaException, match="too many"):
+        new = NewTopic(strict, 3, config={"penstock.mode": "observe"})
+        admin.create_topics([new])[strict].result(60)
+    admin.create_topics([NewTopic(watched, 3)])[watched].result(60)
+    running.wait_for("topic would be refused")
+
+
+def test_check_says_what_is_observed(measured):
+    running, _ = measured({**CHECK, **TOPICS, "topics.a-*.penstock.mode": "observe"})
+    done = subprocess.run(
+        [*PENSTOCK, "check", str(running.file)], capture_output=True, text=True, check=True
+    )
+    assert "topics a-*, observed: nothing is refused" in done.stdout
