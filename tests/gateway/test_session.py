@@ -63,6 +63,8 @@ class Talk:
     max_message_bytes = MaxMessageBytes()
     topic_configs = TopicConfigs()
     counts = None
+    audit_topic = ""
+    decompressed_batch_max_records = 1_000
     requires_sasl = False
     sasl_max_bytes = 1_000
     clock = staticmethod(time.monotonic)
@@ -86,6 +88,7 @@ class Talk:
             on_done=self._finished,
             on_progress=lambda: None,
             certificate_principal=self.peer,
+            address="10.0.0.7",
         )
 
     @property

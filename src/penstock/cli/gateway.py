@@ -2,7 +2,7 @@
 
 Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard
 error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0. SIGHUP: read FILE
-again and put its policies in force, all of them or none. Under systemd (Type=notify) it says
+again and put its policies in force, all of them or none; open `audit.file` anew. Under systemd (Type=notify) it says
 when it is ready, reloads and stops, and answers the watchdog.
 """
 
@@ -91,6 +91,7 @@ async def _reload(gateway: Gateway, file: Path, systemd: Notifications) -> None:
 
 
 async def _reload_and_log(gateway: Gateway, file: Path) -> None:
+    gateway.reopen_audit_file()
     try:
         configuration = load_configuration(file)
         await gateway.reload(configuration)

@@ -30,12 +30,20 @@ class Refused:
         partition: The partition; None for topics and configs.
         client_id: The client id, or None.
         verdict: The verdict.
+        principal: The principal of the client, or None if it is not known.
+        address: The address of the client, or None if it is not known.
+        records: How many records the batch has, as its header says; None for topics and configs.
+        resource: For configs, the type and the name of the resource.
     """
 
     topic: str
     partition: int | None
     client_id: str | None
     verdict: Verdict
+    principal: str | None = None
+    address: str | None = None
+    records: int | None = None
+    resource: tuple[str, str] | None = None
 
 
 class RefusalLog:

@@ -42,6 +42,7 @@ class PolicyChecks:
         self._gateway = context.gateway
         self._principal = context.principal
         self._client_id = context.request.client_id
+        self._address = context.address
 
     @property
     def _policies(self) -> TopicPolicies:
@@ -87,7 +88,8 @@ class PolicyChecks:
         if isinstance(asking, Refusal):
             return asking
         verdict = await self._policies.alteration(asked, asking)
-        return self._refusal(f"{asked.resource_type} {asked.resource_name}", verdict)
+        resource = asked.resource_type, asked.resource_name
+        return self._refusal(" ".join(resource), verdict, resource)
 
     async def _asking(self) -> AdminContext | Refusal:
         if not self._policies.needs_context:
@@ -98,10 +100,22 @@ class PolicyChecks:
             return cannot_be_judged(error)
         return AdminContext(self._principal, self._client_id, topics)
 
-    def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
+    def _refusal(
+        self, what: str, verdict: Verdict, resource: tuple[str, str] | None = None
+    ) -> Refusal | None:
         if verdict.outcome is Outcome.ACCEPTED:
             return None
-        self._gateway.refused(Refused(what, None, self._client_id, verdict))
+        self._gateway.refused(
+            Refused(
+                what,
+                None,
+                self._client_id,
+                verdict,
+                principal=self._principal,
+                address=self._address,
+                resource=resource,
+            )
+        )
         return Refusal(verdict.code, verdict.message)
 
 
