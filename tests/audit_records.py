@@ -5,9 +5,7 @@ from pathlib import Path
 
 import jsonschema_rs
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[1] / "docs" / "audit-record.schema.json").read_text()
-)
+SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "audit-record.schema.json").read_text())
 _VALIDATOR = jsonschema_rs.validator_for(SCHEMA)
 
 

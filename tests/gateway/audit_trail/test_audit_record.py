@@ -94,16 +94,16 @@ def test_topics_and_configs(given, subject, topic, resource):
 @pytest.mark.parametrize("text", ["ä" * 5000, "\ud800" * 5000, "\u2028\n\r\x00" * 2000, "𝄞" * 3000])
 def test_texts_are_cut_and_stay_one_line(text):
     errors = [RecordError(n, text, "p" * 9000) for n in range(9)]
-    verdict = Verdict(outcome=Outcome.REFUSED, code=87, policy="p" * 9000, record_errors=tuple(errors))
+    verdict = Verdict(
+        outcome=Outcome.REFUSED, code=87, policy="p" * 9000, record_errors=tuple(errors)
+    )
     found = record(Refused(text, 0, text, verdict, principal=text, address="::1"))
 
     for name in (found["topic"], found["client_id"], found["principal"]):
         assert 200 < len(name.encode()) <= NAME_MAX_BYTES
     for reason in found["reasons"]:
         assert len(reason["message"].encode()) <= MESSAGE_MAX_BYTES
-    line = audit_record(
-        Refused(text, 0, text, verdict), gateway="g", run=RUN, number=1, at_s=0
-    )
+    line = audit_record(Refused(text, 0, text, verdict), gateway="g", run=RUN, number=1, at_s=0)
     assert len(line) < 40_000
 
 

@@ -52,9 +52,7 @@ class AuditTopicError(UnavailableError):
 class AuditTopic:
     """Produces records to a topic; a `penstock.gateway.audit_trail.trail.Sink`."""
 
-    def __init__(
-        self, properties: Mapping[str, str], folder: Path, topic: str, file: Path
-    ) -> None:
+    def __init__(self, properties: Mapping[str, str], folder: Path, topic: str, file: Path) -> None:
         """Make the client; `open` connects.
 
         Args:
