@@ -124,7 +124,7 @@ def test_the_end_does_not_wait_for_what_cannot_be_written(sink):
 
     assert (trail.written, trail.left_out, trail.held_bytes) == (0, 8, 0)
     assert sink.is_closed
-    assert [one["count"] for one in logs if "count" in one][0] == 7
+    assert next(one["count"] for one in logs if "count" in one) == 7
 
 
 def test_an_error_in_the_thread_does_not_end_it(sink, monkeypatch):
