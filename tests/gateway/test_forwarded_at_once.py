@@ -245,6 +245,13 @@ def test_the_topic_of_the_producers_state_is_for_gateways_only():
     assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
 
 
+def test_the_audit_trail_is_for_gateways_only():
+    talk = talk_with(Inline(), audit_topic="free")
+    talk.session.client_data(produce(1, "free"))
+    answers = produced(parse_response(talk.client.take(), 0, 9))
+    assert (talk.broker.take(), answers["free", 0].error_code) == (b"", 17)
+
+
 def test_with_the_scope_of_a_request_topics_have_to_be_known():
     inline = Inline()
     talk = talk_with(inline)

@@ -18,7 +18,9 @@ class GatewayState:
 
     requires_sasl = False
 
-    def __init__(self, *, are_stored=False, judged=False, producers=(), partitions=True, **topics):
+    def __init__(self, *, are_stored=False, judged=False, producers=(), partitions=True,
+                 audit_topic="", **topics):  # fmt: skip
+        self.audit_topic = audit_topic
         self.topic_configs = SimpleNamespace(are_stored=are_stored)
         self.producers = producers
         self.transactions = ()
@@ -60,6 +62,7 @@ def test_an_api_without_a_row_passes_in_all_versions():
         (GatewayState(), set()),
         (GatewayState(judged=True), {0}),
         (GatewayState(producers=("there were interceptors",)), {0}),
+        (GatewayState(audit_topic="audit"), {0}),
         (GatewayState(are_stored=True), {0} | TOPIC_APIS),
         (GatewayState(create_topic="p.P"), {3, 10, 19, 37, 88}),
         (GatewayState(create_topic="p.P", partitions=False), {3, 10, 19, 88}),

@@ -19,8 +19,10 @@ from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.routes import Route, handled_by, route
 from penstock.gateway.session import PENDING_MAX, UNANSWERED_MAX, Session
+from penstock.policy import Record
 from penstock.wire.errors import WireError
 from tests.raw import parse_response, produce_request, produced, request_frame
+from tests.records.encoding import encode_batch
 
 
 class Recording:
@@ -63,6 +65,8 @@ class Talk:
     max_message_bytes = MaxMessageBytes()
     topic_configs = TopicConfigs()
     counts = None
+    audit_topic = ""
+    decompressed_batch_max_records = 1_000
     requires_sasl = False
     sasl_max_bytes = 1_000
     clock = staticmethod(time.monotonic)
@@ -86,6 +90,7 @@ class Talk:
             on_done=self._finished,
             on_progress=lambda: None,
             certificate_principal=self.peer,
+            address="10.0.0.7",
         )
 
     @property
@@ -146,6 +151,21 @@ def produce_answer(number, *topics):
         body += bytes(4) + bytes(2) + (5).to_bytes(8, "big") + b"\xff" * 8 + bytes(8)
         body += bytes([1, 0, 0, 0])
     return answer(number, body + bytes([0, 0, 0, 0, 0]))
+
+
+@pytest.mark.parametrize(("sent", "believed"), [(3, 3), (5000, 1000)])
+def test_a_refusal_says_whose_it_is_and_how_large(sent, believed):
+    data = bytearray(encode_batch([Record(0, None, b"x")] * 3))
+    data[57:61] = sent.to_bytes(4, "big")
+    talk = Talk(peer="User:CN=client")
+    request = produce_request([("judged", [(0, bytes(data))])])
+    talk.session.client_data(request_frame(request, 1, "a client"))
+    talk.decide(NO)
+
+    (one,) = talk.refusals
+    assert (one.topic, one.partition, one.verdict) == ("judged", 0, NO)
+    assert (one.client_id, one.principal, one.address) == ("a client", "User:CN=client", "10.0.0.7")
+    assert (one.records, one.resource) == (believed, None)
 
 
 def test_what_comes_behind_a_held_request_waits_and_keeps_its_place():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.plan import Plan
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
+from penstock.gateway.audit_trail.opening import check_audit_keys
 from penstock.gateway.endpoints import endpoints_of
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ async def dry_run(configuration: Configuration) -> Patterns:
             cannot be loaded or configured.
     """
     endpoints_of(configuration)
+    check_audit_keys(configuration)
     topics = TopicPolicies(configuration, tries_classes=False)
     await topics.start()
     await topics.close()

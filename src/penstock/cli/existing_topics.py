@@ -60,7 +60,11 @@ async def judge_topics(
     try:
         view = ClusterMetadata(properties, configuration.folder)
         topics = await view.topics()
-        own = {*INTERNAL_TOPICS, configuration.topic_settings_topic}
+        own = {
+            *INTERNAL_TOPICS,
+            configuration.topic_settings_topic,
+            configuration.audit_topic,
+        }
         names = sorted(topics.keys() - own)
         configs = await asyncio.to_thread(view.configs, names)
         await asyncio.to_thread(_add_settings, configuration, properties, view, configs)

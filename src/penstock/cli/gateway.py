@@ -2,8 +2,9 @@
 
 Prints `ready HOST:PORT` on standard output once every listener accepts; logs on standard
 error. SIGTERM and SIGINT: stop accepting, answer what is in flight, exit 0. SIGHUP: read FILE
-again and put its policies in force, all of them or none. Under systemd (Type=notify) it says
-when it is ready, reloads and stops, and answers the watchdog.
+again and put its policies in force, all of them or none; open audit.file anew if it was renamed.
+Under systemd (Type=notify) it says when it is ready, reloads and stops, and answers the
+watchdog.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ async def _reload(gateway: Gateway, file: Path, systemd: Notifications) -> None:
 
 
 async def _reload_and_log(gateway: Gateway, file: Path) -> None:
+    gateway.reopen_audit_file()
     try:
         configuration = load_configuration(file)
         await gateway.reload(configuration)

@@ -17,7 +17,6 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
-    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -28,6 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.cluster.created_topics import DENIED, create, partitions_of
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients import client_properties
 from penstock.errors import UnavailableError
@@ -47,16 +47,8 @@ _TOPIC_CONFIGS: Final = {
     "message.timestamp.type": "LogAppendTime",
 }
 RECORD_MAX_BYTES: Final = 16 * 2**20
-_APPEARS_WITHIN_S: Final = 15.0
 _POLL_S: Final = 0.5
 _RETRY_AFTER_S: Final = 0.1
-_DENIED: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
-"""Errors that are not worth a retry: the configuration or the ACLs have to be changed."""
 
 
 class CompactedTopicError(UnavailableError):
@@ -249,16 +241,7 @@ class CompactedTopic:
             self._consumer.close()
 
     def _partitions(self, timeout_s: float) -> Sequence[Any] | None:
-        """Return the partitions of the topic; None if it does not exist. It is not created."""
-        described = self._admin.describe_topics(
-            TopicCollection([self.topic]), request_timeout=timeout_s
-        )
-        try:
-            return list(described[self.topic].result(timeout_s + 1).partitions)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise
+        return partitions_of(self._admin, self.topic, timeout_s)
 
     def _ensure(self, deadline: float) -> None:
         """Create the topic, or check it if it exists."""
@@ -269,18 +252,8 @@ class CompactedTopic:
             self._check(admin, len(partitions), left)
             return
         new = NewTopic(self.topic, 1, -1, config=self._configs)
-        try:
-            admin.create_topics([new], request_timeout=left)[self.topic].result(left + 1)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-        until = time.monotonic() + _APPEARS_WITHIN_S
-        while time.monotonic() < until:
-            partitions = self._partitions(left)
-            if partitions and all(one.leader is not None for one in partitions):
-                return
-            time.sleep(0.05)
-        raise CompactedTopicError(f"{self._where}: was created and does not appear")
+        if not create(admin, new, left):
+            raise CompactedTopicError(f"{self._where}: was created and does not appear")
 
     def _check(self, admin: AdminClient, partitions: int, timeout_s: float) -> None:
         if partitions != 1:
@@ -294,7 +267,7 @@ class CompactedTopic:
                 resource
             ].result(timeout_s + 1)
         except KafkaException as error:
-            if error.args[0].code() in _DENIED:
+            if error.args[0].code() in DENIED:
                 return  # created by somebody else, who is authorized to check it
             raise
         wanted = self._configs["cleanup.policy"]
@@ -333,7 +306,7 @@ class CompactedTopic:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                 records.append(LogRecord(message.offset() or 0, ends=True))
                 return records
-            elif not error.retriable() and error.code() in _DENIED:
+            elif not error.retriable() and error.code() in DENIED:
                 raise KafkaException(error)
 
     def _end_now(self, deadline: float) -> int:
@@ -345,7 +318,7 @@ class CompactedTopic:
                 _, end = self._consumer.get_watermark_offsets(self._partition, timeout=left)
                 return int(end)
             except KafkaException as error:
-                if error.args[0].code() in _DENIED or time.monotonic() > deadline:
+                if error.args[0].code() in DENIED or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_AFTER_S)
 
@@ -378,7 +351,7 @@ class CompactedTopic:
                     self._retired.remove(producer)
 
     def _error(self, error: KafkaError) -> Exception:
-        if error.code() in _DENIED:
+        if error.code() in DENIED:
             return ConfigurationError(
                 f"{self._where}: {error.str()}; the principal of upstream.* needs Describe, Read "
                 f"and Write on it, and Create where it is not there; or {self._otherwise}"

@@ -446,3 +446,24 @@ class Keys(BaseModel):
             "without it. Best `${file:...}` or `${env:...}`."
         ),
     )
+    audit_topic: OptionalText = key(
+        OPERATIONS,
+        reloaded=False,
+        default="",
+        meaning=(
+            "The topic to which a record is written for each refusal, without payload; it is "
+            "created if it is not there, by the principal of `upstream.*`, which needs Describe, "
+            "Write and Create on it. Clients cannot write to it through the gateway. "
+            "[audit.md](audit.md)"
+        ),
+    )
+    audit_file: OptionalText = key(
+        OPERATIONS,
+        reloaded=False,
+        default="",
+        meaning=(
+            "The file to which a line of JSON is appended for each refusal, without payload; "
+            "relative to this file's folder. It is opened anew when it was renamed. Not together "
+            "with `audit.topic`."
+        ),
+    )

@@ -219,6 +219,7 @@ class ClientConnection(asyncio.Protocol):
             on_done=self.close,
             on_progress=self._progress,
             certificate_principal=peer_principal(self._transport),
+            address=self._address(),
         )
         if self._early:
             early, self._early = self._early, b""
@@ -296,6 +297,10 @@ class ClientConnection(asyncio.Protocol):
     def _peer(self) -> str:
         peer = self._transport.get_extra_info("peername")
         return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
+
+    def _address(self) -> str | None:
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else None
 
     def pause(self, reason: str) -> None:
         """Stop reading the client."""

@@ -233,6 +233,10 @@ class ConnectionContext(Protocol):
         """The client's authentication state and principal."""
 
     @property
+    def address(self) -> str | None:
+        """The client's address; None if it is not known."""
+
+    @property
     def topics(self) -> TopicNames:
         """The topic names and ids that the broker returned over this connection."""
 

@@ -65,6 +65,14 @@ class GatewayContext(Protocol):
         """Counts what happens; None if nobody reads it."""
 
     @property
+    def audit_topic(self) -> str:
+        """The topic to which refusals are written, or nothing."""
+
+    @property
+    def decompressed_batch_max_records(self) -> int:
+        """No more records of one batch are believed in, whatever its header says."""
+
+    @property
     def requires_sasl(self) -> bool:
         """Whether the cluster requires clients to authenticate by SASL."""
 

@@ -31,6 +31,10 @@ class Refused:
         client_id: The client id, or None.
         verdict: The verdict.
         is_observed: Whether it only would have been refused (`penstock.mode`).
+        principal: The principal of the client, or None if it is not known.
+        address: The address of the client, or None if it is not known.
+        records: How many records the batch has, as its header says; None for topics and configs.
+        resource: For configs, the type and the name of the resource.
     """
 
     topic: str
@@ -38,6 +42,10 @@ class Refused:
     client_id: str | None
     verdict: Verdict
     is_observed: bool = False
+    principal: str | None = None
+    address: str | None = None
+    records: int | None = None
+    resource: tuple[str, str] | None = None
 
 
 class RefusalLog:

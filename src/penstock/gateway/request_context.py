@@ -66,6 +66,11 @@ class RequestContext:
         """The principal of the client; None if it is not known."""
         return self.connection.authentication.principal
 
+    @property
+    def address(self) -> str | None:
+        """The address of the client; None if it is not known."""
+        return self.connection.address
+
     async def send(self, make: Callable[[int], bytes]) -> bytes:
         """Send a request of the gateway's own over the client's connection.
 

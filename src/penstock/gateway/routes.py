@@ -71,9 +71,9 @@ def _open_handler_exchange(
 
 
 def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
-    """Hold Produce requests if any topic has a policy, or had an interceptor."""
+    """Hold Produce requests if any topic has a policy, had an interceptor, or is for gateways."""
     has_policies = not gateway.policies.plan.is_empty or gateway.topic_configs.are_stored
-    if not has_policies and not gateway.producers:
+    if not has_policies and not gateway.producers and not gateway.audit_topic:
         return None
     if version < produce.FIRST_VERSION:
         # Kafka 4 supports none of these; an older broker would store them without validation.

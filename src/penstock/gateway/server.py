@@ -25,6 +25,7 @@ from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.addresses import Addresses
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.admin.topic_policies import TopicPolicies
+from penstock.gateway.audit_trail.opening import check_audit_keys, open_audit_trail
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.configuration.topic_keys import TopicKey
     from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.policy_set import Submit
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
 
@@ -97,9 +99,13 @@ class Gateway:
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
         self.sasl_max_bytes = configuration.sasl_server_max_receive_size
         self.clock = time.monotonic
+        self.audit_topic = configuration.audit_topic
+        self.decompressed_batch_max_records = configuration.decompressed_batch_max_records
         max_bytes = configuration.queued_max_request_bytes
         self.budget = Budget(max_bytes if max_bytes > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
+        self.audit_trail: AuditTrail | None = None
+        check_audit_keys(configuration)
         upstream = configuration.upstream_properties
         endpoints = endpoints_of(configuration)
         self._server_tls = endpoints.listener_tls
@@ -222,6 +228,7 @@ class Gateway:
                 await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
             self._activate(await self._load(self.configuration, plan))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
+            self.audit_trail = await open_audit_trail(of, gateway_name(of))
             await self._restore_producers(found.cluster_id)
             if allows_topic_settings(self.configuration):
                 await self._open_topic_configs(self.configuration)
@@ -295,7 +302,9 @@ class Gateway:
         return self.addresses.brokers if self._listeners else {}
 
     def refused(self, refused: Refused) -> None:
-        """Log a refusal, and pass it to the watcher."""
+        """Log a refusal, and pass it to the watcher; write it to the audit trail if it was done."""
+        if self.audit_trail is not None and not refused.is_observed:
+            self.audit_trail.put(refused)
         self._refusals.report(refused)
 
     async def reload(self, configuration: Configuration) -> None:
@@ -632,7 +641,14 @@ class Gateway:
         if self._metrics is not None:
             await self._metrics.close()
 
+    def reopen_audit_file(self) -> None:
+        """Open the file of the audit trail anew, if it was renamed."""
+        if self.audit_trail is not None:
+            self.audit_trail.reopen()
+
     async def _close_stores(self) -> None:
+        if self.audit_trail is not None:
+            await asyncio.to_thread(self.audit_trail.close)
         await self.topic_configs.close()
         if self.shared_producers is not None:
             await self.shared_producers.close()

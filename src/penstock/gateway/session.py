@@ -97,6 +97,7 @@ class Session:
         on_done: Callable[[], None],
         on_progress: Callable[[], None],
         certificate_principal: str | None = None,
+        address: str | None = None,
     ) -> None:
         """Make the session of a new connection.
 
@@ -110,8 +111,10 @@ class Session:
                 been flushed.
             on_progress: Called when requests that were waiting have been processed.
             certificate_principal: The principal of the client's TLS certificate.
+            address: The client's address.
         """
         self.gateway = gateway
+        self.address = address
         self._route = route
         self._client = client
         self._upstream = upstream

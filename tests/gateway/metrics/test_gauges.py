@@ -36,6 +36,7 @@ def gateway(**attributes):
             "producers": SimpleNamespace(count=3, translated=4),
             "all_schedules": [],
             "settings_position": 5,
+            "audit_trail": None,
             **attributes,
         }
     )

@@ -52,6 +52,7 @@ class PolicyChecks:
         self._gateway = context.gateway
         self._principal = context.principal
         self._client_id = context.request.client_id
+        self._address = context.address
 
     @property
     def _policies(self) -> TopicPolicies:
@@ -116,24 +117,29 @@ class PolicyChecks:
         if policy is None:
             return None
         kind, name = asked.resource_type, asked.resource_name
-        what, others = f"{kind} {name}", self._gateway.policies.plan.observes_others
+        what, resource = f"{kind} {name}", (kind, name)
+        others = self._gateway.policies.plan.observes_others
         if self.observes(name) if kind == "TOPIC" else others:
             judge = partial(self._policies.alteration, asked, is_observed=True)
-            self._observe(what, policy, judge)
+            self._observe(what, policy, judge, resource)
             return None
         asking = await self._asking()
         if isinstance(asking, Refusal):
             return asking
         verdict = await self._policies.alteration(asked, asking)
-        return self._refusal(what, verdict)
+        return self._refusal(what, verdict, resource)
 
     def _observe(
-        self, what: str, policy: str, judge: Callable[[AdminContext], Awaitable[Verdict]]
+        self,
+        what: str,
+        policy: str,
+        judge: Callable[[AdminContext], Awaitable[Verdict]],
+        resource: tuple[str, str] | None = None,
     ) -> None:
         """Have something judged beside; nothing waits for it."""
         policies = self._policies
         if policies.begin_observing(policy):
-            self._gateway.run(self._judge_beside(policies, what, policy, judge))
+            self._gateway.run(self._judge_beside(policies, what, policy, judge, resource))
 
     async def _judge_beside(
         self,
@@ -141,6 +147,7 @@ class PolicyChecks:
         what: str,
         policy: str,
         judge: Callable[[AdminContext], Awaitable[Verdict]],
+        resource: tuple[str, str] | None,
     ) -> None:
         try:
             asking = await self._asking()
@@ -152,8 +159,7 @@ class PolicyChecks:
                 verdict.outcome is not Outcome.ACCEPTED
                 and verdict.cause is not FailureCause.NOT_JUDGED
             ):
-                refused = Refused(what, None, self._client_id, verdict, is_observed=True)
-                self._gateway.refused(refused)
+                self._report(what, verdict, resource, is_observed=True)
         except Exception:
             log.exception("an error of the gateway", action="observe")
         finally:
@@ -168,11 +174,34 @@ class PolicyChecks:
             return _cannot_be_judged(error)
         return AdminContext(self._principal, self._client_id, topics)
 
-    def _refusal(self, what: str, verdict: Verdict) -> Refusal | None:
+    def _refusal(
+        self, what: str, verdict: Verdict, resource: tuple[str, str] | None = None
+    ) -> Refusal | None:
         if verdict.outcome is Outcome.ACCEPTED:
             return None
-        self._gateway.refused(Refused(what, None, self._client_id, verdict))
+        self._report(what, verdict, resource)
         return Refusal(verdict.code, verdict.message)
+
+    def _report(
+        self,
+        what: str,
+        verdict: Verdict,
+        resource: tuple[str, str] | None,
+        *,
+        is_observed: bool = False,
+    ) -> None:
+        self._gateway.refused(
+            Refused(
+                what,
+                None,
+                self._client_id,
+                verdict,
+                is_observed=is_observed,
+                principal=self._principal,
+                address=self._address,
+                resource=resource,
+            )
+        )
 
 
 async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:

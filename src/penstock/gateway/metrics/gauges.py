@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.connection import ClientConnection
     from penstock.gateway.memory import Budget
     from penstock.gateway.metrics.broker_checks import Reached
@@ -54,6 +55,10 @@ class Measured(Protocol):
     @property
     def all_schedules(self) -> Sequence[Schedule]:
         """What runs policies, of those in force and of those that finish their work."""
+
+    @property
+    def audit_trail(self) -> AuditTrail | None:
+        """Where refusals are written; None if they are not."""
 
     @property
     def settings_position(self) -> int:
@@ -130,7 +135,27 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         (),
         {one: gateway.settings_position},
     )
+    yield from _audit_trail(gateway.audit_trail)
     yield from _process()
+
+
+def _audit_trail(trail: AuditTrail | None) -> Iterator[Gauge]:
+    yield Gauge(
+        "penstock_audit_records_total",
+        "Refusals that are written to the audit trail, or left out of it.",
+        ("result",),
+        {
+            ("written",): trail.written if trail is not None else 0,
+            ("left_out",): trail.left_out if trail is not None else 0,
+        },
+        "counter",
+    )
+    yield Gauge(
+        "penstock_audit_held_bytes",
+        "Refusals on their way to the audit trail.",
+        (),
+        {(): trail.held_bytes if trail is not None else 0},
+    )
 
 
 def _workers(schedules: Sequence[Schedule]) -> Iterator[Gauge]:

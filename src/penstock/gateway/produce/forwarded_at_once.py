@@ -197,6 +197,8 @@ def cached_topic_id(name: str, connection: ConnectionContext) -> UUID | None:
 
 
 def is_for_gateways(name: str, gateway: GatewayContext) -> bool:
-    """Return whether a topic stores the state of gateways, so that no client may write to it."""
+    """Return whether a topic is written by gateways only, so that no client may write to it."""
     shared = gateway.shared_producers
-    return name == gateway.topic_configs.topic or (shared is not None and name == shared.topic)
+    return name in (gateway.topic_configs.topic, gateway.audit_topic) or (
+        shared is not None and name == shared.topic
+    )

@@ -34,7 +34,7 @@ from penstock.gateway.produce.forwarded_at_once import cached_topic_id, is_for_g
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.postponed_batches import TEXT, SentBy
 from penstock.gateway.refusal_log import Refused
-from penstock.records.header import is_intact, read_producer
+from penstock.records.header import is_intact, read_producer, record_count
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire import producers, topics
 from penstock.wire.errors import (
@@ -427,9 +427,20 @@ class ProduceExchange(Held):
         )
         t, i = position
         partition = self.request.topics[t].partitions[i]
+        data = self.request.records(partition)
         if self._gateway.counts is not None:
-            self._gateway.counts.refused(topic, self.request.records(partition), verdict)
-        self._gateway.refused(Refused(topic, partition.number, self.request.client_id, verdict))
+            self._gateway.counts.refused(topic, data, verdict)
+        self._gateway.refused(
+            Refused(
+                topic,
+                partition.number,
+                self.request.client_id,
+                verdict,
+                principal=self._connection.authentication.principal,
+                address=self._connection.address,
+                records=min(record_count(data), self._gateway.decompressed_batch_max_records),
+            )
+        )
 
     def _verdict_received(self) -> None:
         self._undecided -= 1

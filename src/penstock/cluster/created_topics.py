@@ -1,0 +1,78 @@
+"""Topics of Penstock's own that are created where they do not exist."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+_APPEARS_WITHIN_S: Final = 15.0
+DENIED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+"""Errors that are not worth a retry: the configuration or the ACLs have to be changed."""
+
+
+def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bool = False) -> Any:
+    """Return a topic's description; None if it does not exist. It is not created.
+
+    Args:
+        admin: The client.
+        topic: The name of the topic.
+        timeout_s: The timeout.
+        operations: Whether to ask what the client's principal may do with it.
+
+    Raises:
+        KafkaException: It cannot be described.
+    """
+    described = admin.describe_topics(
+        TopicCollection([topic]),
+        request_timeout=timeout_s,
+        include_authorized_operations=operations,
+    )
+    try:
+        return described[topic].result(timeout_s + 1)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
+
+
+def partitions_of(admin: AdminClient, topic: str, timeout_s: float) -> Sequence[Any] | None:
+    """Return the partitions of a topic; None if it does not exist.
+
+    Raises:
+        KafkaException: It cannot be described.
+    """
+    found = describe(admin, topic, timeout_s)
+    return None if found is None else list(found.partitions)
+
+
+def create(admin: AdminClient, new: NewTopic, timeout_s: float) -> bool:
+    """Create a topic, and wait until it has leaders; return whether it has.
+
+    Raises:
+        KafkaException: It cannot be created.
+    """
+    try:
+        admin.create_topics([new], request_timeout=timeout_s)[new.topic].result(timeout_s + 1)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    until = time.monotonic() + _APPEARS_WITHIN_S
+    while time.monotonic() < until:
+        partitions = partitions_of(admin, new.topic, timeout_s)
+        if partitions and all(one.leader is not None for one in partitions):
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,139 @@
+"""`audit.file`: a line for each refusal, appended. Rotation is left to others (`logrotate`).
+
+A file that was renamed or removed is opened anew before the next line, as `WatchedFileHandler` of
+Python's logging does it. A line that could not be written whole is completed later, in this file,
+or written again from its beginning in the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from penstock.gateway.audit_trail.trail import Settle
+
+MODE: Final = 0o640
+_WRITE_BYTES: Final = 2**20
+_RETRY_S: Final = 1.0
+# O_NONBLOCK is for what is no file: to open a pipe would wait for its reader.
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class AuditFile:
+    """Appends records to a file; a `penstock.gateway.audit_trail.trail.Sink`."""
+
+    def __init__(self, path: Path, file: Path) -> None:
+        """Open the file.
+
+        Args:
+            path: The file to append to.
+            file: The configuration file, for errors.
+
+        Raises:
+            ConfigurationError: It cannot be opened, or is none.
+        """
+        self.name = str(path)
+        self._path = path
+        self._waiting: deque[bytes] = deque()
+        self._begun = 0
+        self._retry_at = 0.0
+        self._file = -1
+        self._identity = (0, 0)
+        try:
+            self._open()
+        except OSError as error:
+            raise ConfigurationError(
+                f"{file}: audit.file: {path}: {error.strerror or error}; it must be a file, in a "
+                "folder that is there and that the gateway may write in"
+            ) from None
+
+    def start(self, settle: Settle, warn: Callable[[str], None]) -> None:
+        """Take what is called with records that are written, and with errors."""
+        self._settle = settle
+        self._warn = warn
+
+    def take(self, records: Sequence[bytes]) -> None:
+        """Take records over; they are written by `work`."""
+        self._waiting.extend(record + b"\n" for record in records)
+
+    def work(self) -> float | None:
+        """Write what was taken; return after how many seconds to try again, if that fails."""
+        if not self._waiting:
+            return None
+        left_s = self._retry_at - time.monotonic()
+        if left_s > 0:
+            return left_s
+        try:
+            self._follow()
+            while self._waiting:
+                self._write_some()
+        except OSError as error:
+            self._warn(error.strerror or str(error))
+            self._retry_at = time.monotonic() + _RETRY_S
+            return _RETRY_S
+        return None
+
+    def reopen(self) -> None:
+        """Open the file anew if it was renamed, also where nothing is to be written."""
+        try:
+            self._follow()
+        except OSError as error:
+            self._warn(error.strerror or str(error))
+
+    def close(self) -> None:
+        """Have the system store what was written, and close the file."""
+        if self._file >= 0:
+            with contextlib.suppress(OSError):
+                os.fsync(self._file)
+            os.close(self._file)
+            self._file = -1
+
+    def _follow(self) -> None:
+        """Open the file anew if another one, or none, has its name now."""
+        try:
+            found = self._path.stat()
+            is_same = (found.st_dev, found.st_ino) == self._identity
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            self.close()
+            self._open()
+
+    def _open(self) -> None:
+        opened = os.open(self._path, _FLAGS, MODE)
+        try:
+            found = os.fstat(opened)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(f"{self._path} is not a file")
+            if found.st_size and os.pread(opened, 1, found.st_size - 1) != b"\n":
+                os.write(opened, b"\n")  # whoever wrote the line before did not come to its end
+        except BaseException:
+            os.close(opened)
+            raise
+        self._file = opened
+        self._identity = (found.st_dev, found.st_ino)
+        self._begun = 0
+
+    def _write_some(self) -> None:
+        data = bytearray()
+        for line in self._waiting:
+            data += line
+            if len(data) >= _WRITE_BYTES:
+                break
+        self._begun += os.write(self._file, memoryview(data)[self._begun :])
+        done = []
+        while self._waiting and self._begun >= len(self._waiting[0]):
+            line = self._waiting.popleft()
+            self._begun -= len(line)
+            done.append(line[:-1])
+        self._settle(done, written=True)

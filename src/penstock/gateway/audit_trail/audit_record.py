@@ -1,0 +1,95 @@
+"""A refusal as one line of JSON, without anything of the records but their number.
+
+`docs/audit-record.schema.json` describes it; `docs/audit.md` says what the fields mean.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.engine.verdict import bounded
+
+if TYPE_CHECKING:
+    from penstock.engine.verdict import Verdict
+    from penstock.gateway.refusal_log import Refused
+
+REASONS_MAX: Final = 5
+MESSAGE_MAX_BYTES: Final = 512
+NAME_MAX_BYTES: Final = 256
+"""More than any topic's name has. Client ids, principals and names of topics that were asked for
+may be longer, and come from clients."""
+POLICY_MAX_BYTES: Final = 1024
+"""Several classes may stand there."""
+# ASCII only: U+2028 and others end a line for some readers.
+_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def audit_record(refused: Refused, *, gateway: str, run: str, number: int, at_s: float) -> bytes:
+    """Return the record of a refusal, without a line end.
+
+    Args:
+        refused: The refusal.
+        gateway: The name of the gateway.
+        run: What tells this run of it from others.
+        number: The number of the refusal in this run, from 1.
+        at_s: When, in seconds since the epoch.
+    """
+    verdict = refused.verdict
+    kind, name = refused.resource or (None, None)
+    is_config = kind is not None
+    topic = refused.topic if not is_config else name if kind == "TOPIC" else None
+    return _encode(
+        {
+            "time": _time(at_s),
+            "gateway": gateway,
+            "run": run,
+            "number": number,
+            "outcome": verdict.outcome.value,
+            "subject": _subject(refused),
+            "principal": _name(refused.principal),
+            "client_id": _name(refused.client_id),
+            "address": refused.address,
+            "topic": _name(topic),
+            "partition": refused.partition,
+            "records": refused.records,
+            "resource_type": kind,
+            "resource_name": _name(name),
+            "code": verdict.code,
+            "policy": bounded(verdict.policy, POLICY_MAX_BYTES),
+            "record_errors": len(verdict.record_errors),
+            "reasons": _reasons(verdict),
+        }
+    ).encode("ascii")
+
+
+def _subject(refused: Refused) -> str:
+    if refused.partition is not None:
+        return "records"
+    return "configs" if refused.resource is not None else "topic"
+
+
+def _time(at_s: float) -> str:
+    text = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def _name(text: str | None) -> str | None:
+    return bounded(text, NAME_MAX_BYTES)
+
+
+def _reasons(verdict: Verdict) -> list[dict[str, Any]]:
+    """Return the first records to blame, or the reason for the whole."""
+    if not verdict.record_errors:
+        return [_reason(None, verdict.policy, verdict.message)]
+    first = verdict.record_errors[:REASONS_MAX]
+    return [_reason(one.index, one.policy or verdict.policy, one.message) for one in first]
+
+
+def _reason(record: int | None, policy: str, message: str | None) -> dict[str, Any]:
+    return {
+        "record": record,
+        "policy": bounded(policy, POLICY_MAX_BYTES),
+        "message": bounded(message, MESSAGE_MAX_BYTES),
+    }

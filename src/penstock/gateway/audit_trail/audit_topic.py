@@ -1,0 +1,213 @@
+"""`audit.topic`: a record for each refusal, written by the gateway's own principal.
+
+Directly at the brokers, so that no policy judges it. A record is written when all replicas in sync
+have it. One that brokers do not take is sent again until they do, or the gateway ends.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.cluster.created_topics import DENIED, create, describe
+from penstock.configuration import ConfigurationError
+from penstock.configuration.clients import client_properties
+from penstock.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.gateway.audit_trail.trail import Settle
+
+log = structlog.get_logger()
+
+_POLL_S: Final = 0.1
+_RETRY_S: Final = 1.0
+_REJECTED: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_MSG,
+    }
+)
+"""What would be answered again: the records are given up."""
+
+
+class AuditTopicError(UnavailableError):
+    """The topic cannot be described or created now. The message is for users."""
+
+
+class AuditTopic:
+    """Produces records to a topic; a `penstock.gateway.audit_trail.trail.Sink`."""
+
+    def __init__(self, properties: Mapping[str, str], folder: Path, topic: str, file: Path) -> None:
+        """Make the client; `open` connects.
+
+        Args:
+            properties: The keys after `upstream.`, as for a Java client.
+            folder: The folder of relative locations in them.
+            topic: The name of the topic.
+            file: The configuration file, for errors.
+        """
+        self.name = topic
+        self._settings: dict[str, Any] = {
+            **client_properties(properties, folder),
+            "client.id": "penstock",
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 1000,
+        }
+        self._where = f"{file}: audit.topic: {topic}"
+        self._again: list[bytes] = []
+        self._retry_at = 0.0
+        self._retired: list[Producer] = []
+
+    def open(self, timeout_s: float) -> None:
+        """Create the topic if it does not exist, otherwise check it. Blocks.
+
+        Raises:
+            ConfigurationError: Not authorized, or the topic would lose records.
+            AuditTopicError: The cluster does not respond.
+        """
+        admin = AdminClient(self._settings)
+        try:
+            found = describe(admin, self.name, timeout_s, operations=True)
+            if found is not None:
+                self._check(admin, found, timeout_s)
+            elif not create(admin, NewTopic(self.name, -1, -1), timeout_s):
+                raise AuditTopicError(f"{self._where}: was created and does not appear")
+        except KafkaException as error:
+            raise self._error(error.args[0]) from None
+        self._producer = self._new_producer()
+
+    def _check(self, admin: AdminClient, found: Any, timeout_s: float) -> None:
+        allowed = found.authorized_operations  # None where brokers do not tell
+        if allowed is not None and AclOperation.WRITE not in allowed:
+            raise self._denied("Write is not allowed")
+        resource = ConfigResource(ResourceType.TOPIC, self.name)
+        try:
+            configs = admin.describe_configs([resource], request_timeout=timeout_s)[
+                resource
+            ].result(timeout_s + 1)
+        except KafkaException as error:
+            if error.args[0].code() in DENIED:
+                return  # created by somebody else, who is authorized to check it
+            raise
+        policy = configs["cleanup.policy"].value or ""
+        if "compact" in policy:
+            raise ConfigurationError(
+                f"{self._where} has cleanup.policy={policy}; it must be delete, because its "
+                "records have no keys: alter it, or name another topic"
+            )
+
+    def _error(self, error: KafkaError) -> Exception:
+        if error.code() in DENIED:
+            return self._denied(error.str())
+        return AuditTopicError(f"{self._where}: {error.str()}")
+
+    def _denied(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self._where}: {why}; the principal of upstream.* needs Describe and Write on it, "
+            "and Create where it is not there; or write to audit.file"
+        )
+
+    def start(self, settle: Settle, warn: Callable[[str], None]) -> None:
+        """Take what is called with records that are delivered, and with errors."""
+        self._settle = settle
+        self._warn = warn
+
+    def take(self, records: Sequence[bytes]) -> None:
+        """Send records."""
+        for record in records:
+            self._send(record)
+
+    def work(self) -> float | None:
+        """Take the answers of brokers, and send again what they did not take."""
+        now = time.monotonic()
+        if self._again and now >= self._retry_at:
+            again, self._again = self._again, []
+            self.take(again)
+        # Each callback of a record is called in here.
+        self._producer.poll(_POLL_S if len(self._producer) else 0)
+        for producer in list(self._retired):
+            producer.purge()
+            producer.poll(0)
+            if not len(producer):
+                self._retired.remove(producer)
+        if len(self._producer) or self._retired:
+            return 0.0
+        return max(0.0, self._retry_at - now) if self._again else None
+
+    def reopen(self) -> None:
+        """Do nothing: a topic is not renamed."""
+
+    def close(self) -> None:
+        """Give up what is not delivered."""
+        for producer in (self._producer, *self._retired):
+            producer.purge()
+            producer.poll(0)
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                **self._settings,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 50,
+                "compression.type": "lz4",
+                # What may be on its way is bounded by the trail, and is not given up for its age.
+                "message.timeout.ms": 0,
+                "queue.buffering.max.messages": 0,
+                "on_delivery": self._delivered,
+                "error_cb": self._failed,
+            }
+        )
+
+    def _send(self, record: bytes) -> None:
+        try:
+            self._producer.produce(self.name, record)
+        except (KafkaException, BufferError) as error:
+            if isinstance(error, KafkaException):
+                self._replace_if_fatal(error.args[0])
+            self._send_later(record, str(error))
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        record = message.value()
+        if error is None:
+            self._settle([record], written=True)
+        elif error.code() in _REJECTED:
+            self._warn(error.str())
+            self._settle([record], written=False)
+        else:
+            self._replace_if_fatal(error)
+            self._send_later(record, error.str())
+
+    def _send_later(self, record: bytes, why: str) -> None:
+        self._warn(why)
+        self._again.append(record)
+        self._retry_at = time.monotonic() + _RETRY_S
+
+    def _failed(self, error: KafkaError) -> None:
+        """Handle an error that is not about one record: brokers that cannot be reached."""
+        self._warn(error.str())
+
+    def _replace_if_fatal(self, error: KafkaError) -> None:
+        """Replace the producer after a fatal error; its records come back as not delivered."""
+        is_fatal = error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
+        # Another one that fails while the one before gives its records back is not looked at: the
+        # next record of it that fails comes here again.
+        if is_fatal and not self._retired:
+            log.warning("a producer is made anew", topic=self.name, reason=error.str())
+            self._retired.append(self._producer)
+            self._producer = self._new_producer()

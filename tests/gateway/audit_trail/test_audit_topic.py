@@ -1,0 +1,115 @@
+"""What becomes of records that brokers do not take; with brokers, see the integration tests."""
+
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError
+
+from penstock.gateway.audit_trail import audit_topic
+from penstock.gateway.audit_trail.audit_topic import AuditTopic
+
+
+class Broker:
+    """What producers of the test have sent, and how it is answered."""
+
+    def __init__(self):
+        self.producers, self.answer = [], None
+
+
+class Producer:
+    def __init__(self, broker, settings):
+        self._broker, self._settings, self.sent = broker, settings, []
+        broker.producers.append(self)
+
+    def __len__(self):
+        return len(self.sent)
+
+    def produce(self, topic, value):
+        assert topic == "audit"
+        self.sent.append(value)
+
+    def poll(self, timeout_s):
+        sent, self.sent = self.sent, []
+        for value in sent:
+            self._settings["on_delivery"](
+                self._broker.answer, SimpleNamespace(value=lambda v=value: v)
+            )
+
+    def purge(self):
+        pass
+
+
+@pytest.fixture
+def broker(monkeypatch):
+    found = Broker()
+    monkeypatch.setattr(audit_topic, "Producer", lambda settings: Producer(found, settings))
+    monkeypatch.setattr(audit_topic, "_RETRY_S", 0.0)
+    return found
+
+
+@pytest.fixture
+def topic(broker, tmp_path):
+    made = AuditTopic({"bootstrap.servers": "127.0.0.1:1"}, tmp_path, "audit", tmp_path / "p")
+    made._producer = made._new_producer()
+    made.settled, made.warnings = [], []
+    made.start(
+        lambda records, *, written: made.settled.extend((one, written) for one in records),
+        made.warnings.append,
+    )
+    return made
+
+
+def test_records_are_written_when_brokers_have_them(topic):
+    topic.take([b"1", b"2"])
+    assert topic.settled == []
+    assert topic.work() is None
+    assert topic.settled == [(b"1", True), (b"2", True)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+    ],
+)
+def test_what_brokers_do_not_take_is_sent_again(topic, broker, code):
+    broker.answer = KafkaError(code)
+    topic.take([b"1", b"2"])
+    assert topic.work() is not None
+    assert topic.work() is not None
+    assert topic.settled == []
+    assert topic.warnings
+    broker.answer = None
+    assert topic.work() is None
+    assert topic.settled == [(b"1", True), (b"2", True)]
+    assert len(broker.producers) == 1
+
+
+def test_a_record_that_no_broker_will_ever_take_is_given_up(topic, broker):
+    broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    topic.take([b"1"])
+    assert topic.work() is None
+    assert topic.settled == [(b"1", False)]
+    assert topic.warnings
+
+
+def test_after_a_fatal_error_another_producer_sends_all_of_it(topic, broker):
+    broker.answer = KafkaError(KafkaError._FATAL)
+    topic.take([b"1", b"2", b"3"])
+    assert topic.work() is not None
+    broker.answer = None
+    assert topic.work() is None
+    assert topic.settled == [(b"1", True), (b"2", True), (b"3", True)]
+    assert len(broker.producers) == 2
+    assert topic.work() is None
+    assert topic._retired == []
+
+
+def test_what_is_not_delivered_at_the_end_is_not_settled(topic, broker):
+    broker.answer = KafkaError(KafkaError._PURGE_QUEUE)
+    topic.take([b"1"])
+    topic.close()
+    assert topic.settled == []

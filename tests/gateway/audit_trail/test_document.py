@@ -1,0 +1,23 @@
+"""docs/audit.md: its example and its schema for Spark are those of the published schema."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.audit_records import SCHEMA, checked
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
+
+
+def test_the_example_is_a_record():
+    (example,) = re.findall(r"```json\n(.*?)```", DOCUMENT, re.DOTALL)
+    record = json.loads(example.replace("0b9f…", "0" * 32))
+    checked(json.dumps(record))
+
+
+def test_the_schema_for_spark_has_every_field():
+    (ddl,) = re.findall(r'RECORD = """(.*?)"""', DOCUMENT, re.DOTALL)
+    flat, _, nested = ddl.partition("reasons ARRAY<STRUCT<")
+    assert [*re.findall(r"(\w+) [A-Z]+,", flat), "reasons"] == SCHEMA["required"]
+    reason = SCHEMA["properties"]["reasons"]["items"]
+    assert re.findall(r"(\w+): [A-Z]+", nested) == reason["required"]

@@ -1,0 +1,157 @@
+"""The queue of the audit trail: bounded, nothing waits for it, and what is left out is told."""
+
+import threading
+
+import pytest
+import structlog
+
+from penstock.engine.verdict import refused
+from penstock.gateway.audit_trail import trail as trails
+from penstock.gateway.audit_trail.trail import RECORD_BYTES, AuditTrail
+from penstock.gateway.refusal_log import Refused
+from tests.audit_records import checked
+
+NO = Refused("orders", 0, "shop", refused(44, "no", "a.V"), address="10.0.0.7", records=1)
+
+
+class Sink:
+    """Writes to a list while it is allowed to."""
+
+    name = "a list"
+
+    def __init__(self):
+        self.records, self.taken = [], []
+        self.allowed = threading.Event()
+        self.allowed.set()
+        self.worked = threading.Semaphore(0)
+        self.reopened = threading.Event()
+        self.is_closed = False
+        self.error = None
+
+    def start(self, settle, warn):
+        self._settle, self.warn = settle, warn
+
+    def take(self, records):
+        self.taken += records
+
+    def work(self):
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        if not self.allowed.is_set():
+            self.warn("not now")
+            self.worked.release()
+            return 0.001
+        records, self.taken = self.taken, []
+        self.records += records
+        self._settle(records, written=True)
+        self.worked.release()
+        return None
+
+    def reopen(self):
+        self.reopened.set()
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def sink():
+    return Sink()
+
+
+def test_every_refusal_is_written_once_in_order(sink):
+    trail = AuditTrail(sink, "g", clock=lambda: 5.0)
+    for _ in range(1000):
+        trail.put(NO)
+    trail.close()
+
+    found = [checked(record) for record in sink.records]
+    assert [one["number"] for one in found] == list(range(1, 1001))
+    assert len({one["run"] for one in found}) == 1
+    assert (trail.written, trail.left_out, trail.held_bytes) == (1000, 0, 0)
+    assert sink.is_closed
+
+
+def test_what_there_is_no_room_for_is_left_out_counted_and_told(sink):
+    sink.allowed.clear()
+    with structlog.testing.capture_logs() as logs:
+        trail = AuditTrail(sink, "g", held_max_bytes=20 * RECORD_BYTES)
+        for _ in range(5_000):
+            trail.put(NO)
+            assert trail.held_bytes < 23 * RECORD_BYTES
+        assert sink.worked.acquire(timeout=60)
+        sink.allowed.set()
+        trail.close(60)
+
+    held = trail.written
+    assert 5 < held <= 20
+    assert trail.left_out == 5_000 - held
+    # Those from before are kept: a burst cannot wash out what was first.
+    assert [checked(one)["number"] for one in sink.records] == list(range(1, held + 1))
+    told = [one for one in logs if one["event"] == "refusals left out of the audit trail"]
+    assert sum(one["count"] for one in told) == trail.left_out == told[-1]["total"]
+    assert len(told) <= 3
+    events = [one["event"] for one in logs]
+    assert events.count("the audit trail cannot be written now") == 1
+    assert events.count("the audit trail is written again") == 1
+
+
+def test_a_gap_is_seen_by_its_numbers(sink):
+    sink.allowed.clear()
+    trail = AuditTrail(sink, "g", held_max_bytes=1)
+    trail.put(NO)
+    trail.put(NO)
+    trail.put(NO)
+    sink.allowed.set()
+    while trail.held_bytes:
+        assert sink.worked.acquire(timeout=60)
+    trail.put(NO)
+    trail.close(60)
+
+    assert [checked(one)["number"] for one in sink.records] == [1, 4]
+    assert (trail.written, trail.left_out) == (2, 2)
+
+
+def test_the_end_does_not_wait_for_what_cannot_be_written(sink):
+    sink.allowed.clear()
+    with structlog.testing.capture_logs() as logs:
+        trail = AuditTrail(sink, "g")
+        for _ in range(7):
+            trail.put(NO)
+        trail.close(0.01)
+        trail.put(NO)
+
+    assert (trail.written, trail.left_out, trail.held_bytes) == (0, 8, 0)
+    assert sink.is_closed
+    assert next(one["count"] for one in logs if "count" in one) == 7
+
+
+def test_an_error_in_the_thread_does_not_end_it(sink, monkeypatch):
+    monkeypatch.setattr(trails, "_RETRY_S", 0.001)
+    sink.error = RuntimeError("not expected")
+    with structlog.testing.capture_logs() as logs:
+        trail = AuditTrail(sink, "g")
+        trail.put(NO)
+        assert sink.worked.acquire(timeout=60)
+        trail.close(60)
+
+    assert trail.written == 1
+    assert "an error in the audit trail" in [one["event"] for one in logs]
+
+
+def test_a_refusal_that_cannot_be_encoded_is_left_out(sink):
+    with structlog.testing.capture_logs() as logs:
+        trail = AuditTrail(sink, "g")
+        trail.put(Refused("t", 0, None, None))
+        trail.close(60)
+
+    assert trail.left_out == 1
+    assert logs[0]["event"] == "a refusal cannot be written to the audit trail"
+
+
+def test_a_file_that_was_renamed_is_looked_for_at_once(sink):
+    trail = AuditTrail(sink, "g")
+    trail.reopen()
+    assert sink.reopened.wait(60)
+    trail.close(60)

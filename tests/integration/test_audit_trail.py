@@ -1,0 +1,342 @@
+"""The audit trail of a gateway: every outcome, by whom, and nothing of what the records hold."""
+
+import signal
+import subprocess
+import time
+import uuid
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from penstock.local import LocalKafka, free_ports
+from tests.audit_records import checked, lines_of
+from tests.conftest import create_topic
+from tests.gateways import PENSTOCK, RunningGateway, wait_until, write_configuration
+from tests.integration.reading import read_topic, values_of
+from tests.metrics import scrape
+from tests.raw import RawClient, produce_request
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+from pathlib import Path
+from penstock.policy import *
+
+if Path(__file__).with_name("broken").exists():
+    raise ValueError("broken")
+
+class Check(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"secret-fail":
+            raise ZeroDivisionError(value)
+        if value == b"secret-later":
+            raise RetriableException("not now")
+        return InvalidRecordException("bad is not good") if b"bad" in (value or b"") else None
+
+class Small(CreateTopicPolicy):
+    def validate(self, request):
+        if request.num_partitions > 2:
+            raise PolicyViolationException("too many partitions")
+
+class Kept(AlterConfigPolicy):
+    def validate(self, request):
+        if "retention.ms" in request.configs:
+            raise PolicyViolationException("retention stays")
+"""
+CHECK = {"record.validator.classes": "policies.Check"}
+TOPICS = {
+    "create.topic.policy.class.name": "policies.Small",
+    "alter.config.policy.class.name": "policies.Kept",
+}
+SECRET = (b"secret", b"k3y")
+
+
+@pytest.fixture
+def audit_topic():
+    return f"audit-{uuid.uuid4().hex[:8]}"
+
+
+def produce(address, topic, *batches, client_id="shop", acks=-1):
+    """Send a request for each batch; return the code of each."""
+    with RawClient(address) as client:
+        found = []
+        for batch in batches:
+            data = encode_batch(values(*batch, key=b"k3y"))
+            request = produce_request([(topic, [(0, data)])], acks=acks)
+            if not acks:
+                client.send(client.frame(request, client_id))
+                assert client.closed()
+                break
+            (one,) = client.call(request, client_id).responses[0].partition_responses
+            found.append(int(one.error_code))
+    return found
+
+
+def records_in(kafka, topic, count):
+    """Wait for records in the topic, and return them in the order of their numbers."""
+
+    def found():
+        return values_of(read_topic(kafka.bootstrap_servers, topic))
+
+    wait_until(lambda: len(found()) >= count, what=f"{count} records in {topic}")
+    lines = found()
+    for line in lines:
+        for secret in SECRET:
+            assert secret not in line
+    return sorted((checked(line) for line in lines), key=lambda one: one["number"])
+
+
+def test_each_outcome_of_records(kafka, gateway, topic, audit_topic):
+    before = datetime.now(UTC)
+    running = gateway({**CHECK, "audit.topic": audit_topic}, POLICIES)
+    name = topic()
+    assert produce(
+        running.broker_address(), name,
+        [b"secret-good"], [b"secret-good", b"secret-bad", b"secret-good", b"bad"],
+        [b"secret-fail"], [b"secret-later"],
+    ) == [0, 87, -1, 7]  # fmt: skip
+    produce(running.broker_address(), name, [b"secret-bad"], client_id=None, acks=0)
+
+    refused, failed, postponed, unanswered = records_in(kafka, audit_topic, 4)
+    for one in (refused, failed, postponed, unanswered):
+        assert one["gateway"].endswith(running.address)
+        assert (one["subject"], one["topic"], one["partition"]) == ("records", name, 0)
+        assert (one["address"], one["principal"]) == ("127.0.0.1", None)
+        assert one["policy"] == "policies.Check"
+        at = datetime.fromisoformat(one["time"])
+        assert before.timestamp() - 1 < at.timestamp() < time.time() + 1
+    assert refused["reasons"] == [
+        {"record": n, "policy": "policies.Check", "message": "bad is not good"} for n in (1, 3)
+    ]
+    assert [one["outcome"] for one in (refused, failed, postponed)] == [
+        "refused", "failed", "postponed",
+    ]  # fmt: skip
+    assert [one["code"] for one in (refused, failed, postponed)] == [87, -1, 7]
+    assert [one["records"] for one in (refused, failed, postponed)] == [4, 1, 1]
+    assert [one["record_errors"] for one in (refused, failed, postponed)] == [2, 0, 0]
+    assert (refused["client_id"], unanswered["client_id"]) == ("shop", None)
+    assert "ZeroDivisionError" in failed["reasons"][0]["message"]
+    assert postponed["reasons"][0]["message"] == "not now"
+
+
+def test_topics_partitions_and_configs(kafka, gateway, audit_topic):
+    running = gateway({**TOPICS, "audit.topic": audit_topic}, POLICIES)
+    admin = AdminClient({"bootstrap.servers": running.address, "client.id": "an admin"})
+    small, large = (f"t-{uuid.uuid4().hex[:8]}" for _ in range(2))
+    admin.create_topics([NewTopic(small, 1)])[small].result(60)
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic(large, 3)])[large].result(60)
+    with pytest.raises(KafkaException):
+        admin.create_partitions([NewPartitions(small, 5)])[small].result(60)
+    entry = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, small, incremental_configs=[entry])
+    with pytest.raises(KafkaException):
+        next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
+
+    created, widened, altered = records_in(kafka, audit_topic, 3)
+    assert [(one["subject"], one["topic"]) for one in (created, widened, altered)] == [
+        ("topic", large), ("topic", small), ("configs", small),
+    ]  # fmt: skip
+    assert (altered["resource_type"], altered["resource_name"]) == ("TOPIC", small)
+    assert created["policy"] == widened["policy"] == "policies.Small"
+    for one in (created, widened, altered):
+        assert (one["outcome"], one["code"], one["client_id"]) == ("refused", 44, "an admin")
+        assert (one["partition"], one["records"], one["address"]) == (None, None, "127.0.0.1")
+    assert altered["reasons"] == [
+        {"record": None, "policy": "policies.Kept", "message": "retention stays"}
+    ]
+
+
+@pytest.mark.parametrize("policies", [CHECK, TOPICS], ids=["of records", "of topics"])
+def test_clients_cannot_write_the_trail_through_the_gateway(
+    kafka, gateway, topic, audit_topic, policies
+):
+    running = gateway({**policies, "audit.topic": audit_topic}, POLICIES)
+    assert produce(running.broker_address(), audit_topic, [b"forged"]) == [17]
+    assert produce(running.broker_address(), topic(), [b"good"]) == [0]
+    assert read_topic(kafka.bootstrap_servers, audit_topic) == []
+
+
+def test_metrics_count_what_is_written(kafka, gateway, topic, audit_topic):
+    port = free_ports(1)[0]
+    running = gateway({**CHECK, "audit.topic": audit_topic, "metrics.listener": f":{port}"},
+                      POLICIES)  # fmt: skip
+    produce(running.broker_address(), topic(), *[[b"bad"]] * 30)
+
+    def counted():
+        return scrape(port).of("penstock_audit_records_total")
+
+    wait_until(lambda: counted()["written",] == 30, what="30 records")
+    assert counted() == {("written",): 30, ("left_out",): 0}
+    assert scrape(port)("penstock_audit_held_bytes") == 0
+
+
+def test_what_brokers_will_never_take_is_left_out_and_told(kafka, admin, gateway, topic):
+    audit_topic = topic("audit", **{"max.message.bytes": "100"})
+    port = free_ports(1)[0]
+    running = gateway({**CHECK, "audit.topic": audit_topic, "metrics.listener": f":{port}"},
+                      POLICIES)  # fmt: skip
+    assert produce(running.broker_address(), topic(), [b"bad"]) == [87]
+
+    (told,) = running.wait_for("refusals left out of the audit trail")
+    assert (told["to"], told["count"]) == (audit_topic, 1)
+    assert scrape(port)("penstock_audit_records_total", result="left_out") == 1
+
+
+def started(kafka, folder, properties):
+    """Run a gateway that is not expected to start; give its exit code and its output."""
+    file = write_configuration(folder, kafka.bootstrap_servers, free_ports(3)[0], properties)
+    done = subprocess.run([*PENSTOCK, "gateway", str(file)], capture_output=True, text=True,
+                          timeout=120, check=False)  # fmt: skip
+    return done.returncode, done.stderr
+
+
+def test_a_compacted_topic_would_lose_records(kafka, topic, tmp_path):
+    name = topic("audit", **{"cleanup.policy": "compact"})
+    code, output = started(kafka, tmp_path, {"audit.topic": name})
+    assert code == 2
+    assert f"audit.topic: {name} has cleanup.policy=compact; it must be delete" in output
+
+
+def test_a_file_in_no_folder_ends_the_start(kafka, tmp_path):
+    code, output = started(kafka, tmp_path, {"audit.file": "missing/audit.jsonl"})
+    assert code == 2
+    assert "audit.file: " in output
+    assert "No such file or directory" in output
+
+
+def test_the_file_over_a_kill_and_a_restart(gateway, topic):
+    running = gateway({**CHECK, "audit.file": "audit.jsonl"}, POLICIES)
+    path, name = running.file.parent / "audit.jsonl", topic()
+    produce(running.broker_address(), name, *[[b"secret-bad"]] * 5)
+    wait_until(lambda: len(lines_of(path)) == 5, what="5 lines")
+    running.restart(kill=True)
+    produce(running.broker_address(), name, *[[b"secret-bad"]] * 3)
+    assert running.stop() == 0  # the end waits for what is queued
+
+    found = lines_of(path)
+    assert [one["number"] for one in found] == [1, 2, 3, 4, 5, 1, 2, 3]
+    assert len({one["run"] for one in found}) == 2
+    text = path.read_bytes()
+    for secret in SECRET:
+        assert secret not in text
+
+
+@pytest.mark.parametrize("reload", ["works", "fails"])
+def test_the_file_is_rotated(gateway, topic, reload):
+    running = gateway({**CHECK, "audit.file": "audit.jsonl"}, POLICIES)
+    path, name = running.file.parent / "audit.jsonl", topic()
+    produce(running.broker_address(), name, [b"bad"])
+    wait_until(lambda: len(lines_of(path)) == 1, what="a line")
+    old = path.with_suffix(".1")
+    path.rename(old)
+    if reload == "fails":
+        (running.file.parent / "broken").touch()
+    running.process.send_signal(signal.SIGHUP)
+    running.wait_for("reloaded" if reload == "works"
+                     else "not reloaded, the old policies stay in force")  # fmt: skip
+    wait_until(path.exists, what="a new file")
+    produce(running.broker_address(), name, [b"bad"])
+    wait_until(lambda: len(lines_of(path)) == 1, what="a line in the new file")
+
+    assert len(lines_of(old)) == 1
+    assert [one["number"] for one in (*lines_of(old), *lines_of(path))] == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def secured():
+    """A Kafka with logins and ACLs: `admin` may do everything, others what they are told."""
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    users = "".join(f' user_{name}="{name}-secret"' for name in ("admin", "alice", "trail"))
+    properties = {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f'{plain} required username="admin" password="admin-secret"{users};'
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    }
+    with LocalKafka(protocol="SASL_PLAINTEXT", properties=properties) as running:
+        yield running
+
+
+def as_user(address, name):
+    return {
+        "bootstrap.servers": address,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": name,
+        "sasl.password": f"{name}-secret",
+        "log_level": 0,
+    }
+
+
+def upstream_as(name):
+    return {
+        "upstream.security.protocol": "SASL_PLAINTEXT",
+        "upstream.sasl.mechanism": "PLAIN",
+        "upstream.sasl.jaas.config": f'x required username="{name}" password="{name}-secret";',
+    }
+
+
+@pytest.fixture(scope="module")
+def secured_admin(secured):
+    return AdminClient(as_user(secured.bootstrap_servers, "admin"))
+
+
+def allow(admin, name, user, *operations):
+    rules = [
+        AclBinding(ResourceType.TOPIC, name, ResourcePatternType.LITERAL, f"User:{user}", "*",
+                   operation, AclPermissionType.ALLOW)
+        for operation in operations
+    ]  # fmt: skip
+    for done in admin.create_acls(rules).values():
+        done.result(60)
+
+
+def test_the_principal_is_that_of_the_login(secured, secured_admin, tmp_path):
+    create_topic(secured_admin, "orders")
+    allow(secured_admin, "orders", "alice", AclOperation.ALL)
+    file = write_configuration(
+        tmp_path, secured.bootstrap_servers, free_ports(3)[0],
+        {**CHECK, **upstream_as("admin"), "audit.file": "audit.jsonl"}, POLICIES,
+    )  # fmt: skip
+    running = RunningGateway(file)
+    try:
+        producer = Producer({**as_user(running.address, "alice"), "client.id": "her shop"})
+        producer.produce("orders", b"secret-bad")
+        assert producer.flush(60) == 0
+        wait_until(lambda: lines_of(tmp_path / "audit.jsonl"), what="a line")
+    finally:
+        running.stop()
+
+    (found,) = lines_of(tmp_path / "audit.jsonl")
+    assert (found["principal"], found["client_id"], found["address"], found["topic"]) == (
+        "User:alice", "her shop", "127.0.0.1", "orders",
+    )  # fmt: skip
+
+
+def test_the_gateway_needs_write_and_says_so(secured, secured_admin, tmp_path):
+    create_topic(secured_admin, "no-trail")
+    allow(secured_admin, "no-trail", "trail", AclOperation.DESCRIBE)
+    properties = {**upstream_as("trail"), "audit.topic": "no-trail"}
+    code, output = started(secured, tmp_path, properties)
+    assert code == 2
+    assert "Write is not allowed; the principal of upstream.* needs Describe and Write" in output
+    code, output = started(secured, tmp_path, {**properties, "audit.topic": "not-there"})
+    assert code == 2
+    assert "needs Describe and Write on it, and Create where it is not there" in output
