@@ -7,6 +7,8 @@ CACHE := $(CURDIR)/.cache
 # Everything that is downloaded or built stays in this checkout.
 export PENSTOCK_CACHE := $(CACHE)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Else each of the many processes of the tests compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := $(VENV)/.installed
 FETCHED := $(CACHE)/.fetched
@@ -80,7 +82,6 @@ unit: setup  ## the tests that need no Kafka, no Spark and no process: under a m
 
 test: lint unit test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
 	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=4 --dist=loadfile --no-loadscope-reorder
-
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --manifest-path native/Cargo.toml)

@@ -2,7 +2,7 @@
 
 import datetime
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -31,7 +31,7 @@ INCREMENTAL_ALTER_CONFIGS: Final = 44
 _TOPIC = i8(2)
 _SET, _DELETE = i8(0), i8(1)
 _TIMEOUT = i32Timedelta.parse(datetime.timedelta(seconds=15))
-_APPEARS_WITHIN_S = 15.0
+_APPEARS_WITHIN_S = 60.0
 _TRY_AGAIN = {3, 6, 100}
 """UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_ID: what a broker answers for
 a topic of which it has not heard yet. Nothing was stored."""
@@ -75,7 +75,8 @@ class TopicClient(RawClient):
         asked = DescribeConfigsResource(
             resource_type=_TOPIC, resource_name=topic, configuration_keys=tuple(config_keys())
         )
-        (result,) = self.call(DescribeConfigsRequest(resources=(asked,))).results
+        request = DescribeConfigsRequest(resources=(asked,))
+        result = _once_known(lambda: self.call(request).results[0])
         assert result.error_code == 0, result
         return {
             config.name: config.value
@@ -86,13 +87,18 @@ class TopicClient(RawClient):
     def produce(self, topic: str | UUID, *sent: bytes, version: int = 9) -> Any:
         """Produce one batch as soon as the broker knows the topic; give the partition's answer."""
         request = produce_request([(topic, [(0, encode_batch(values(*sent)))])], version=version)
-        deadline = time.monotonic() + _APPEARS_WITHIN_S
-        while time.monotonic() < deadline:
-            answer = produced(self.call(request))[topic, 0]
-            if answer.error_code not in _TRY_AGAIN:
-                return answer
-            time.sleep(0.01)
-        raise AssertionError(f"{topic} does not appear: {answer}")
+        return _once_known(lambda: produced(self.call(request))[topic, 0])
+
+
+def _once_known(ask: Callable[[], Any]) -> Any:
+    """Ask until the broker knows the topic; give its answer."""
+    deadline = time.monotonic() + _APPEARS_WITHIN_S
+    while time.monotonic() < deadline:
+        answer = ask()
+        if answer.error_code not in _TRY_AGAIN:
+            return answer
+        time.sleep(0.01)
+    raise AssertionError(f"the topic does not appear: {answer}")
 
 
 def creation(topic: str, configs: Mapping[str, str]) -> CreateTopicsRequest:
