@@ -1,63 +1,184 @@
-"""What a connection costs that does nothing, `make bench-connections`.
+"""What connections cost: `make bench-connections`.
 
-Opens connections that asked for versions once, in steps, and prints the memory of the gateway's
-process for each of them. Bounded: 4,000 connections, half a minute on two cores.
+Opens connections that asked for versions once and then do nothing, in plain text and with TLS, in
+steps up to 10,000, and prints the memory of the gateway's process for each. Then 200 connections
+send 1,000 requests a second, alone and beside the idle ones, for each kind of gateway: how long
+they wait, and the CPU time of the gateway's process and of its workers. Bounded: some five
+minutes on two cores; needs 21,000 file descriptors a process (`ulimit -n`), fewer with `--idle`.
 """
 
+import argparse
+import contextlib
+import json
+import resource
 import socket
+import ssl
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import trustme
+from bench import HERE, Bench, batch, cpu_s
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from rich.console import Console
+from rich.table import Table
+from tests.gateways import RunningGateway, resident_bytes, write_configuration
+from tests.hostile.greedy import place
+from tests.raw import produce_request, request_frame
 
 from penstock.local import LocalKafka, free_ports
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-
-from tests.gateways import RunningGateway, resident_bytes, write_configuration  # noqa: E402
-from tests.hostile.greedy import place  # noqa: E402
-from tests.raw import request_frame  # noqa: E402
-
-POLICIES = """
-from penstock.policy import *
-class Passes(BrokerRecordValidator):
-    def validate_record(self, topic_partition, key, value, headers): pass
-"""
-STEPS = (1_000, 2_000, 4_000)
+VARIANTS = ("direct", "no policy", "JSON Schema", "trivial policy", "map one field")
+BUSY, RATE, SECONDS = 200, 1_000, 10.0
+BATCH_BYTES = 1_750
+"""Ten records of 160 B."""
 HELLO = request_frame(
     ApiVersionsRequest(client_software_name="idle", client_software_version="1"), 1
 )
-say = Console(highlight=False).print
+say = Console(width=110, highlight=False).print
+
+
+def connect(address: str, tls: ssl.SSLContext | None, within: ExitStack) -> None:
+    """Open a connection, and have it answered once."""
+    connection = socket.create_connection(place(address), 60)
+    if tls is not None:
+        connection = tls.wrap_socket(connection)
+    within.enter_context(connection)
+    connection.sendall(HELLO)
+    if not connection.recv(4):
+        raise SystemExit("the gateway closed a connection")
+
+
+def steps(most: int) -> Iterator[int]:
+    """Up to where connections are opened before the memory is looked at."""
+    yield from (count for count in (1_000, 4_000, 10_000) if count < most)
+    yield most
+
+
+def idle(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
+    """Memory of connections that do nothing."""
+    authority = trustme.CA()
+    key = folder / "listener.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(key)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    for name, tls, properties in (
+        ("plain text", None, {}),
+        ("TLS", trusting, {"ssl.keystore.location": key}),
+    ):
+        own = folder / name.replace(" ", "-")
+        own.mkdir()
+        port = free_ports(3)[0]
+        scheme = "PLAINTEXT" if tls is None else "SSL"
+        listeners = {"listeners": f"{scheme}://127.0.0.1:{port}"}
+        file = write_configuration(own, kafka.bootstrap_servers, port, {**properties, **listeners})
+        running = RunningGateway(file)
+        with ExitStack() as ends:
+            ends.callback(running.stop)
+            connections = ends.enter_context(ExitStack())
+            before, opened = resident_bytes(running.pid), 0
+            for count in steps(most):
+                used = cpu_s(running)
+                for _ in range(count - opened):
+                    connect(running.address, tls, connections)
+                each_ms = (cpu_s(running) - used) / (count - opened) * 1000
+                opened = count
+                time.sleep(1)
+                grown = resident_bytes(running.pid) - before
+                used = cpu_s(running)
+                time.sleep(5)
+                rest = (cpu_s(running) - used) / 5
+                table.add_row(
+                    name, f"{count:,}", f"{grown / 2**20:.0f}", f"{grown / count / 1024:.1f}",
+                    f"{each_ms:.2f}", f"{rest * 100:.1f} %",
+                )  # fmt: skip
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of one process so far."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(one.read_text().split()[0]) for one in threads) / 1e9
+
+
+def busy(kafka: LocalKafka, folder: Path, most: int, table: Table) -> None:
+    """Latency and CPU time of connections that send, alone and beside idle ones."""
+    bench = Bench(kafka, folder, VARIANTS)
+    with contextlib.closing(bench):
+        for variant in VARIANTS:
+            for beside in (0, most):
+                if variant == "direct" and beside:
+                    continue
+                with ExitStack() as connections:
+                    for _ in range(beside):
+                        connect(bench.address(variant), None, connections)
+                    table.add_row(variant, f"{beside:,}", *load(bench, folder, variant))
+        table.add_section()
+
+
+def load(bench: Bench, folder: Path, variant: str) -> list[str]:
+    """Run the busy connections once, after a warm-up; return the figures as text."""
+    topic = bench.topic()
+    data, _ = batch(160, 0, BATCH_BYTES)
+    request = produce_request([(topic, [(0, data)])], version=9, acks=1)
+    frame = folder / "busy-frame"
+    frame.write_bytes(request_frame(request, 7))
+    running = bench.gateways.get(variant)
+    run(bench.address(variant), frame, 1.0)
+    pids = [running.pid, *running.workers()] if running else []
+    before = {pid: cpu_of(pid) for pid in pids}
+    result = run(bench.address(variant), frame, SECONDS)
+    used = [(cpu_of(pid) - before[pid]) / result["requests"] * 1e6 for pid in pids]
+    bench.delete(topic)
+    gateway = f"{used[0]:.0f}" if used else ""
+    workers = f"{sum(used[1:]):.0f}" if used else ""
+    figures = (f"{result[name]:,.{digits}f}" for name, digits in (("p50", 2), ("p99", 1)))
+    return [*figures, f"{result['rate']:,.0f}", gateway, workers]
+
+
+def run(address: str, frame: Path, seconds: float) -> dict[str, float]:
+    """Send from a process of its own."""
+    how = map(str, (BUSY, RATE, seconds))
+    done = subprocess.run(
+        [sys.executable, str(HERE / "busy.py"), address, str(frame), *how],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{address}: {done.stderr}")
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
+
+
+def allowed(most: int) -> int:
+    """Raise the limit of file descriptors, as far as this may be; return how many may be idle."""
+    needed = 2 * most + 1_000
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(needed, hard), max(needed, hard)))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return min(most, (hard - 1_000) // 2)
 
 
 def main() -> None:
     """Measure and print."""
-    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as temporary, ExitStack() as ends:
-        file = write_configuration(
-            Path(temporary),
-            kafka.bootstrap_servers,
-            free_ports(3)[0],
-            {"record.validator.classes": "policies.Passes", "policy.workers": 1},
-            POLICIES,
-        )
-        running = RunningGateway(file)
-        ends.callback(running.stop)
-        before, opened = resident_bytes(running.pid), 0
-        for count in STEPS:
-            for _ in range(count - opened):
-                connection = ends.enter_context(socket.create_connection(place(running.address)))
-                connection.sendall(HELLO)
-                assert connection.recv(4), "the gateway closed it"
-            opened = count
-            time.sleep(1)
-            grown = resident_bytes(running.pid) - before
-            each = grown / count / 1024
-            say(f"{count} idle connections: {grown / 2**20:.0f} MiB, {each:.1f} KiB each")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--idle", type=int, default=10_000, help="how many do nothing")
+    most = allowed(parser.parse_args().idle)
+    memory = Table("idle", "connections", "MiB", "KiB each", "CPU ms to open", "CPU at rest")
+    times = Table(
+        f"{BUSY} busy, {RATE:,} requests/s", "idle", "p50 ms", "p99 ms", "requests/s",
+        "gateway us", "workers us",
+    )  # fmt: skip
+    with LocalKafka() as kafka, tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        idle(kafka, folder, most, memory)
+        say(memory)
+        busy(kafka, folder, most, times)
+        say(times)
 
 
 if __name__ == "__main__":

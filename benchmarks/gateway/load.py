@@ -12,6 +12,13 @@ from collections import deque
 from pathlib import Path
 
 
+def error_code(body: bytes) -> int:
+    """Return the error code of a Produce response of version 9 with one partition first."""
+    # correlation id, tags, topics, name, partitions, index, error code
+    at = 7 + body[6] - 1 + 5
+    return int.from_bytes(body[at : at + 2], "big", signed=True)
+
+
 def main() -> None:
     """Run."""
     address, file, count, in_flight, rate = sys.argv[1:6]
@@ -24,10 +31,7 @@ def main() -> None:
 
     def receive() -> None:
         body = reader.read(int.from_bytes(reader.read(4), "big"))
-        # correlation id, tags, topics, name, partitions, index, error code (version 9)
-        name_length = body[6] - 1
-        error = int.from_bytes(body[7 + name_length + 5 : 7 + name_length + 7], "big", signed=True)
-        if error:
+        if error := error_code(body):
             sys.exit(f"error {error}")
 
     start = time.perf_counter()

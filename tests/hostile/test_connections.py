@@ -4,7 +4,14 @@ import contextlib
 import resource
 import time
 
-from tests.gateways import descriptors, wait_until
+from penstock.local import free_ports
+from tests.gateways import (
+    PENSTOCK,
+    RunningGateway,
+    descriptors,
+    wait_until,
+    write_configuration,
+)
 from tests.hostile.greedy import Connections, is_closed
 from tests.hostile.innocent import Innocent, is_served
 
@@ -67,6 +74,18 @@ def test_no_descriptors_are_left(gateway, topic):
         wait_until(lambda: is_served(running.broker_address(), name))
     assert not [event for event in running.log if "exception" in event]
     assert len(running.events("connections cannot be accepted")) < 200
+
+
+def test_more_descriptors_than_a_shell_gives(kafka, tmp_path):
+    """A shell's soft limit, often 1,024, is raised as far as it may be."""
+    file = write_configuration(tmp_path, kafka.bootstrap_servers, free_ports(3)[0], {})
+    few = ["sh", "-c", 'ulimit -S -n 300; exec "$0" "$@"', *PENSTOCK]
+    running = RunningGateway(file, few)
+    try:
+        soft, hard = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+        assert soft == hard > 300
+    finally:
+        running.stop()
 
 
 def test_the_first_request_comes_in_time(gateway, topic):
