@@ -160,6 +160,32 @@ def test_topics_partitions_and_configs(kafka, gateway, audit_topic):
     ]
 
 
+def test_what_is_only_observed_is_not_in_it(kafka, gateway, topic, audit_topic):
+    watched, strict = topic("watched"), topic("strict")
+    running = gateway(
+        {
+            **CHECK,
+            **TOPICS,
+            "audit.topic": audit_topic,
+            "topics.watched-*.penstock.mode": "observe",
+        },
+        POLICIES,
+    )
+    batches = [b"secret-bad"], [b"secret-fail"], [b"secret-later"]
+    assert produce(running.broker_address(), watched, *batches) == [0, 0, 0]
+    for event in ("records would be refused", "policy would fail", "records would be postponed"):
+        running.wait_for(event)
+    admin = AdminClient({"bootstrap.servers": running.address})
+    large = f"watched-{uuid.uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(large, 3)])[large].result(60)
+    running.wait_for("topic would be refused")
+    assert produce(running.broker_address(), strict, [b"secret-bad"]) == [87]
+
+    (only,) = records_in(kafka, audit_topic, 1)
+    # Its number says that nothing is missing before it: nothing else was even left out.
+    assert (only["topic"], only["number"]) == (strict, 1)
+
+
 @pytest.mark.parametrize("policies", [CHECK, TOPICS], ids=["of records", "of topics"])
 def test_clients_cannot_write_the_trail_through_the_gateway(
     kafka, gateway, topic, audit_topic, policies
