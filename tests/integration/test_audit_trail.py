@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -366,3 +367,51 @@ def test_the_gateway_needs_write_and_says_so(secured, secured_admin, tmp_path):
     code, output = started(secured, tmp_path, {**properties, "audit.topic": "not-there"})
     assert code == 2
     assert "needs Describe and Write on it, and Create where it is not there" in output
+
+
+def test_a_right_that_is_taken_away_for_a_while_costs_no_refusal(secured, secured_admin, tmp_path):
+    for name in ("judged", "kept-trail"):
+        create_topic(secured_admin, name)
+    allow(secured_admin, "judged", "alice", AclOperation.ALL)
+    allow(secured_admin, "kept-trail", "trail", AclOperation.ALL)
+    file = write_configuration(
+        tmp_path, secured.bootstrap_servers, free_ports(3)[0],
+        {**CHECK, **upstream_as("trail"), "audit.topic": "kept-trail"}, POLICIES,
+    )  # fmt: skip
+    running = RunningGateway(file)
+    producer = Producer(as_user(running.address, "alice"))
+
+    def refuse(count):
+        for _ in range(count):
+            producer.produce("judged", b"secret-bad")
+            assert producer.flush(60) == 0  # refused, and answered
+
+    def found():
+        settings = {key: value for key, value in as_user("", "admin").items() if value}
+        stored = read_topic(secured.bootstrap_servers, "kept-trail", settings=settings)
+        return [checked(line)["number"] for line in values_of(stored)]
+
+    try:
+        refuse(2)
+        wait_until(lambda: found() == [1, 2], what="the first refusals")
+        denied = AclBinding(
+            ResourceType.TOPIC, "kept-trail", ResourcePatternType.LITERAL, "User:trail", "*",
+            AclOperation.WRITE, AclPermissionType.DENY,
+        )  # fmt: skip
+        for done in secured_admin.create_acls([denied]).values():
+            done.result(60)
+        refuse(3)
+        running.wait_for("the audit trail cannot be written now")
+        refuse(3)
+        rule = AclBindingFilter(
+            ResourceType.TOPIC, "kept-trail", ResourcePatternType.LITERAL, "User:trail", "*",
+            AclOperation.WRITE, AclPermissionType.DENY,
+        )  # fmt: skip
+        for done in secured_admin.delete_acls([rule]).values():
+            done.result(60)
+        wait_until(lambda: len(found()) >= 8, what="what was kept")
+        assert sorted(set(found())) == list(range(1, 9))
+        running.wait_for("the audit trail is written again")
+    finally:
+        running.stop()
+    assert not running.events("refusals left out of the audit trail")
