@@ -19,6 +19,7 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
+from penstock.trial.excerpt import RECORDS_MAX
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.engine.plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
 
-RECORDS_MAX: Final = 1_000_000
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cli.check import RECORDS_MAX
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.gateway_counts import counted_by_gateway
 from penstock.cli.jobs import kept_settings
@@ -22,7 +21,7 @@ from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.progress import Progress
 from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.trial.excerpt import excerpt
+from penstock.trial.excerpt import RECORDS_MAX, excerpt
 from penstock.trial.judging import KILLS_MAX, Trial
 from penstock.trial.stored_batches import Reading, reader_of
 from penstock.trial.tally import CHANGED, NOT_JUDGED, TopicTally, total

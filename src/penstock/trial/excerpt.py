@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from penstock.cluster.ranges import OffsetRange
 
+RECORDS_MAX: Final = 1_000_000
+"""The most that are read, unless told otherwise: some seconds of work."""
 PIECE_OFFSETS: Final = 1000
 """A piece is a request of its own: larger ones are read faster, smaller ones show more."""
 
