@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import free_ports
+from penstock.local import free_ports, run_tool
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until
 from tests.integration.reading import read_topic, values_of
@@ -244,6 +244,23 @@ def test_the_mode_of_a_topic_is_changed_while_an_idempotent_producer_is_at_work(
     assert [one.decode() for one in values_of(read_topic(kafka.bootstrap_servers, name))] == (
         expected
     )
+
+
+def test_kafka_configs_sets_shows_and_deletes_the_mode(measured, topic):
+    name = topic()
+    running, port = measured({**CHECK, "topic.settings.topic": new_name("settings")})
+    of_topic = ("--bootstrap-server", running.address, "--topic", name)
+    address = running.broker_address()
+    assert produce(address, name, [b"bad"]) == [87]
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "penstock.mode=observe")
+    assert done.returncode == 0, done.stderr
+    assert produce(address, name, [b"bad"]) == [0]
+    shown = run_tool("kafka-configs", *of_topic, "--describe")
+    assert "penstock.mode=observe" in shown.stdout
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--delete-config", "penstock.mode")
+    assert done.returncode == 0, done.stderr
+    assert produce(address, name, [b"bad"]) == [87]
+    wait_for_outcomes(port, name, {"refused": 2, "would_refuse": 1})
 
 
 def test_the_mode_is_changed_while_a_batch_that_loses_records_is_being_judged(
