@@ -6,6 +6,7 @@ import http.client
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -79,6 +80,6 @@ def _metrics(host: str, port: int, token: str | None) -> str:
         body = response.read(_BYTES_MAX)
     finally:
         connection.close()
-    if response.status != http.client.OK:
+    if response.status != HTTPStatus.OK:
         raise ValueError(f"status {response.status}")
     return body.decode()

@@ -12,7 +12,7 @@ from penstock.trial.tally import TopicTally
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.plan import TopicPlan
@@ -43,7 +43,7 @@ class Pool(Protocol):
         *,
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
-        client: object = ...,
+        client: Hashable = ...,
     ) -> None: ...
 
 
