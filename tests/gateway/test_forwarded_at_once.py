@@ -209,9 +209,9 @@ def test_where_records_may_be_dropped_nothing_is_forwarded_at_once(attribute):
     inline = Inline()
     talk = talk_with(inline)
     if attribute == "producers":
-        talk.producers = type(
-            "Some", (), {"__bool__": lambda _: True, "has_topic": lambda *_: False}
-        )()
+        stub = {"__bool__": lambda _: True}
+        stub |= dict.fromkeys(("has_topic", "has_undecided"), lambda *_: False)
+        talk.producers = type("Some", (), stub)()
     else:
         talk.has_interceptors = True
     talk.session.client_data(produce(1, "judged"))

@@ -435,3 +435,58 @@ def test_nobody_writes_to_what_gateways_know_of_producers(version):
     [answer] = produced(parse_response(talk.client.take(), 0, version)).values()
     assert answer.error_code == 17
     assert talk.broker.take() == b""
+
+
+def observe_from_now_on(talk):
+    plan = TopicPlan(topic="judged", interceptors=("i",), is_observed=True)
+    talk.for_topic = lambda topic, own=None: plan
+
+
+def without_interceptors_from_now_on(talk):
+    talk.judged, talk.has_interceptors = frozenset(), False
+
+
+def with_validators_from_now_on(talk):
+    without_interceptors_from_now_on(talk)
+    talk.for_topic = lambda topic, own=None: TopicPlan(topic=topic, validators=("v",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [observe_from_now_on, without_interceptors_from_now_on, with_validators_from_now_on],
+)
+@pytest.mark.parametrize("is_by_id", [False, True])
+def test_what_comes_while_it_is_decided_what_is_lost_goes_without_a_gap(change, is_by_id):
+    """A reload, or another mode of the topic, between two batches that are on their way."""
+    topic_id = UUID("11" * 16)
+
+    def framed(number, data):
+        if not is_by_id:
+            return request(number, data)
+        return request_frame(produce_request([(topic_id, [(0, data)])], version=13), number)
+
+    talk = Intercepted()
+    talk.session.topics.put("judged", topic_id)
+    talk.session.client_data(framed(1, batch(b"a", b"b")))
+    change(talk)
+    talk.session.client_data(framed(2, batch(b"c", first=2)))
+    talk.decide(replaced(batch(b"a"), [1]))
+    while talk.verdicts:
+        talk.decide(ACCEPTED)
+    data = talk.broker.take()
+    end = 4 + int.from_bytes(data[:4], "big")
+    bases = []
+    for frame in (data[:end], data[end:]):
+        talk.broker.data = frame
+        bases.append(sent(talk).base_sequence)
+    assert bases == [0, 1]
+
+
+def test_producers_of_topics_that_are_only_observed_keep_their_numbers_and_no_state():
+    talk = Intercepted()
+    observe_from_now_on(talk)
+    frames = [request(n + 1, batch(b"v", first=n)) for n in range(5)]
+    talk.session.client_data(b"".join(frames))
+    assert talk.broker.take() == b"".join(frames)
+    assert talk.producers.count == 0
+    assert not talk.producers

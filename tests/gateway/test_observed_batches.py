@@ -4,6 +4,7 @@ import asyncio
 import uuid
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.configuration import ConfigurationError
 from penstock.engine.plan import TopicPlan
@@ -84,6 +85,12 @@ class Observing:
 @pytest.fixture
 async def observing():
     return Observing()
+
+
+@pytest.fixture
+def log():
+    with capture_logs() as events:
+        yield events
 
 
 async def test_nothing_starts_before_there_is_something_to_observe(observing):
@@ -232,3 +239,37 @@ async def test_workers_that_are_not_there_at_the_end_are_not_waited_for(observin
     assert observing.batches.batches == 0
     observing.batches.submit(BATCH, DATA)
     assert len(observing.pools) == 1
+
+
+async def test_workers_that_cannot_be_made_are_tried_again_later_and_said_once(observing, log):
+    def broken():
+        observing.pools.append(None)
+        raise OSError("no descriptors")
+
+    observing.batches._make_pool = broken
+    for _ in range(3):
+        observing.batches.submit(BATCH, DATA)
+    assert len(observing.pools) == 1
+    assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
+    assert await observing.counted() == {("a.I, a.V", "not_observed"): 12}
+    assert [one["log_level"] for one in log].count("error") == 1
+
+
+async def test_workers_that_end_their_start_with_any_error_are_tried_again_later(observing):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened(OSError("no processes"))
+    assert (observing.batches.batches, observing.batches.held_bytes) == (0, 0)
+    observing.now += 60
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened()
+    assert len(observing.pools[1].jobs) == 1
+
+
+async def test_what_could_not_be_observed_at_last_is_said_at_the_end(observing, log):
+    observing.batches.submit(BATCH, DATA)
+    await observing.opened(ConfigurationError("no"))
+    for _ in range(3):
+        observing.batches.submit(BATCH, DATA)
+    await observing.batches.close()
+    told = [one for one in log if one["event"].startswith("batches not observed")]
+    assert sum(one["count"] for one in told) == 4

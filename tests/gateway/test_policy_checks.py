@@ -55,7 +55,9 @@ class Observed:
             cluster=SimpleNamespace(topics=self._topics),
         )
         request = SimpleNamespace(client_id="client")
-        context = SimpleNamespace(gateway=gateway, principal=None, request=request)
+        context = SimpleNamespace(
+            gateway=gateway, principal="User:alice", request=request, address="10.0.0.7"
+        )
         self.checks = PolicyChecks(context)
 
     async def _topics(self):
@@ -75,6 +77,7 @@ async def test_a_creation_is_not_waited_for_and_what_would_be_refused_is_told():
     await observed.done()
     (told,) = observed.refusals
     assert (told.topic, told.client_id, told.is_observed) == ("watched", "client", True)
+    assert (told.principal, told.address) == ("User:alice", "10.0.0.7")
     assert policies.ended == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -158,6 +159,32 @@ def test_topics_partitions_and_configs(kafka, gateway, audit_topic):
     assert altered["reasons"] == [
         {"record": None, "policy": "policies.Kept", "message": "retention stays"}
     ]
+
+
+def test_what_is_only_observed_is_not_in_it(kafka, gateway, topic, audit_topic):
+    watched, strict = topic("watched"), topic("strict")
+    running = gateway(
+        {
+            **CHECK,
+            **TOPICS,
+            "audit.topic": audit_topic,
+            "topics.watched-*.penstock.mode": "observe",
+        },
+        POLICIES,
+    )
+    batches = [b"secret-bad"], [b"secret-fail"], [b"secret-later"]
+    assert produce(running.broker_address(), watched, *batches) == [0, 0, 0]
+    for event in ("records would be refused", "policy would fail", "records would be postponed"):
+        running.wait_for(event)
+    admin = AdminClient({"bootstrap.servers": running.address})
+    large = f"watched-{uuid.uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(large, 3)])[large].result(60)
+    running.wait_for("topic would be refused")
+    assert produce(running.broker_address(), strict, [b"secret-bad"]) == [87]
+
+    (only,) = records_in(kafka, audit_topic, 1)
+    # Its number says that nothing is missing before it: nothing else was even left out.
+    assert (only["topic"], only["number"]) == (strict, 1)
 
 
 @pytest.mark.parametrize("policies", [CHECK, TOPICS], ids=["of records", "of topics"])
@@ -340,3 +367,51 @@ def test_the_gateway_needs_write_and_says_so(secured, secured_admin, tmp_path):
     code, output = started(secured, tmp_path, {**properties, "audit.topic": "not-there"})
     assert code == 2
     assert "needs Describe and Write on it, and Create where it is not there" in output
+
+
+def test_a_right_that_is_taken_away_for_a_while_costs_no_refusal(secured, secured_admin, tmp_path):
+    for name in ("judged", "kept-trail"):
+        create_topic(secured_admin, name)
+    allow(secured_admin, "judged", "alice", AclOperation.ALL)
+    allow(secured_admin, "kept-trail", "trail", AclOperation.ALL)
+    file = write_configuration(
+        tmp_path, secured.bootstrap_servers, free_ports(3)[0],
+        {**CHECK, **upstream_as("trail"), "audit.topic": "kept-trail"}, POLICIES,
+    )  # fmt: skip
+    running = RunningGateway(file)
+    producer = Producer(as_user(running.address, "alice"))
+
+    def refuse(count):
+        for _ in range(count):
+            producer.produce("judged", b"secret-bad")
+            assert producer.flush(60) == 0  # refused, and answered
+
+    def found():
+        settings = {key: value for key, value in as_user("", "admin").items() if value}
+        stored = read_topic(secured.bootstrap_servers, "kept-trail", settings=settings)
+        return [checked(line)["number"] for line in values_of(stored)]
+
+    try:
+        refuse(2)
+        wait_until(lambda: found() == [1, 2], what="the first refusals")
+        denied = AclBinding(
+            ResourceType.TOPIC, "kept-trail", ResourcePatternType.LITERAL, "User:trail", "*",
+            AclOperation.WRITE, AclPermissionType.DENY,
+        )  # fmt: skip
+        for done in secured_admin.create_acls([denied]).values():
+            done.result(60)
+        refuse(3)
+        running.wait_for("the audit trail cannot be written now")
+        refuse(3)
+        rule = AclBindingFilter(
+            ResourceType.TOPIC, "kept-trail", ResourcePatternType.LITERAL, "User:trail", "*",
+            AclOperation.WRITE, AclPermissionType.DENY,
+        )  # fmt: skip
+        for done in secured_admin.delete_acls([rule]).values():
+            done.result(60)
+        wait_until(lambda: len(found()) >= 8, what="what was kept")
+        assert sorted(set(found())) == list(range(1, 9))
+        running.wait_for("the audit trail is written again")
+    finally:
+        running.stop()
+    assert not running.events("refusals left out of the audit trail")

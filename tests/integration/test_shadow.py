@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from penstock.local import free_ports
+from penstock.local import free_ports, run_tool
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until
 from tests.integration.reading import read_topic, values_of
@@ -27,7 +27,8 @@ from tests.records.encoding import encode_batch, values
 pytestmark = pytest.mark.system
 
 POLICIES = """
-import time
+import os, time
+from pathlib import Path
 from penstock.policy import *
 
 class Check(BrokerRecordValidator):
@@ -36,6 +37,8 @@ class Check(BrokerRecordValidator):
             time.sleep(1)
         if value == b"fail":
             raise ZeroDivisionError
+        if value == b"exit":
+            os._exit(1)
         if value == b"later":
             raise RetriableException("not now")
         return InvalidRecordException("no") if value == b"bad" else None
@@ -44,6 +47,8 @@ class Change(ProduceRequestInterceptor):
     def interceptor_topic_pattern(self):
         return "^changing"
     def process_record(self, key, value, topic, partition, headers):
+        while value == b"drop late" and not Path(__file__).with_name("go").exists():
+            time.sleep(0.01)
         if value.startswith(b"drop"):
             raise ProduceRequestInterceptorSkipRecordException()
         return ProduceRequestInterceptorResult(key, value.upper())
@@ -239,6 +244,121 @@ def test_the_mode_of_a_topic_is_changed_while_an_idempotent_producer_is_at_work(
     assert [one.decode() for one in values_of(read_topic(kafka.bootstrap_servers, name))] == (
         expected
     )
+
+
+def test_kafka_configs_sets_shows_and_deletes_the_mode(measured, topic):
+    name = topic()
+    running, port = measured({**CHECK, "topic.settings.topic": new_name("settings")})
+    of_topic = ("--bootstrap-server", running.address, "--topic", name)
+    address = running.broker_address()
+    assert produce(address, name, [b"bad"]) == [87]
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--add-config", "penstock.mode=observe")
+    assert done.returncode == 0, done.stderr
+    assert produce(address, name, [b"bad"]) == [0]
+    shown = run_tool("kafka-configs", *of_topic, "--describe")
+    assert "penstock.mode=observe" in shown.stdout
+    done = run_tool("kafka-configs", *of_topic, "--alter", "--delete-config", "penstock.mode")
+    assert done.returncode == 0, done.stderr
+    assert produce(address, name, [b"bad"]) == [87]
+    wait_for_outcomes(port, name, {"refused": 2, "would_refuse": 1})
+
+
+def test_the_mode_is_changed_while_a_batch_that_loses_records_is_being_judged(
+    measured, admin, kafka
+):
+    name = new_name("changing")
+    create_topic(admin, name)
+    running, port = measured({
+        **CHANGE, "topic.settings.topic": new_name("settings"),
+        "produce.request.interceptors.timeout.ms": 60_000,
+    })  # fmt: skip
+    through = AdminClient({"bootstrap.servers": running.address})
+
+    def request(first, *sent):
+        batch = encode_batch(values(*sent), producer_id=7777, producer_epoch=0, base_sequence=first)
+        return produce_request([(name, [(0, batch)])], timeout_ms=60_000)
+
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        enforced = request(0, b"drop late", b"kept")
+        client.send(client.frame(enforced))
+        wait_until(lambda: scrape(port)("penstock_batches", state="sent"), what="a batch begun")
+        set_mode(through, name, "observe")
+        observed = request(2, b"drop it not", b"last")
+        client.send(client.frame(observed))
+        # The second one is judged before it is decided what the first one loses.
+        wait_until(lambda: outcomes(port, name), what="a verdict")
+        (running.file.parent / "go").touch()
+        codes = [
+            int(client.response(type(one)).responses[0].partition_responses[0].error_code)
+            for one in (enforced, observed)
+        ]
+    assert codes == [0, 0]
+    stored = values_of(read_topic(kafka.bootstrap_servers, name))
+    assert stored == [b"KEPT", b"drop it not", b"last"]
+
+
+def test_a_policy_that_ends_its_process_costs_nobody_anything(measured, topic, kafka):
+    watched, strict = topic(), topic()
+    running, port = measured({
+        **CHECK, "policy.workers": 1, f"topics.{watched}.penstock.mode": "observe"
+    })  # fmt: skip
+    address = running.broker_address()
+    before = running.workers()
+    assert produce(address, watched, *[[b"exit"]] * 5, [b"a"]) == [0] * 6
+    assert produce(address, strict, [b"bad"], [b"a"]) == [87, 0]
+
+    assert values_of(read_topic(kafka.bootstrap_servers, watched)) == [b"exit"] * 5 + [b"a"]
+    wait_for_outcomes(port, watched, {"would_fail": 5, "accepted": 1})
+    wait_for_outcomes(port, strict, {"refused": 1, "accepted": 1})
+    # Those for topics that are not observed are the same processes.
+    assert set(before) <= set(running.workers())
+
+
+def test_order_is_kept_and_transactions_end_while_a_policy_hangs(measured, topic, kafka):
+    name = topic()
+    running, _ = measured({**CHECK, **OBSERVE, "policy.timeout.ms": 3_600_000})
+    plain = Producer({"bootstrap.servers": running.address, "enable.idempotence": True})
+    sent = [b"hang" if n % 3 else b"%d" % n for n in range(30)]
+    for value in sent:
+        plain.produce(name, value)
+    assert plain.flush(60) == 0
+    in_transactions = Producer({"bootstrap.servers": running.address, "transactional.id": name})
+    in_transactions.init_transactions(60)
+    for end in (in_transactions.commit_transaction, in_transactions.abort_transaction):
+        in_transactions.begin_transaction()
+        in_transactions.produce(name, b"hang")
+        end(60)
+
+    stored = read_topic(kafka.bootstrap_servers, name, isolation="read_committed")
+    assert values_of(stored) == [*sent, b"hang"]
+
+
+def test_a_batch_that_is_small_until_it_is_read_would_be_refused_and_is_stored(measured, topic):
+    running, port = measured({**CHECK, **OBSERVE, "decompressed.batch.max.bytes": 1_000_000})
+    name = topic()
+    bomb = encode_batch(values(b"0" * 900_000, b"0" * 900_000), codec=1)
+    assert len(bomb) < 10_000
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        response = client.call(produce_request([(name, [(0, bomb)])]))
+    assert int(response.responses[0].partition_responses[0].error_code) == 0
+    wait_for_outcomes(port, name, {"would_refuse": 2})
+
+
+def test_a_schema_registry_that_is_away_makes_nobody_wait(measured, topic, kafka):
+    name = topic()
+    away = free_ports(1)[0]
+    running, port = measured({
+        **OBSERVE, "record.validation.policy.class.name": "penstock.policies.SchemaPolicy",
+        "schema.registry.url": f"http://127.0.0.1:{away}", "schema.registry.timeout.ms": 500,
+        f"topics.{name}.confluent.value.schema.validation": "true",
+    })  # fmt: skip
+    assert produce(running.broker_address(), name, [b"\0\0\0\0\1x"]) == [0]
+    assert len(read_topic(kafka.bootstrap_servers, name)) == 1
+    wait_for_outcomes(port, name, {"would_postpone": 1})
+    (line,) = running.wait_for("records would be postponed")
+    assert line["policy"] == "penstock.policies.SchemaPolicy"
+    assert produce(running.broker_address(), name, [b"{}"]) == [0]
+    wait_for_outcomes(port, name, {"would_postpone": 1, "would_refuse": 1})
 
 
 def test_another_mode_is_refused_as_a_broker_would(measured, topic):

@@ -51,7 +51,7 @@ function _shtab_penstock_using
 end
 
 set -g _shtab_penstock_commands dev gateway check explain audit split redact redrive
-set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --to --tolerance --topic --transactions --value --with
+set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
 complete -c penstock -f
@@ -69,6 +69,11 @@ complete -c penstock -n '_shtab_penstock_using gateway; and test $_shtab_penstoc
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a check -d 'Load everything as the gateway would, and print the plan for each topic pattern.'
 complete -c penstock -n '_shtab_penstock_using check' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using check' -l connect -d 'ask the cluster for its topics, and what policies look up (a schema registry), and say what each topic'"'"'s records would be judged by'
+complete -c penstock -n '_shtab_penstock_using check' -l since -x -d 'judge the records that observed topics (penstock.mode) have got since then, and say which would be refused: 30m, 1h, 7d, or an ISO time such as 2026-01-31T12:00:00 (UTC)'
+complete -c penstock -n '_shtab_penstock_using check' -l topic -x -d 'with --since: these topics, observed or not: names and globs, separated by commas'
+complete -c penstock -n '_shtab_penstock_using check' -l max-records -x -d 'with --since: how many records are read at most; of more, pieces from all of that time (default 1,000,000)'
+complete -c penstock -n '_shtab_penstock_using check' -l fail-over -x -d 'with --since: exit 1 when a larger share of a topic'"'"'s records than this would be refused: 0.05 or 5%'
+complete -c penstock -n '_shtab_penstock_using check' -l bootstrap-server -x -d 'with --since: the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using check; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration, a .properties file'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a explain -d 'Judge single records, and say what each policy decided and what it saw.'
 complete -c penstock -n '_shtab_penstock_using explain' -s h -l help -d 'show this help message and exit'
@@ -95,7 +100,8 @@ complete -c penstock -n '_shtab_penstock_using audit' -l to -x -d 'earliest, lat
 complete -c penstock -n '_shtab_penstock_using audit' -l reader -xka "raw connector" -d 'raw (default): Python reads record batches as they are stored; connector: Spark'"'"'s Kafka connector reads records'
 complete -c penstock -n '_shtab_penstock_using audit' -l strict -d 'exit 3 when records were removed before they were read (retention)'
 complete -c penstock -n '_shtab_penstock_using audit' -l topics -d 'judge the cluster'"'"'s topics instead of records; exit 1 when one would be refused'
-complete -c penstock -n '_shtab_penstock_using audit' -l report -xka "(__fish_complete_directories)" -d 'write report.html, report.json and junit.xml there'
+complete -c penstock -n '_shtab_penstock_using audit' -l trail -d 'read the audit trail that FILE names, or another one by --topic or --input (a file, a folder, a glob), and say who was refused what, why and when'
+complete -c penstock -n '_shtab_penstock_using audit' -l report -xka "(__fish_complete_directories)" -d 'write report.html, report.json and junit.xml there; with --trail, trail.json'
 complete -c penstock -n '_shtab_penstock_using audit' -l fail-over -x -d 'exit 1 when a larger share of the records than this is refused: 0.05 or 5%'
 complete -c penstock -n '_shtab_penstock_using audit' -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'the report.json of an earlier audit: exit 1 when a larger share of the records of a topic is refused than then, in all, by a policy or for a reason'
 complete -c penstock -n '_shtab_penstock_using audit' -l tolerance -x -d 'with --baseline: by how much a share may rise, such as 0.1% (default 0)'

@@ -1,7 +1,8 @@
 """Judge what is stored, and report what the policies would refuse.
 
 Nothing is changed. With --topics: judge the topics that exist, by the policies of topics and
-configs, without Spark.
+configs. With --trail: sum up what gateways refused, as their audit trail says (audit.topic,
+audit.file). Both do without Spark.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from penstock.cli.jobs import (
     ratio,
     show_counts,
 )
+from penstock.cli.stream_lines import one_line
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.verdict import OF_RECORDS, Outcome
 
@@ -62,7 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge the cluster's topics instead of records; exit 1 when one would be refused",
     )
     parser.add_argument(
-        "--report", metavar="DIR", help="write report.html, report.json and junit.xml there"
+        "--trail",
+        action="store_true",
+        help="read the audit trail that FILE names, or another one by --topic or --input (a file, "
+        "a folder, a glob), and say who was refused what, why and when",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="DIR",
+        help="write report.html, report.json and junit.xml there; with --trail, trail.json",
     )
     parser.add_argument(
         "--fail-over",
@@ -100,6 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
+    if options.trail:
+        from penstock.cli.audit_trail import summarize_trail  # noqa: PLC0415
+
+        return summarize_trail(options)
     if options.topics:
         return _topics(options)
     before = _baseline(options)
@@ -315,7 +329,7 @@ def _print(report: Report) -> None:
     outcomes = {one.value: getattr(report, one) for one in OF_RECORDS}
     print(f"{report.about.source}: {report.judged:,} records judged: {show_counts(outcomes)}")
     for reason in report.reasons[:_LINES_MAX]:
-        message = reason.message or ""
+        message = one_line(reason.message or "")
         print(f"  {reason.count:>9,}  {reason.policy}  {reason.code}  {message}")
     if len(report.reasons) > _LINES_MAX:
         print(f"  and {len(report.reasons) - _LINES_MAX} more reasons")

@@ -1,20 +1,25 @@
 """Load everything as the gateway would, and print the plan for each topic pattern.
 
-Nothing is contacted, unless --connect says so. The classes are shown by name, in the order in
-which they judge.
+Nothing is contacted, unless --connect or --since says so. The classes are shown by name, in the
+order in which they judge. With --since: what they would do to the records of observed topics, if
+these were sent again now; nothing is written.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
-from penstock.configuration import load_configuration
+from penstock.cli.jobs import positive_number, ratio
+from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
+from penstock.trial.excerpt import RECORDS_MAX
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.engine.plan import TopicPlan
     from penstock.engine.workers.supervisor import Patterns
+
+_AGO: Final = re.compile(r"(\d{1,9})([smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,10 +41,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ask the cluster for its topics, and what policies look up (a schema registry), and "
         "say what each topic's records would be judged by",
     )
+    parser.add_argument(
+        "--since",
+        metavar="WHEN",
+        help="judge the records that observed topics (penstock.mode) have got since then, and say "
+        "which would be refused: 30m, 1h, 7d, or an ISO time such as 2026-01-31T12:00:00 (UTC)",
+    )
+    parser.add_argument(
+        "--topic",
+        metavar="T,...",
+        help="with --since: these topics, observed or not: names and globs, separated by commas",
+    )
+    parser.add_argument(
+        "--max-records",
+        type=positive_number,
+        metavar="N",
+        help="with --since: how many records are read at most; of more, pieces from all of that "
+        f"time (default {RECORDS_MAX:,})",
+    )
+    parser.add_argument(
+        "--fail-over",
+        type=ratio,
+        metavar="RATIO",
+        help="with --since: exit 1 when a larger share of a topic's records than this would be "
+        "refused: 0.05 or 5%%",
+    )
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="with --since: the cluster (default: the file's upstream.bootstrap.servers)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
+    since = _since(options)
     configuration = load_configuration(options.file)
     patterns = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
@@ -47,8 +86,54 @@ def run(options: argparse.Namespace) -> int:
             print(line)
     for warning in configuration.warnings:
         print(f"warning: {warning}")
+    if since is not None:
+        from penstock.cli.check_since import judge_since  # noqa: PLC0415
+
+        return judge_since(options, configuration, patterns, since)
     print("ok")
     return ExitCode.DONE
+
+
+def _since(options: argparse.Namespace) -> datetime | None:
+    """Return the time that `--since` means.
+
+    Raises:
+        ConfigurationError: It means none, or is missing where other options need it.
+    """
+    if options.since is None:
+        for name in ("topic", "max_records", "fail_over", "bootstrap_server"):
+            if getattr(options, name) is not None:
+                key = name.replace("_", "-")
+                raise ConfigurationError(f"--{key} belongs to --since WHEN")
+        return None
+    return moment(options.since, datetime.now(UTC))
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """Return a time that was given as one, or as how long ago.
+
+    Args:
+        text: An ISO time, without a zone in UTC; or a number and `s`, `m`, `h` or `d`.
+        now: What it is relative to.
+
+    Raises:
+        ConfigurationError: It is neither, or not in the past.
+    """
+    found = _AGO.fullmatch(text)
+    try:
+        if found is not None:
+            when = now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+        else:
+            when = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise ConfigurationError(
+            f"--since {text}: must be how long ago, such as 30m, 1h or 7d, or an ISO time such as "
+            "2026-01-31T12:00:00"
+        ) from None
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    if when > now:
+        raise ConfigurationError(f"--since {text}: is not in the past; without a zone it is in UTC")
+    return when
 
 
 def describe(configuration: Configuration, patterns: Patterns) -> list[str]:

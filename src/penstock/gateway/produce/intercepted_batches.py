@@ -151,6 +151,15 @@ class InterceptedBatches:
             return False
         return self._idempotence is not Idempotence.STRIP or by.transactional
 
+    def follows_undecided(self, position: Position) -> bool:
+        """Whether it is not decided yet what an earlier batch of the same producer loses.
+
+        Then the sequence number of this one may have to be changed, whatever judges its topic by
+        now.
+        """
+        arrival, _ = self._arrived.get(position, (None, None))
+        return arrival is not None and self._producers.undecided(arrival) > 1
+
     def unknown_producers(self, position: Position, topic: str) -> bool:
         """Whether another gateway may have newer state of the batch's producer."""
         arrival, by = self._arrived.get(position, (None, None))
@@ -450,11 +459,14 @@ class InterceptedBatches:
 
     def depart(self) -> None:
         """Unregister the batches: they are decided, so others no longer wait for them."""
-        for arrival, by in self._arrived.values():
-            if arrival is None or by is None:
-                continue
+        for position in list(self._arrived):
+            self.leave(position)
+
+    def leave(self, position: Position) -> None:
+        """Unregister one batch, if it is registered."""
+        arrival, by = self._arrived.pop(position, (None, None))
+        if arrival is not None and by is not None:
             self._producers.departed(arrival, by.epoch, by.base_sequence)
-        self._arrived = {}
 
     def cancel(self) -> None:
         """Record that the request is not sent: the client retries."""

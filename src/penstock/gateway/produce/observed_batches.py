@@ -157,6 +157,9 @@ class ObservedBatches:
         ):
             self._leave_out(batch, data)
             return
+        if self._pool is None and not self._start_pool():
+            self._leave_out(batch, data)
+            return
         kept = bytes(data)  # a view would hold the whole request
         self.batches += 1
         self.held_bytes += len(kept)
@@ -164,9 +167,16 @@ class ObservedBatches:
             self._judge(batch, kept)
             return
         self._early.append((batch, kept))
-        if self._pool is None:
+
+    def _start_pool(self) -> bool:
+        """Start the workers; return False if they cannot even be made now."""
+        try:
             self._pool = self._make_pool()
-            self._run(self._open(self._pool))
+        except Exception as error:
+            self._cannot_start(error)
+            return False
+        self._run(self._open(self._pool))
+        return True
 
     def _judge(self, batch: ObservedBatch, data: bytes) -> None:
         assert self._pool is not None
@@ -190,18 +200,26 @@ class ObservedBatches:
             if not self._is_closed:
                 await pool.start()
                 self._is_open = True
-        except ConfigurationError as error:
-            self._pool = None
-            self._retry_at = self._clock() + _RETRY_S
-            if not self._is_closed:
-                log.error("observed topics are not judged: the policies cannot be loaded again",
-                          reason=str(error))  # fmt: skip
+        except Exception as error:
+            self._cannot_start(error)
         early, self._early = self._early, []
         for batch, data in early:
             if self._is_open and not self._is_closed:
                 self._judge(batch, data)
             else:
                 self._judged(batch, data, not_judged(batch.plan.policy_names, "no worker started"))
+
+    def _cannot_start(self, error: Exception) -> None:
+        """Have the next batch after some time try again."""
+        self._pool = None
+        self._retry_at = self._clock() + _RETRY_S
+        if not self._is_closed:
+            is_known = isinstance(error, ConfigurationError)
+            log.error(
+                "observed topics are not judged: the policies cannot be loaded again",
+                reason=str(error),
+                **({} if is_known else {"exc_info": error}),
+            )
 
     def _judged(self, batch: ObservedBatch, data: bytes, verdict: Verdict) -> None:
         self.batches -= 1
@@ -224,9 +242,13 @@ class ObservedBatches:
         self._left_out += 1
         now = self._clock()
         if now - self._left_out_logged >= _LOG_EVERY_S and not self._is_closed:
+            self._tell_left_out(now)
+
+    def _tell_left_out(self, now: float) -> None:
+        if self._left_out:
             log.warning("batches not observed: there was no room, or no worker in time",
                         count=self._left_out)  # fmt: skip
-            self._left_out, self._left_out_logged = 0, now
+        self._left_out, self._left_out_logged = 0, now
 
     def retain(self, topic: str, records_policies: Container[str]) -> None:
         """Close a topic's instances of other classes of KIP-686; see `Supervisor.retain`."""
@@ -242,3 +264,4 @@ class ObservedBatches:
         if pool is not None:
             await pool.close(drain_s=drain_s)
         self._is_closed = True
+        self._tell_left_out(self._clock())

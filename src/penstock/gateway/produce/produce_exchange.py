@@ -185,7 +185,11 @@ class ProduceExchange(Held):
             return
         for t, topic in self._topics:
             # Of a topic with only an id it is not known yet whether it has interceptors.
-            if topic.name is None or self._is_intercepted(topic.name):
+            # Interceptors may have been taken away, or may only observe now, while a batch that
+            # came before is still being judged by them.
+            producers = self._gateway.producers
+            name = topic.name
+            if name is None or self._is_intercepted(name) or producers.has_undecided(name):
                 for i, partition in enumerate(topic.partitions):
                     if partition.number >= 0:
                         self._intercepted.arrive((t, i), self.request)
@@ -333,9 +337,18 @@ class ProduceExchange(Held):
             self._observed.add(name)
             observe(plan, topic_id, topic, self.request, self._connection)
             plan = None
-        if plan is None and name and self._gateway.producers.has_topic(name):
-            return TopicPlan(topic=name)  # it had interceptors earlier
+        if plan is None and name and self._had_interceptors(t, topic, name):
+            return TopicPlan(topic=name)
+        if plan is None:
+            for i in range(len(topic.partitions)):
+                self._intercepted.leave((t, i))  # it loses nothing
         return plan
+
+    def _had_interceptors(self, t: int, topic: TopicData, name: str) -> bool:
+        """Return whether sequence numbers may have to be changed for what was dropped before."""
+        return self._gateway.producers.has_topic(name) or any(
+            self._intercepted.follows_undecided((t, i)) for i in range(len(topic.partitions))
+        )
 
     def _topic_configs(
         self, t: int, topic: TopicData, name: str, topic_id: UUID
@@ -360,7 +373,7 @@ class ProduceExchange(Held):
             self._refuse((t, i), plan.topic, verdict)
 
     def _submit(self, t: int, topic: TopicData, plan: TopicPlan, topic_id: UUID) -> None:
-        intercepted = bool(plan.interceptors) or self._gateway.producers.has_topic(plan.topic)
+        intercepted = bool(plan.interceptors) or self._had_interceptors(t, topic, plan.topic)
         known_id = topic_id if topic_id != NO_ID else None
         number = self._connection.number
         client = number if self.expects_response else without_response(number)

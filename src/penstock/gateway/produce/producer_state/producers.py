@@ -126,11 +126,12 @@ class Producers:
         self._before: dict[ProducerKey, Producer] = {}
         self._topics: Counter[str] = Counter()
         self._arrived: dict[Arrival, list[tuple[int, int]]] = {}
+        self._arrived_topics: Counter[str | UUID] = Counter()
         self._held: OrderedDict[Batch, tuple[int, float]] = OrderedDict()
         self._held_bytes = 0
 
     def __bool__(self) -> bool:
-        return bool(self._topics)
+        return bool(self._topics or self._arrived)
 
     @property
     def held_bytes(self) -> int:
@@ -148,6 +149,14 @@ class Producers:
 
     # Received batches
 
+    def has_undecided(self, topic: str | UUID) -> bool:
+        """Whether a batch of a topic, as its request named it, is registered and not decided."""
+        return topic in self._arrived_topics
+
+    def undecided(self, arrival: Arrival) -> int:
+        """How many batches of a producer and partition are registered and not decided."""
+        return len(self._arrived.get(arrival, ()))
+
     def arrived(self, arrival: Arrival, epoch: int, first: int) -> None:
         """Register a received batch that is not decided yet.
 
@@ -155,6 +164,7 @@ class Producers:
         changes.
         """
         self._arrived.setdefault(arrival, []).append((epoch, first))
+        self._arrived_topics[arrival.topic] += 1
 
     def departed(self, arrival: Arrival, epoch: int, first: int) -> None:
         """Unregister a received batch: it is decided next, or never."""
@@ -162,6 +172,9 @@ class Producers:
         waiting.remove((epoch, first))
         if not waiting:
             del self._arrived[arrival]
+        self._arrived_topics[arrival.topic] -= 1
+        if not self._arrived_topics[arrival.topic]:
+            del self._arrived_topics[arrival.topic]
 
     def needs_reading(self, key: ProducerKey, epoch: int, numbers: Range) -> bool:
         """Whether another gateway may have newer state of a producer."""

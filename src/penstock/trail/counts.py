@@ -1,0 +1,237 @@
+"""What a trail says, counted: by topic, policy, client and so on, over time, each refusal once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.report.bounded_counter import BoundedCounter
+from penstock.report.times import TimeBins, hour_of, in_range, moment
+from penstock.trail.numbers import Numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEPT: Final = 2000
+"""How many different values of each kind are kept while lines are counted."""
+RUNS_MAX: Final = 100_000
+"""More than gateways are started in years."""
+LINE_MAX_BYTES: Final = 2**18
+"""More than any line of a trail has."""
+_NUMBER_MAX: Final = 2**53
+BY: Final = ("topic", "policy", "reason", "principal", "client_id", "address", "code", "gateway")
+"""What refusals are counted by: fields of the record, and `reason` for its first."""
+
+
+class Count(NamedTuple):
+    """How often a value is there.
+
+    Attributes:
+        value: The value; None where the field is null.
+        refusals: In how many refusals.
+        records: How many records they were about, as their batches said.
+    """
+
+    value: str | None
+    refusals: int
+    records: int
+
+
+class _By:
+    """Refusals and records by the values of one field."""
+
+    def __init__(self) -> None:
+        self._refusals: BoundedCounter[str | None] = BoundedCounter(KEPT)
+        self._records: Counter[str | None] = Counter()
+
+    def add(self, value: str | None, records: int) -> None:
+        self._records[value] += records
+        if self._refusals.add(value):
+            for one in [one for one in self._records if one not in self._refusals]:
+                del self._records[one]
+
+    def most_common(self, most: int) -> tuple[list[Count], int]:
+        found, rest = self._refusals.most_common(most)
+        return [Count(value, count, self._records[value]) for value, count in found], rest
+
+
+@dataclass
+class TrailCounts:
+    """The counts of a trail, or of a part of one.
+
+    Attributes:
+        since: Refusals before are left aside; None for all.
+        until: Refusals from then on are left aside; None for all.
+        refusals: How many refusals there are.
+        records: How many records they were about.
+        outcomes: Refusals by outcome and subject.
+        twice: How many lines were there again, and are not counted.
+        unreadable: How many lines are no records of a trail.
+        first: The time of the first refusal.
+        last: The time of the last.
+        times: Refusals by hour and outcome.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    refusals: int = 0
+    records: int = 0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    twice: int = 0
+    unreadable: int = 0
+    first: datetime | None = None
+    last: datetime | None = None
+    times: TimeBins = field(default_factory=TimeBins)
+    _by: dict[str, _By] = field(default_factory=lambda: {name: _By() for name in BY})
+    _runs: dict[str, Numbers] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        """How many runs of gateways wrote it."""
+        return len(self._runs)
+
+    @property
+    def missing(self) -> int:
+        """How many numbers are missing between the first and the last of each run.
+
+        The numbers of what `since` and `until` leave aside are not missing.
+        """
+        return sum(one.missing for one in self._runs.values())
+
+    @property
+    def before_the_first(self) -> int:
+        """How many numbers of all runs are lower than the first that is there."""
+        return sum(one.first - 1 for one in self._runs.values() if one.count)
+
+    def by(self, name: str, most: int) -> tuple[list[Count], int]:
+        """Return the values of a field that are there most often, and the refusals of all others.
+
+        Args:
+            name: One of `BY`.
+            most: How many values are returned at most.
+        """
+        return self._by[name].most_common(most)
+
+    def add(self, line: bytes) -> None:
+        """Count a line, unless it was there already."""
+        try:
+            record = json.loads(line) if len(line) <= LINE_MAX_BYTES else None
+            when, run, number = _place(record)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            self.unreadable += 1
+            return
+        if not self._is_new(run, number):
+            self.twice += 1
+            return
+        if (self.since is not None and when < self.since) or (
+            self.until is not None and when >= self.until
+        ):
+            return
+        self._count(record, when)
+
+    def _is_new(self, run: str, number: int) -> bool:
+        """Return whether a refusal was not there yet; of too many runs nobody knows."""
+        if run not in self._runs:
+            if len(self._runs) >= RUNS_MAX:
+                return True
+            self._runs[run] = Numbers()
+        return self._runs[run].add(number)
+
+    def _count(self, record: Mapping[str, Any], when: datetime) -> None:
+        records = record.get("records")
+        records = records if isinstance(records, int) and records > 0 else 0
+        outcome = _text(record.get("outcome")) or ""
+        self.refusals += 1
+        self.records += records
+        self.outcomes[outcome[:_KIND_MAX], (_text(record.get("subject")) or "")[:_KIND_MAX]] += 1
+        self.first = when if self.first is None else min(self.first, when)
+        self.last = when if self.last is None else max(self.last, when)
+        self.times.add(hour_of(int(when.timestamp() * 1000)), outcome[:_KIND_MAX], 1)
+        for name, counter in self._by.items():
+            value = _reason(record) if name == "reason" else _text(record.get(name))
+            if name == "topic" and value is None and record.get("resource_name") is not None:
+                value = f"{record.get('resource_type')} {record['resource_name']}"
+            counter.add(value, records)
+
+
+_KIND_MAX: Final = 20
+
+
+def _place(record: Any) -> tuple[datetime, str, int]:
+    """Return when a refusal was, and its run and number.
+
+    Raises:
+        ValueError: They are not those of a refusal.
+        OverflowError: Likewise.
+        TypeError: Likewise, or it is no object.
+        KeyError: Likewise.
+    """
+    when = datetime.fromisoformat(record["time"])
+    run, number = record["run"], record["number"]
+    is_local = when.tzinfo is None
+    when = when.astimezone(UTC)
+    if is_local or not isinstance(run, str) or type(number) is not int:
+        raise ValueError
+    if not 0 < number < _NUMBER_MAX:
+        raise ValueError
+    return when, run, number
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _reason(record: Mapping[str, Any]) -> str | None:
+    """Return the message of the first reason."""
+    reasons = record.get("reasons")
+    first = reasons[0] if isinstance(reasons, list) and reasons else None
+    return _text(first.get("message")) if isinstance(first, dict) else None
+
+
+def as_document(counts: TrailCounts, most: int) -> dict[str, Any]:
+    """Return everything as JSON has it: `trail.json` of a report.
+
+    Args:
+        counts: All that was counted.
+        most: How many values of each field.
+    """
+
+    def text(when: datetime | None) -> str | None:
+        return None if when is None else when.isoformat()
+
+    by = {}
+    for name in BY:
+        found, rest = counts.by(name, most)
+        by[name] = {"values": [one._asdict() for one in found], "others": rest}
+    return {
+        "refusals": counts.refusals,
+        "records": counts.records,
+        "first": text(counts.first),
+        "last": text(counts.last),
+        "runs": counts.runs,
+        "missing": counts.missing,
+        "before_the_first": counts.before_the_first,
+        "twice": counts.twice,
+        "unreadable": counts.unreadable,
+        "outcomes": [
+            {"outcome": outcome, "subject": subject, "refusals": count}
+            for (outcome, subject), count in counts.outcomes.most_common(most)
+        ],
+        "hours": [
+            {"hour": hour, "refusals": sum(one.values())} for hour, one in hours(counts.times)
+        ],
+        "hours_width": counts.times.width,
+        "by": by,
+    }
+
+
+def hours(times: TimeBins) -> list[tuple[str, Counter[str]]]:
+    """Return refusals by the time at which an hour, or a wider bin, begins."""
+    return [
+        (moment(hour).isoformat(timespec="minutes"), one)
+        for hour, one in sorted(times.bins.items())
+        if in_range(hour)
+    ]

@@ -1,0 +1,77 @@
+"""Which offsets are read where there are more than may be: pieces, spread over all of the time.
+
+The newest records alone would leave out what comes once a night, and whole partitions alone the
+producers of the others.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.cluster.ranges import OffsetRange
+
+RECORDS_MAX: Final = 1_000_000
+"""The most that are read, unless told otherwise: some seconds of work."""
+PIECE_OFFSETS: Final = 1000
+"""A piece is a request of its own: larger ones are read faster, smaller ones show more."""
+
+
+class Piece(NamedTuple):
+    """Offsets to read.
+
+    Attributes:
+        range: The offsets.
+        is_first: Whether it begins where the records of its partition do. The first batch counts
+            then even if it begins before; others are those of the piece in which they begin, so
+            that a batch is never read twice, and large ones are not read more often than others.
+    """
+
+    range: OffsetRange
+    is_first: bool
+
+
+class Excerpt(NamedTuple):
+    """What is read.
+
+    Attributes:
+        pieces: What is read, in this order.
+        is_whole: Whether that is everything.
+    """
+
+    pieces: tuple[Piece, ...]
+    is_whole: bool
+
+
+def excerpt(
+    ranges: Sequence[OffsetRange], offsets_max: int, *, piece: int = PIECE_OFFSETS
+) -> Excerpt:
+    """Return what is read of ranges, one of each partition.
+
+    Each partition gives its share, at least one piece. The pieces of an excerpt that is not whole
+    come in an order without a pattern, the same one each time: whoever stops early has seen
+    records of all partitions and all of the time.
+
+    Args:
+        ranges: Everything.
+        offsets_max: The most offsets that are read, but for that one piece of each partition.
+        piece: The number of offsets of a piece.
+    """
+    wanted = [one for one in sorted(ranges) if one.offsets]
+    total = sum(one.offsets for one in wanted)
+    if total <= offsets_max:
+        return Excerpt(tuple(Piece(one, is_first=True) for one in wanted), is_whole=True)
+    pieces = []
+    for one in wanted:
+        share = one.offsets * offsets_max // total
+        count = max(share // piece, 1)
+        size = min(piece, one.offsets)
+        for number in range(count):
+            start = one.start + (one.offsets - size) * number // max(count - 1, 1)
+            part = one._replace(start=start, end=start + size)
+            pieces.append(Piece(part, is_first=start == one.start))
+    random.Random(0).shuffle(pieces)  # noqa: S311 - a fixed order without a pattern
+    return Excerpt(tuple(pieces), is_whole=False)

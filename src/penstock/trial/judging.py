@@ -1,0 +1,130 @@
+"""Has batches judged by policy workers, as many at a time as their memory may hold."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
+
+from penstock.engine.verdict import FailureCause
+from penstock.trial.tally import TopicTally
+from penstock.wire.names import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.engine.plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+    from penstock.trial.stored_batches import ReadBatch
+
+WAITING_MAX_BYTES: Final = 32 * 2**20
+KILLS_MAX: Final = 20
+"""After so many batches at which a policy was killed for its time, or ended its process, it is
+known; each has cost seconds."""
+_READ_AT_ONCE: Final = 64
+_VERSION: Final = 9
+"""Of Produce requests: one that all current clients can send."""
+_KILLED: Final = frozenset({FailureCause.TIMED_OUT, FailureCause.PROCESS_ENDED})
+
+
+class Pool(Protocol):
+    """What a `penstock.engine.workers.supervisor.Supervisor` does here."""
+
+    def submit(
+        self,
+        topic_plan: TopicPlan,
+        partition: int,
+        topic_id: UUID,
+        version: int,
+        data: bytes | memoryview,
+        done: Callable[[Verdict], None],
+        *,
+        timeout_ms: int = ...,
+        dropped_before: Sequence[int] = ...,
+        client: Hashable = ...,
+    ) -> None: ...
+
+
+class Trial:
+    """Batches on their way through the workers, and what came of them.
+
+    Attributes:
+        tallies: By topic.
+        records: How many records have come back.
+        kills: How many batches cost a worker.
+    """
+
+    def __init__(
+        self, pool: Pool, plans: Mapping[str, TopicPlan], topic_ids: Mapping[str, UUID]
+    ) -> None:
+        """Take what judges.
+
+        Args:
+            pool: The workers, started.
+            plans: The policies of each topic.
+            topic_ids: The ids of topics, for policies that look at them.
+        """
+        self.tallies = {topic: TopicTally() for topic in plans}
+        self.records = self.kills = 0
+        self._pool = pool
+        self._plans = plans
+        self._topic_ids = topic_ids
+        self._waiting_bytes = self._waiting = 0
+        self._changed = asyncio.Event()
+
+    async def judge(self, batches: Iterator[ReadBatch]) -> bool:
+        """Judge batches, which are read in a thread meanwhile.
+
+        Args:
+            batches: What is judged.
+
+        Returns:
+            Whether that was all: not so where policies cost too many workers.
+        """
+        while self.kills < KILLS_MAX:
+            some = await asyncio.to_thread(lambda: list(islice(batches, _READ_AT_ONCE)))
+            if not some:
+                await self._until(lambda: not self._waiting)
+                return self.kills < KILLS_MAX
+            for one in some:
+                await self._until(lambda: self._waiting_bytes < WAITING_MAX_BYTES)
+                self._submit(one)
+            # What hangs is to be found out before there is much of it.
+            await self._until(lambda: self._waiting < 2 * _READ_AT_ONCE)
+        return False
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _submit(self, batch: ReadBatch) -> None:
+        if batch.data is None:
+            self.tallies[batch.topic].unreadable(batch)
+            self.records += batch.count
+            return
+        if self.kills >= KILLS_MAX:
+            return
+        plan = self._plans[batch.topic]
+        self._waiting += 1
+        self._waiting_bytes += len(batch.data)
+        self._pool.submit(
+            plan,
+            batch.partition,
+            self._topic_ids.get(batch.topic, NO_ID),
+            _VERSION,
+            batch.data,
+            partial(self._judged, plan, batch._replace(data=None), len(batch.data)),
+            # Each partition for itself: one that hangs keeps no other waiting.
+            client=(batch.topic, batch.partition),
+        )
+
+    def _judged(self, plan: TopicPlan, batch: ReadBatch, size: int, verdict: Verdict) -> None:
+        self._waiting -= 1
+        self._waiting_bytes -= size
+        self.kills += verdict.cause in _KILLED
+        self.records += batch.count
+        self.tallies[batch.topic].add(plan, batch, verdict)
+        self._changed.set()

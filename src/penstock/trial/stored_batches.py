@@ -1,0 +1,133 @@
+"""Reads stored batches as their producers would send them.
+
+That takes another header: stored batches have an offset, and perhaps the broker's time. Where
+compaction left gaps, the records that are left are written as one batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.client.batches import read_fetched_batch
+from penstock.client.reader import OffsetRange as WantedRange
+from penstock.client.reader import RangeReader
+from penstock.records.errors import UnreadableRecords
+from penstock.records.header import as_produced, is_intact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from uuid import UUID
+
+    from penstock.client.batches import FetchedBatch
+    from penstock.client.reader import Cluster, LostOffsets
+    from penstock.trial.excerpt import Piece
+
+    Read = Callable[[Piece], Iterable[FetchedBatch]]
+
+
+class ReadBatch(NamedTuple):
+    """A batch of a topic.
+
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        data: As a producer sends it; None if it cannot be read.
+        count: How many records it has.
+        stored_bytes: How large it is in the log.
+        offsets: Of its records.
+    """
+
+    topic: str
+    partition: int
+    data: bytes | None
+    count: int
+    stored_bytes: int
+    offsets: Sequence[int]
+
+    def offset_of(self, index: int) -> int:
+        """Return the offset of one of its records."""
+        return self.offsets[index] if index < len(self.offsets) else self.offsets[-1]
+
+
+def reader_of(
+    cluster: Cluster, topic_ids: Mapping[str, UUID], on_lost: Callable[[LostOffsets], None]
+) -> Read:
+    """Return what reads the batches of a piece.
+
+    Args:
+        cluster: A `penstock.client.connection.Connection`.
+        topic_ids: The ids of topics.
+        on_lost: Told of offsets that the log does not have any more.
+    """
+
+    def read(piece: Piece) -> Iterable[FetchedBatch]:
+        wanted = WantedRange(*piece.range, topic_ids[piece.range.topic])
+        return RangeReader(cluster, wanted, on_lost=on_lost)
+
+    return read
+
+
+class Reading:
+    """Reads pieces, within a limit of bytes that each has its share of.
+
+    What one piece does not need is left for those after it.
+
+    Attributes:
+        is_cut: Whether something was not read for want of bytes.
+    """
+
+    def __init__(
+        self, pieces: Sequence[Piece], read: Read, bytes_max: int, *, max_decompressed_bytes: int
+    ) -> None:
+        """Prepare; nothing is read.
+
+        Args:
+            pieces: What is read.
+            read: See `reader_of`.
+            bytes_max: The most stored bytes, but for one batch of each piece.
+            max_decompressed_bytes: Of a batch that has to be written anew.
+        """
+        self.is_cut = False
+        self._pieces = pieces
+        self._read = read
+        self._left_bytes = bytes_max
+        self._left_offsets = sum(one.range.offsets for one in pieces)
+        self._max_decompressed_bytes = max_decompressed_bytes
+
+    def __iter__(self) -> Iterator[ReadBatch]:
+        """Return the batches, in the order of the pieces.
+
+        Raises:
+            ClientError: The cluster cannot be reached in time, or refuses.
+            UnreadableBatchError: It cannot be said where a damaged batch ends.
+        """
+        for piece in self._pieces:
+            share = self._left_bytes * piece.range.offsets // self._left_offsets
+            self._left_offsets -= piece.range.offsets
+            taken = 0
+            for fetched in self._read(piece):
+                if fetched.base_offset < piece.range.start and not piece.is_first:
+                    continue
+                batch = _as_produced(piece, fetched, self._max_decompressed_bytes)
+                taken += batch.stored_bytes
+                yield batch
+                if taken >= share:
+                    self.is_cut |= fetched.last_offset + 1 < piece.range.end
+                    break
+            self._left_bytes = max(self._left_bytes - taken, 0)
+
+
+def _as_produced(piece: Piece, fetched: FetchedBatch, max_decompressed_bytes: int) -> ReadBatch:
+    topic, partition, *_ = piece.range
+    size, count = len(fetched.data), fetched.record_count
+    offsets: Sequence[int] = range(fetched.base_offset, fetched.last_offset + 1)
+    if count == len(offsets) and is_intact(fetched.data):
+        data = b"".join(as_produced(fetched.data))
+        return ReadBatch(topic, partition, data, count, size, offsets)
+    whole = fetched._replace(first=fetched.base_offset, end=fetched.last_offset + 1)
+    try:
+        batch = read_fetched_batch(whole, max_decompressed_bytes=max_decompressed_bytes)
+        data = batch.cut(range(len(batch.records)))
+    except (UnreadableRecords, ValueError):
+        return ReadBatch(topic, partition, None, max(min(count, len(offsets)), 1), size, offsets)
+    return ReadBatch(topic, partition, data, len(batch.records), size, batch.offsets)

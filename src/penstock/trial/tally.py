@@ -1,0 +1,142 @@
+"""What came of a trial: by topic, policy and reason, in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.engine.verdict import REJECTED, FailureCause, Outcome
+from penstock.report.bounded_counter import BoundedCounter
+
+if TYPE_CHECKING:
+    from penstock.engine.plan import TopicPlan
+    from penstock.engine.verdict import Verdict
+    from penstock.trial.stored_batches import ReadBatch
+
+REASONS_KEPT: Final = 200
+"""Reasons of one topic."""
+CHANGED: Final = "changed"
+"""Beside the outcomes: records of a batch that interceptors would have written anew."""
+NOT_JUDGED: Final = "not judged"
+"""No policy is to blame: no worker was there, or the batch could not be read."""
+
+
+class Reason(NamedTuple):
+    """Why records would not have been stored as they are.
+
+    Attributes:
+        policy: The class.
+        outcome: What would have become of them.
+        message: In the policy's words.
+    """
+
+    policy: str
+    outcome: str
+    message: str | None
+
+
+class Place(NamedTuple):
+    """Where one of the records is."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+
+@dataclass
+class TopicTally:
+    """The verdicts about one topic.
+
+    Attributes:
+        records: Records by outcome, `CHANGED` or `NOT_JUDGED`; of a refused batch all.
+        batches: Batches likewise; one from which only some records would be dropped counts as
+            `CHANGED`.
+        policies: Records by policy and outcome, of what is not accepted.
+        reasons: Records by reason; of a refused batch those that are to blame, or all of them where
+            the batch as a whole is.
+        places: The first record that was seen of each reason.
+    """
+
+    records: Counter[str] = field(default_factory=Counter)
+    batches: Counter[str] = field(default_factory=Counter)
+    policies: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: BoundedCounter[Reason] = field(default_factory=lambda: BoundedCounter(REASONS_KEPT))
+    places: dict[Reason, Place] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> int:
+        """How many records were judged."""
+        return self.records.total() - self.records[NOT_JUDGED]
+
+    @property
+    def turned_away(self) -> int:
+        """How many records would have been refused, for whatever reason."""
+        return sum(self.records[outcome] for outcome in REJECTED)
+
+    @property
+    def share(self) -> float:
+        """The share of the judged records that would have been refused; 0 without records."""
+        return self.turned_away / self.judged if self.judged else 0.0
+
+    def add(self, plan: TopicPlan, batch: ReadBatch, verdict: Verdict) -> None:
+        """Count a verdict.
+
+        Args:
+            plan: The policies that judged.
+            batch: What was judged.
+            verdict: What they decided.
+        """
+        count = batch.count
+        if verdict.cause is FailureCause.NOT_JUDGED:
+            self._count(NOT_JUDGED, count)
+            return
+        if verdict.outcome is not Outcome.ACCEPTED:
+            self._count(verdict.outcome, count)
+            self.policies[verdict.policy, verdict.outcome] += count
+            self._add_reasons(batch, verdict)
+            return
+        if verdict.replacement is None:
+            self._count(Outcome.ACCEPTED, count)
+            return
+        # As the gateway counts it: which of the others were changed is not told.
+        dropped = len(verdict.replacement.dropped)
+        self.batches[Outcome.DROPPED if dropped == count else CHANGED] += 1
+        for outcome, some in ((Outcome.DROPPED, dropped), (CHANGED, count - dropped)):
+            if some:
+                self.records[outcome] += some
+                self.policies[plan.interceptor_names, outcome] += some
+
+    def unreadable(self, batch: ReadBatch) -> None:
+        """Count a batch that cannot be read."""
+        self._count(NOT_JUDGED, batch.count)
+
+    def _count(self, outcome: str, records: int) -> None:
+        self.records[outcome] += records
+        self.batches[outcome] += 1
+
+    def _add_reasons(self, batch: ReadBatch, verdict: Verdict) -> None:
+        for error in verdict.record_errors:
+            policy = error.policy or verdict.policy
+            offset = batch.offset_of(error.index)
+            self._add_reason(Reason(policy, verdict.outcome, error.message), 1, batch, offset)
+        if not verdict.record_errors:
+            one = Reason(verdict.policy, verdict.outcome, verdict.message)
+            self._add_reason(one, batch.count, batch, batch.offset_of(0))
+
+    def _add_reason(self, reason: Reason, count: int, batch: ReadBatch, offset: int) -> None:
+        if self.reasons.add(reason, count):
+            self.places = {one: at for one, at in self.places.items() if one in self.reasons}
+        if reason in self.reasons:
+            self.places.setdefault(reason, Place(batch.partition, offset))
+
+
+def total(tallies: dict[str, TopicTally]) -> TopicTally:
+    """Return the records and batches of all topics together, without policies and reasons."""
+    found = TopicTally()
+    for one in tallies.values():
+        found.records.update(one.records)
+        found.batches.update(one.batches)
+    return found

@@ -1,0 +1,116 @@
+"""`penstock audit --trail` with files: what it prints, and how it ends."""
+
+import json
+import time
+
+import pytest
+import structlog
+
+from penstock import cli
+from penstock.engine.verdict import RecordError, refused_records
+from penstock.gateway.audit_trail.audit_file import AuditFile
+from penstock.gateway.audit_trail.trail import AuditTrail
+from penstock.gateway.refusal_log import Refused
+
+
+def refusal(n):
+    verdict = refused_records([RecordError(0, "no\x1b[2J", "a.V")])
+    return Refused("orders", 0, f"shop-{n % 2}", verdict, principal="User:alice",
+                   address="10.0.0.7", records=5)  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A configuration, and a trail of three refusals, one of them left out, one there twice."""
+    path = tmp_path / "audit.jsonl"
+    trail = AuditTrail(AuditFile(path, path), "gw-1/0.0.0.0:9192")
+    for n in range(3):
+        trail.put(refusal(n))
+    trail.close()
+    first, _, last = path.read_text().splitlines(keepends=True)
+    (tmp_path / "audit.jsonl.1").write_text(first)
+    path.write_text(first + last + "no record\n")
+    found = tmp_path / "penstock.properties"
+    found.write_text("upstream.bootstrap.servers=127.0.0.1:1\naudit.file=audit.jsonl\n")
+    return found
+
+
+def run(*arguments, capsys):
+    try:
+        code = cli.main(["audit", *map(str, arguments)])
+    finally:
+        structlog.reset_defaults()  # the command's log goes to what this test captures
+    return code, capsys.readouterr()
+
+
+def test_who_was_refused_what_and_what_is_missing(file, capsys):
+    code, printed = run(file, "--trail", capsys=capsys)
+    assert code == 0
+    lines = [" ".join(line.split()) for line in printed.out.splitlines()]
+    assert lines[0] == f"audit trail {file.parent}/audit.jsonl: 2 refusals of 10 records"
+    assert lines[1].endswith("by one run of a gateway")
+    assert lines[2:6] == [
+        "2 refused: records",
+        "1 more are missing between others: left out, or removed",
+        "1 lines were there again, and are not counted",
+        "1 lines are no records of a trail",
+    ]
+    for title, line in (
+        ("by topic", "2 10 orders"), ("by policy", "2 10 a.V"), ("by client id", "2 10 shop-0"),
+        ("by principal", "2 10 User:alice"), ("by error code", "2 10 87"),
+        ("by address", "2 10 10.0.0.7"), ("by gateway", "2 10 gw-1/0.0.0.0:9192"),
+    ):  # fmt: skip
+        assert lines[lines.index(f"{title}, refusals and records") + 1] == line
+    assert "\x1b" not in printed.out
+    assert "over time, by hour (UTC)" in lines
+
+
+def test_a_report_is_written(file, tmp_path, capsys):
+    code, printed = run(file, "--trail", "--report", tmp_path / "r", capsys=capsys)
+    assert code == 0
+    assert f"report {tmp_path}/r/trail.json" in printed.out
+    found = json.loads((tmp_path / "r" / "trail.json").read_text())
+    assert (found["refusals"], found["missing"], found["twice"]) == (2, 1, 1)
+
+
+def test_another_file_and_another_time(file, tmp_path, capsys):
+    _, printed = run(file, "--trail", "--input", tmp_path / "audit.jsonl.1", capsys=capsys)
+    assert ": 1 refusals of 5 records" in printed.out
+    after = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 60))
+    for option in ("--from", "--to"):
+        _, printed = run(file, "--trail", option, after, capsys=capsys)
+        assert (": 0 refusals" in printed.out) is (option == "--from")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (("--topic", "a", "--input", "b"), 2, "name one of --topic T and --input PATH"),
+        (("--fail-over", "1%"), 2, "--fail-over does not go with --trail"),
+        (("--topics",), 2, "--topics does not go with --trail"),
+        (("--from", "0:5"), 2, "--from 0:5: with --trail it must be an ISO time"),
+        (("--input", "/not/there"), 3, "/not/there: there is no such file"),
+    ],
+)
+def test_wrong_use(file, arguments, code, why, capsys):
+    found, printed = run(file, "--trail", *arguments, capsys=capsys)
+    assert found == code
+    assert why in printed.err
+
+
+def test_without_a_trail(file, capsys):
+    file.write_text("upstream.bootstrap.servers=127.0.0.1:1\n")
+    code, printed = run(file, "--trail", capsys=capsys)
+    assert code == 2
+    assert "neither audit.topic nor audit.file is set" in printed.err
+    file.write_text("upstream.bootstrap.servers=127.0.0.1:1\naudit.file=not-there\n")
+    code, printed = run(file, "--trail", capsys=capsys)
+    assert code == 3
+    assert "not-there: there is no such file here" in printed.err
+
+
+def test_a_file_that_is_damaged(file, tmp_path, capsys):
+    (tmp_path / "audit.jsonl.2.gz").write_bytes(b"no gzip")
+    code, printed = run(file, "--trail", capsys=capsys)
+    assert code == 3
+    assert "audit.jsonl.2.gz: cannot be read" in printed.err

@@ -1,0 +1,161 @@
+"""`penstock check --since` with a cluster and workers that answer at once."""
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+import structlog
+
+from penstock import cli
+from penstock.cli import check, check_since
+from penstock.client.batches import select
+from penstock.client.errors import DeniedError
+from penstock.cluster.errors import ClusterError
+from penstock.cluster.offsets import Topic
+from penstock.cluster.ranges import OffsetRange
+from penstock.engine.verdict import ACCEPTED, failed, not_judged, refused
+from penstock.policy import Record
+from tests.records.encoding import encode_batch
+
+FILE = """
+upstream.bootstrap.servers=127.0.0.1:1
+record.validator.classes=policies.Check
+topics.seen-*.penstock.mode=observe
+audit.topic=seen-audit
+"""
+DATA = encode_batch([Record(0, None, b"x")] * 4)
+OBSERVE = {"penstock.mode": "observe"}
+
+
+class Away:
+    """A cluster that gives topics, with records in each but those that are named empty."""
+
+    def __init__(self, *names):
+        self.all = {name: Topic(name, uuid.uuid4(), (0,)) for name in names}
+
+    def names(self):
+        return frozenset(self.all)
+
+    def topics(self, given):
+        return self.existing_topics(given)
+
+    def existing_topics(self, given):
+        return tuple(self.all[name] for name in given.split(","))
+
+    def ranges(self, topics, start):
+        return tuple(OffsetRange(one.name, 0, 0, 0 if "empty" in one.name else 4) for one in topics)
+
+
+class Pool:
+    """Gives each topic its verdict."""
+
+    verdicts = {}
+
+    def __init__(self, *_, **__):
+        pass
+
+    async def start(self):
+        pass
+
+    async def close(self):
+        pass
+
+    def submit(self, plan, partition, topic_id, version, data, done, **_):
+        done(self.verdicts.get(plan.topic, ACCEPTED))
+
+
+@pytest.fixture
+def checked(tmp_path, monkeypatch, capsys):
+    """Runs the command; returns its exit code and what it printed."""
+    file = tmp_path / "penstock.properties"
+    file.write_text(FILE)
+
+    def run(cluster, *arguments, own=(), verdicts=(), read=None):
+        index = SimpleNamespace(
+            names=dict(own).__contains__, of=lambda name, _: dict(own).get(name, {})
+        )
+
+        def reader_of(*_):
+            return lambda piece: select(memoryview(DATA), 0, 4, None).batches
+
+        async def no_dry_run(_):
+            return []
+
+        monkeypatch.setattr(check, "dry_run", no_dry_run)
+        monkeypatch.setattr(check_since, "Cluster", lambda *_: cluster)
+        monkeypatch.setattr(check_since, "kept_settings", lambda *_: index)
+        monkeypatch.setattr(check_since, "connect", lambda *_: None)
+        monkeypatch.setattr(check_since, "reader_of", read or reader_of)
+        monkeypatch.setattr(check_since, "Supervisor", Pool)
+        monkeypatch.setattr(Pool, "verdicts", dict(verdicts))
+        try:
+            code = cli.main(["check", str(file), "--since", "1h", *arguments])
+        finally:
+            structlog.reset_defaults()  # the command's log goes to what this test captures
+        return code, capsys.readouterr()
+
+    return run
+
+
+def topics_in(printed):
+    lines = printed.out[printed.out.index("records since") :].splitlines()
+    return [line.split()[1].rstrip(",") for line in lines if line.startswith("topic ")]
+
+
+def test_the_topics_are_those_that_are_observed_by_the_file_or_by_their_own_setting(checked):
+    cluster = Away("seen-a", "seen-b", "strict", "watched", "seen-audit", "__consumer_offsets")
+    own = {"watched": OBSERVE, "seen-b": {"penstock.mode": "enforce"}}
+    code, printed = checked(cluster, own=own)
+    assert code == 0
+    assert topics_in(printed) == ["seen-a", "watched"]
+
+
+def test_topics_that_are_named_are_judged_whatever_their_mode(checked):
+    code, printed = checked(Away("seen-a", "strict"), "--topic", "strict,seen-a")
+    assert code == 0
+    assert topics_in(printed) == ["strict", "seen-a"]
+    assert "topic strict, enforced: 4 records in 1 batch" in printed.out
+    assert "topic seen-a, observed: 4 records in 1 batch" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("verdict", "limit", "expected"),
+    [(ACCEPTED, "0", 0), (refused(87, "no", "policies.Check"), "99%", 1),
+     (failed("policies.Check", "raised"), "99%", 1), (refused(87, "no", "x"), "100%", 0)],
+)  # fmt: skip
+def test_one_topic_beyond_the_share_is_enough(checked, verdict, limit, expected):
+    cluster = Away("seen-a", "seen-b")
+    code, _ = checked(cluster, "--fail-over", limit, verdicts={"seen-b": verdict})
+    assert code == expected
+
+
+def test_nothing_judged_is_no_evidence(checked):
+    code, printed = checked(Away("seen-a"), verdicts={"seen-a": not_judged("policies.Check", "-")})
+    assert code == 3
+    assert "none of the records could be judged" in printed.err
+
+
+def test_without_records(checked):
+    code, printed = checked(Away("seen-empty"), "--fail-over", "0")
+    assert code == 0
+    assert "note: there are no records since then" in printed.out
+
+
+def test_without_topics(checked):
+    code, printed = checked(Away("strict"))
+    assert code == 2
+    assert "no topic that exists is observed" in printed.err
+
+
+@pytest.mark.parametrize("error", [ClusterError("away"), DeniedError(29, "topic seen-a")])
+def test_a_cluster_that_refuses(checked, error):
+    def read(*_):
+        def reading(_):
+            raise error
+            yield
+
+        return reading
+
+    code, printed = checked(Away("seen-a"), read=read)
+    assert code == 3
+    assert printed.err.startswith(f"penstock check: 127.0.0.1:1: {error}")

@@ -1,0 +1,29 @@
+"""What a gateway has counted, as it serves it."""
+
+from penstock.cli.gateway_counts import counts_of
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.metrics.exposition import render
+from penstock.policy import Record
+from tests.records.encoding import encode_batch
+
+DATA = encode_batch([Record(0, None, b"x")] * 3)
+
+
+async def test_what_it_serves_is_read():
+    counts = GatewayCounts(records_max=100)
+    for topic in ("orders", "others"):
+        plan = TopicPlan(topic=topic, validators=('a"V', "a.W"), is_observed=True)
+        counts.observed(plan, DATA, ACCEPTED)
+        counts.observed(plan, DATA, refused(87, "no", 'a"V'))
+        counts.observed(plan, DATA, refused(87, "no", "a.W"))
+        counts.not_observed(plan, DATA)
+    text = (await render(counts.families())).decode()
+    assert counts_of(text, {"orders"}) == {
+        "orders": {"accepted": 3, "would_refuse": 6, "not_observed": 3}
+    }
+
+
+def test_other_text_is_nothing():
+    assert counts_of("<html>", {"orders"}) == {}

@@ -1,0 +1,114 @@
+"""What a trail says, counted."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from penstock.engine.verdict import RecordError, refused, refused_records
+from penstock.gateway.audit_trail.audit_record import audit_record
+from penstock.gateway.refusal_log import Refused
+from penstock.trail import counts as counted
+from penstock.trail.counts import BY, Count, TrailCounts, as_document
+
+AT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
+ONE = Refused(
+    "orders", 3, "shop", refused_records([RecordError(2, "no", "a.V")]),
+    principal="User:alice", address="10.0.0.7", records=9,
+)  # fmt: skip
+CONFIGS = Refused("TOPIC orders", None, None, refused(44, None, "a.C"), resource=("BROKER", "1"))
+
+
+def line(number, refusal=ONE, run="r", after_s=0):
+    """A line as a gateway writes it."""
+    return audit_record(refusal, gateway="gw", run=run, number=number, at_s=AT + after_s)
+
+
+def counts_of(*lines, **bounds):
+    found = TrailCounts(**bounds)
+    for one in lines:
+        found.add(one)
+    return found
+
+
+def test_what_a_gateway_writes_is_counted_by_everything():
+    found = counts_of(line(1), line(2, after_s=3600), line(3, CONFIGS), line(1, run="other"))
+    assert (found.refusals, found.records, found.runs) == (4, 27, 2)
+    assert found.outcomes == {("refused", "records"): 3, ("refused", "configs"): 1}
+    assert found.by("topic", 9) == ([Count("orders", 3, 27), Count("BROKER 1", 1, 0)], 0)
+    assert found.by("reason", 9) == ([Count("no", 3, 27), Count(None, 1, 0)], 0)
+    assert found.by("client_id", 9)[0][0] == Count("shop", 3, 27)
+    assert found.by("code", 9) == ([Count("87", 3, 27), Count("44", 1, 0)], 0)
+    assert found.by("principal", 1) == ([Count("User:alice", 3, 27)], 1)
+    assert [sum(one.values()) for one in found.times.bins.values()] == [3, 1]
+    assert (found.twice, found.missing, found.unreadable) == (0, 0, 0)
+
+
+def test_what_is_there_twice_counts_once_and_gaps_are_told():
+    found = counts_of(line(5), line(2), line(5), line(2), line(9, run="other"))
+    assert (found.refusals, found.twice) == (3, 2)
+    assert found.missing == 2
+    assert found.before_the_first == 1 + 8
+
+
+def test_a_part_of_the_time():
+    bounds = {"since": datetime.fromtimestamp(AT + 10, UTC),
+              "until": datetime.fromtimestamp(AT + 20, UTC)}  # fmt: skip
+    found = counts_of(*(line(n + 1, after_s=n * 5) for n in range(6)), **bounds)
+    assert found.refusals == 2
+    assert (found.first.timestamp(), found.last.timestamp()) == (AT + 10, AT + 15)
+    assert found.missing == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"", b"{", b"[1]", b"null", b"7", b'"a"', b"\xff", b"[" * 100_000,
+        b'{"time":"2026-01-31T12:00:00Z"}',
+        b'{"time":"2026-01-31T12:00:00","run":"r","number":1}',
+        b'{"time":"2026-01-31T12:00:00Z","run":"r","number":0}',
+        b'{"time":"2026-01-31T12:00:00Z","run":"r","number":true}',
+        b'{"time":"2026-01-31T12:00:00Z","run":"r","number":1e400}',
+        b'{"time":"2026-01-31T12:00:00Z","run":["r"],"number":1}',
+        b'{"time":"0001-01-01T00:00:00+10:00","run":"r","number":1}',
+        b'{"time":"2026-01-31T12:00:00Z","run":"r","number":' + b"9" * 5000 + b"}",
+        b'{"time":"2026-01-31T12:00:00Z","run":"r","number":1,"x":"' + b"x" * 2**18 + b'"}',
+    ],
+)  # fmt: skip
+def test_what_is_no_record_is_counted_and_ends_nothing(wrong):
+    found = counts_of(wrong, line(1))
+    assert (found.unreadable, found.refusals) == (1, 1)
+
+
+def test_fields_that_are_not_there_or_are_something_else():
+    strange = {"time": "1969-07-20T20:17:40Z", "run": "r", "number": 1, "records": "many",
+               "outcome": ["x" * 100], "topic": {"a": 1}, "reasons": [7], "code": True}  # fmt: skip
+    found = counts_of(json.dumps(strange).encode())
+    assert (found.refusals, found.records) == (1, 0)
+    assert all(len(outcome) <= 20 for outcome, _ in found.outcomes)
+    assert as_document(found, 10)["hours"] == []
+
+
+def test_memory_is_bounded_whatever_clients_call_themselves(monkeypatch):
+    monkeypatch.setattr(counted, "RUNS_MAX", 3)
+    found = TrailCounts()
+    for number in range(1, 6001):
+        record = json.loads(line(number, run=f"r{number}"))
+        for name in ("topic", "policy", "principal", "client_id", "address", "gateway", "code"):
+            record[name] = f"{name}-{number}"
+        record["reasons"][0]["message"] = f"no {number}"
+        found.add(json.dumps(record).encode())
+    assert found.runs == 3
+    assert found.refusals == 6000
+    for name in BY:
+        some, rest = found.by(name, 10)
+        assert sum(one.refusals for one in some) + rest == 6000
+        assert len(found._by[name]._records) <= 2 * counted.KEPT
+
+
+def test_the_document_is_json():
+    found = as_document(counts_of(line(1), line(3, CONFIGS)), 10)
+    assert json.loads(json.dumps(found)) == found
+    assert (found["refusals"], found["missing"]) == (2, 1)
+    assert found["hours"] == [{"hour": "2026-01-31T12:00+00:00", "refusals": 2}]
+    assert found["by"]["policy"]["values"][0] == {"value": "a.C", "refusals": 1, "records": 0}

@@ -1,0 +1,73 @@
+"""Batches on their way through workers, with verdicts given by hand."""
+
+import asyncio
+import uuid
+
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, FailureCause, failed, refused
+from penstock.trial import judging
+from penstock.trial.judging import Trial
+from penstock.trial.stored_batches import ReadBatch
+
+PLANS = {"orders": TopicPlan(topic="orders", validators=("a.V",))}
+ID = uuid.UUID(int=7)
+
+
+def batch(number, size=100):
+    return ReadBatch("orders", 0, b"x" * size, 2, size, range(2 * number, 2 * number + 2))
+
+
+class Pool:
+    """Answers when it is told to, or at once."""
+
+    def __init__(self, verdict=None):
+        self.verdict, self.waiting, self.most, self.ids = verdict, [], 0, set()
+
+    def submit(self, plan, partition, topic_id, version, data, done, **options):
+        self.ids.add(topic_id)
+        if self.verdict is not None:
+            done(self.verdict)
+            return
+        self.waiting.append(done)
+        self.most = max(self.most, len(self.waiting))
+
+
+async def test_everything_is_judged_and_counted():
+    pool = Pool(refused(87, "no", "a.V"))
+    trial = Trial(pool, PLANS, {"orders": ID})
+    assert await trial.judge(iter([batch(n) for n in range(1000)]))
+    assert trial.tallies["orders"].records == {"refused": 2000}
+    assert trial.records == 2000
+    assert pool.ids == {ID}
+
+
+async def test_what_waits_is_bounded(monkeypatch):
+    monkeypatch.setattr(judging, "WAITING_MAX_BYTES", 1000)
+    pool = Pool()
+    trial = Trial(pool, PLANS, {})
+    task = asyncio.create_task(trial.judge(iter([batch(n) for n in range(50)])))
+    answered = 0
+    while answered < 50:
+        while not pool.waiting:
+            await asyncio.sleep(0)
+        pool.waiting.pop(0)(ACCEPTED)
+        answered += 1
+    assert await task
+    assert pool.most <= 10
+    assert trial.tallies["orders"].records == {"accepted": 100}
+
+
+async def test_what_cannot_be_read_is_counted_and_sent_to_nobody():
+    pool = Pool(ACCEPTED)
+    trial = Trial(pool, PLANS, {})
+    assert await trial.judge(iter([batch(0)._replace(data=None)]))
+    assert trial.tallies["orders"].records == {"not judged": 2}
+    assert pool.ids == set()
+
+
+async def test_a_policy_that_costs_a_worker_each_time_is_not_asked_for_ever():
+    pool = Pool(failed("a.V", "took too long", cause=FailureCause.TIMED_OUT))
+    trial = Trial(pool, PLANS, {})
+    assert not await trial.judge(iter([batch(n) for n in range(10_000)]))
+    assert trial.kills == judging.KILLS_MAX
+    assert trial.tallies["orders"].records == {"failed": 2 * judging.KILLS_MAX}
