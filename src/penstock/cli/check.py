@@ -15,6 +15,7 @@ from penstock.configuration import load_configuration
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
+from penstock.gateway.endpoints import endpoints_of
 
 if TYPE_CHECKING:
     import argparse
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
         for line in describe_topics(configuration):
             print(line)
-    for warning in configuration.warnings:
+    for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
         print(f"warning: {warning}")
     print("ok")
     return ExitCode.DONE
