@@ -97,7 +97,7 @@ def handshakes(issue, tmp_path):
         (None, None),
         (f"broker-0.{HOST}", 0),
         (f"broker-17.{HOST}", 17),
-        (f"Broker-17.GW.example.COM", 17),
+        ("Broker-17.GW.example.COM", 17),
         (f"broker-2147483647.{HOST}", 2147483647),
     ],
 )  # fmt: skip
@@ -123,7 +123,7 @@ def test_names(handshakes, name, node, version):
     ],
 )
 def test_another_name_ends_the_handshake_and_is_told(handshakes, name):
-    with structlog.testing.capture_logs() as told, pytest.raises(ssl.SSLError, match="(?i)unrec"):
+    with structlog.testing.capture_logs() as told, pytest.raises(ssl.SSLError, match=r"(?i)unrec"):
         handshakes.server(name)
     assert told == [
         {"event": "unknown server name", "log_level": "warning", "name": name,

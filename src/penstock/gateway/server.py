@@ -601,6 +601,8 @@ class Gateway:
         else:
             known = self.addresses.of_node(node)
             addresses = [known] if known else []
+            if known is None:  # a name in a TLS handshake may be of any broker
+                log.warning("broker is not known", node=node)
         for address in addresses:
             name = address.host if self._upstream_tls else None
             try:
