@@ -23,9 +23,7 @@ class OwnTenant(RecordValidationPolicyWithContext):
         """Ask for headers only."""
         return RecordIntrospectionHints(True, 0, 0)
 
-    def validate(
-        self, topic: TopicMetadata, record: RecordProxy, context: ClientContext
-    ) -> None:
+    def validate(self, topic: TopicMetadata, record: RecordProxy, context: ClientContext) -> None:
         if context.principal is None:
             raise InvalidRecordException(f"{topic.topic_id_partition.topic} needs a login")
         tenant = context.principal.removeprefix("User:").encode()

@@ -225,3 +225,32 @@ def test_what_timed_out_of_one_client_is_judged_of_another():
     assert timed_out.is_suspended(batch_of("t", 0, data, messages.client(ALICE)))
     other = ALICE._replace(principal="User:bob")
     assert not timed_out.is_suspended(batch_of("t", 0, data, messages.client(other)))
+
+
+def test_a_long_client_id_is_not_held_for_each_batch():
+    """Clients choose it: 32 KiB at most, times the partitions of a request, times the cache."""
+    long = ClientContext("User:a", "x" * 32_000, "::1")
+    assert messages.client(long) is messages.client(ClientContext(*long))
+    key = batch_of("t", 0, encode_batch(values(b"a")), messages.client(long))
+    assert len(key[-1]) <= 32
+    assert batch_of("t", 0, encode_batch(values(b"a")), b"")[-1] == b""
+
+
+def test_the_gateway_is_told_of_a_class_whose_first_instance_could_not_be_configured():
+    told, fails = [], [True]
+
+    class Late(RecordsPolicyWithContext):
+        def configure(self, configs):
+            if fails.pop() if fails else False:
+                raise ValueError("not yet")
+
+        def validate(self, topic, partition, records, context):
+            """Let everything pass."""
+
+    policies = PolicyInstances(CONFIGURATION, {}, given={"Late": Late})
+    policies.on_records_class = told.append
+    with pytest.raises(ConfigurationError):
+        policies.judging_records("Late", "t")
+    policies.judging_records("Late", "t")
+    policies.judging_records("Late", "u")
+    assert told == ["Late"]

@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from ipaddress import ip_address
 
 import pytest
 import structlog
+import trustme
 import uvloop
 
 from penstock.configuration import Address
@@ -22,6 +24,8 @@ from penstock.gateway.proxy_protocol import (
     read_client,
     read_fixed,
 )
+from penstock.gateway.server_names import ServerNames
+from penstock.gateway.tls import server_context
 from tests.proxies import header
 
 system = pytest.mark.system
@@ -174,14 +178,14 @@ class Served(asyncio.Protocol):
 class Running:
     """A listener behind a load balancer, and what connects to it as one."""
 
-    def __init__(self, **limits):
+    def __init__(self, make=Served, tls=None, **limits):
         loop = asyncio.get_running_loop()
         limits = {"max_connections": ANY, "per_ip": ANY, "creation_rate": ANY, **limits}
         self.limits = ConnectionLimits(**limits, clock=loop.time)
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setblocking(False)
         self.port = listening.getsockname()[1]
-        self.listener = Listener(listening, self.limits, Served, None, proxied=True)
+        self.listener = Listener(listening, self.limits, make, tls, proxied=True)
         self._writers = []
 
     async def __aenter__(self):
@@ -246,6 +250,7 @@ async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch
             # A further one was accepted when they were closed.
             assert await asyncio.wait_for(waiting[0].read(100), 60) == b"203.0.113.7:5 x"
             assert one.limits.count == 1
+            monkeypatch.setattr(listener, "HEADER_S", 60)
             assert not await one.answer(b"\0\0\0\x20\0\x12\0\x03" + bytes(8))
             _, writer = await one.connect()
             writer.close()
@@ -253,6 +258,50 @@ async def test_who_sends_no_header_is_counted_and_closed_and_told_of(monkeypatch
                 await asyncio.sleep(0.01)
     reasons = [line["reason"] for line in told if "PROXY" in line["event"]]
     assert reasons == ["it is not there after 0 s"] * 3 + ["there is none"]
+
+
+@system
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_header_and_handshake_on_the_gateways_loop(new_loop, tmp_path, monkeypatch):
+    """A header in time and one that is late, then TLS with the name of a broker."""
+    monkeypatch.setattr(listener, "HEADER_S", 0.5)
+    authority, file = trustme.CA(), tmp_path / "listener.pem"
+    issued = authority.issue_cert("gw.example.com", "*.gw.example.com")
+    issued.private_key_and_cert_chain_pem.write_to_path(file)
+    context = server_context({"ssl.keystore.location": str(file)}, tmp_path / "file")
+    names = ServerNames("gw.example.com")
+    names.attach(context)
+
+    class Named(Served):
+        def data_received(self, data):
+            self.transport.write(f"{self.peer} {names.node_of(self.transport)}".encode())
+
+    def ask(port, name):
+        client = ssl.create_default_context()
+        authority.configure_trust(client)
+        with socket.create_connection(("127.0.0.1", port), 60) as raw:
+            raw.sendall(header("203.0.113.7", 5))
+            with client.wrap_socket(raw, server_hostname=name) as secure:
+                secure.sendall(b"?")
+                return secure.recv(100).decode()
+
+    async def use():
+        async with Running(Named, context) as one:
+            late, _ = await one.connect(header("203.0.113.7", 5)[:20])
+            while not one.limits.count:
+                await asyncio.sleep(0.01)
+            monkeypatch.setattr(listener, "HEADER_S", 60)
+            for name, node in (("gw.example.com", None), ("broker-7.gw.example.com", 7)):
+                answer = await asyncio.to_thread(ask, one.port, name)
+                assert answer == f"203.0.113.7:5 {node}"
+            assert await asyncio.wait_for(late.read(1), 60) == b""
+            with pytest.raises(ssl.SSLError, match=r"(?i)eof|unrec"):
+                await asyncio.to_thread(ask, one.port, "other.gw.example.com")
+            while one.limits.count:
+                await asyncio.sleep(0.01)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(use())
 
 
 def test_headers_of_these_tests_are_those_of_the_standard():

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import ssl
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -205,6 +206,12 @@ def configuration(tmp_path, **properties):
         ({"broker_ids_first": "1"}, "broker.ids.first has no meaning"),
         ({"advertised_host": "192.0.2.1"}, "needs a host name"),
         ({"listeners": "SSL://[::1]:9192"}, "needs a host name"),
+        ({"advertised_host": "gw..example.com"}, "needs a host name"),
+        ({"advertised_host": ".example.com"}, "needs a host name"),
+        ({"advertised_host": "gäte.example.com"}, "needs a host name"),
+        ({"advertised_host": "x" * 64 + ".example.com"}, "needs a host name"),
+        ({"advertised_host": "a." * 120 + "com"}, "needs a host name"),
+        ({"advertised_host": "*.example.com"}, "needs a host name"),
         ({"broker_addresses": "ports", "advertised_port": "443"}, "advertised.port needs"),
     ],
 )
@@ -229,6 +236,25 @@ def test_a_certificate_that_does_not_cover_the_names(issue, tmp_path, names, war
     assert len(found) == len(warned)
     for text, expected in zip(found, warned, strict=True):
         assert expected in text
+
+
+def test_a_certificate_that_stands_in_the_file(issue, tmp_path):
+    """`ssl.keystore.certificate.chain` and `ssl.keystore.key` (KIP-651)."""
+    pem = Path(issue(HOST, f"*.{HOST}")["ssl.keystore.location"]).read_text()
+    key, _, chain = pem.partition("-----BEGIN CERTIFICATE-----")
+    inline = {
+        "ssl.keystore.key": key,
+        "ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----" + chain,
+    }
+    assert CertificateNames(inline, tmp_path / "file").uncovered([HOST, "other"]) == ["other"]
+
+
+def test_a_host_with_a_dot_behind_it(issue, tmp_path):
+    found = endpoints_of(
+        configuration(tmp_path, advertised_host=f"{HOST}.", **issue(HOST, f"*.{HOST}"))
+    )
+    assert found.warnings == ()
+    assert found.server_names.name(1) == f"broker-1.{HOST}"
 
 
 def test_whatever_the_listener_demands_the_certificate_is_looked_at(issue, tmp_path, authority):

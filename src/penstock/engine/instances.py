@@ -109,6 +109,7 @@ class PolicyInstances:
         self._open: list[Any] = []
         self.client = NOBODY
         self.takes_client: set[str] = set()
+        self._told_of: set[str] = set()
         self.on_records_class: Callable[[str], None] = _ignore_class
         folder = str(configuration.folder)
         if folder not in sys.path:
@@ -192,8 +193,7 @@ class PolicyInstances:
 
     def _records_instance(self, name: str) -> Any:
         """Return a new instance of a class of KIP-686."""
-        is_new = name not in self._records_classes
-        if is_new:
+        if name not in self._records_classes:
             self._records_classes[name] = self._load(name, RECORDS, "validate")
         instance = self._instance(self._records_classes[name], name, RECORDS)
         if takes_context(instance.validate):
@@ -204,7 +204,8 @@ class PolicyInstances:
                 where = f"{self._configuration.path}: {RECORDS}: {name}"
                 raise ConfigurationError(f"{where}: {error}") from None
             self.takes_client.add(name)
-        if is_new:
+        if name not in self._told_of:
+            self._told_of.add(name)
             self.on_records_class(name)
         return instance
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 _HOSTNAME_MISMATCH: Final = 62
 """X509_V_ERR_HOSTNAME_MISMATCH of OpenSSL."""
-_CERTIFICATE_KEYS: Final = ("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password")
+_DEMANDS: Final = frozenset({"ssl.client.auth", "ssl.enabled.protocols", "ssl.cipher.suites"})
+"""What a listener demands of clients besides."""
 
 
 class CertificateNames:
@@ -29,8 +30,7 @@ class CertificateNames:
         Raises:
             ConfigurationError: It is not usable.
         """
-        # Without what else the listener demands of clients: it is not looked at here.
-        own = {key: properties[key] for key in _CERTIFICATE_KEYS if key in properties}
+        own = {key: value for key, value in properties.items() if key not in _DEMANDS}
         self._context = server_context(own, file)
         self._certificate = self._shown()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
 
 
+_HOST_NAME: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.(?!-)[A-Za-z0-9_-]{1,63})*\.?")
+_HOST_MAX: Final = 253 - len("broker-2147483647.")
 _ANY_NODE: Final = 2**31 - 1
 """A node id that only a wildcard covers."""
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
@@ -89,10 +92,10 @@ def _server_names(configuration: Configuration, host: str) -> ServerNames | None
             raise ConfigurationError(
                 f"{file}: {key} has no meaning with broker.addresses=sni: all brokers share a port"
             )
-    if _is_ip_address(host):
+    if _is_ip_address(host) or not _HOST_NAME.fullmatch(host) or len(host) > _HOST_MAX:
         raise ConfigurationError(
-            f"{file}: advertised.host={host}: broker.addresses=sni needs a host name, since "
-            "broker-<id> is put before it"
+            f"{file}: advertised.host={host}: broker.addresses=sni needs a host name (in ASCII), "
+            "since broker-<id> is put before it"
         )
     return ServerNames(host)
 
@@ -110,6 +113,7 @@ def _names_that_are_not_covered(
 ) -> tuple[str, ...]:
     """Say for which names clients would not accept the certificate."""
     warnings = []
+    host = host.rstrip(".")
     any_broker = names.name(_ANY_NODE)
     uncovered = CertificateNames(configuration.properties, configuration.path).uncovered(
         [host, any_broker]

@@ -18,6 +18,7 @@ import json
 import re
 from array import array
 from dataclasses import asdict, replace
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,6 +38,8 @@ READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS = 11, 12, 13, 14, 15
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sIII")
 """Attempt, Produce version, partition, topic id, lengths of plan, positions and client."""
+_CLIENTS_CACHED: Final = 64
+"""Few: a client id may have 32 KiB."""
 RECORD_ERRORS_MAX: Final = 10_000
 """The maximum number of record errors in a response; its message has their true number."""
 _JUDGE_PREFIX: Final = Struct(">IBQhI16sIII")
@@ -113,8 +116,9 @@ def judge_header(
     )
 
 
+@lru_cache(_CLIENTS_CACHED)
 def client(context: ClientContext) -> bytes:
-    """Encode who sent a batch; the same client has the same bytes."""
+    """Encode who sent a batch; the same client has the same bytes, which are held once."""
     return json.dumps(context).encode()
 
 

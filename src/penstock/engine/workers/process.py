@@ -164,7 +164,7 @@ class Judge:
         return Chain(TopicPlan.decode(plan), self._policies)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _client(data: bytes) -> ClientContext:
     return messages.read_client(data)
 

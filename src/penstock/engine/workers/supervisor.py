@@ -190,7 +190,7 @@ class Supervisor:
             # Read by `_send`, `_answer` and `_suspend`; a question is of another type.
             (version, topic_id.bytes, topic_plan.encoded, again, by, data, records_policy),
             done,
-            len(data),
+            len(data) + len(by),
             now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
         )
         self._submit(job, now)
