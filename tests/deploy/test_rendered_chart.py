@@ -1,6 +1,7 @@
 """What helm makes of the chart: the objects, and a file that the gateway reads."""
 
 import pytest
+import yaml
 
 from penstock.configuration import load_configuration
 from tests.deploy.chart import CHART, OF_A_CLUSTER, helm, only, rendered
@@ -96,6 +97,45 @@ def test_replicas_with_state_of_their_own_are_a_stateful_set(tmp_path):
         if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
     )
     assert for_clients["spec"]["sessionAffinity"] == "ClientIP"
+
+
+SNI = {
+    "listener": {"protocol": "SASL_SSL", "proxyProtocol": True},
+    "advertisedHost": "kafka.example.com",
+    "brokers": {"addresses": "sni"},
+}
+
+
+@pytest.mark.parametrize(("advertised", "port"), [({}, 9192), ({"advertisedPort": 443}, 443)])
+def test_one_port_for_all_brokers(tmp_path, advertised, port):
+    objects = rendered(tmp_path, SNI | advertised)
+    service = next(
+        one
+        for one in objects
+        if one["metadata"]["name"] == "trial-penstock" and one["kind"] == "Service"
+    )
+    assert service["spec"]["ports"] == [{"name": "bootstrap", "port": port, "targetPort": 9192}]
+    written = only(objects, "ConfigMap")["data"]["penstock.properties"]
+    file = tmp_path / "penstock.properties"
+    file.write_text(
+        "".join(line for line in written.splitlines(keepends=True) if "/run/penstock/" not in line)
+    )
+    read = load_configuration(file)
+    assert (read.broker_addresses, read.advertised_port) == ("sni", port)
+    assert read.listener_proxy_protocol
+    assert read.broker_ports is None
+
+
+@pytest.mark.parametrize(
+    ("without", "told"),
+    [("listener", "listener.protocol SSL"), ("advertisedHost", "needs advertisedHost")],
+)
+def test_names_of_brokers_need_tls_and_a_host(tmp_path, without, told):
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump({key: SNI[key] for key in SNI if key != without}))
+    done = helm("template", "trial", str(CHART), "--values", str(file), *OF_A_CLUSTER)
+    assert done.returncode != 0
+    assert told in done.stderr
 
 
 def test_every_broker_has_a_port_at_the_service(tmp_path):

@@ -16,7 +16,8 @@ ANY = 2**31 - 1
 class Echo(asyncio.Protocol):
     served: list = []
 
-    def __init__(self, on_closed):
+    def __init__(self, peer, on_closed):
+        self.peer = peer
         self.on_closed = on_closed
 
     def connection_made(self, transport):

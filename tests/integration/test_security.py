@@ -48,9 +48,9 @@ class Files:
         self.trust = folder / "authority.pem"
         self._authority.cert_pem.write_to_path(self.trust)
 
-    def key(self, name: str, identity: str = "127.0.0.1") -> Path:
+    def key(self, name: str, *identities: str) -> Path:
         """A key (PKCS 8, which is what Java reads) and its certificates in one file."""
-        issued = self._authority.issue_cert(identity)
+        issued = self._authority.issue_cert(*(identities or ("127.0.0.1",)))
         private = load_pem_private_key(issued.private_key_pem.bytes(), None)
         path = self._folder / name
         path.write_bytes(

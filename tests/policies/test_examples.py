@@ -1,4 +1,4 @@
-"""The examples that judge columns; `judge` compares each with itself, record by record."""
+"""The examples; of those that judge columns `judge` compares each with itself, record by record."""
 
 import importlib.util
 import struct
@@ -97,3 +97,15 @@ def test_card_numbers(value, refused):
 def test_any_digits(values):
     """Digits at the end of one value and at the beginning of the next are not one number."""
     assert len(judge(NoCardNumbers, values)) == len(values)
+
+
+def test_tenants_write_their_own_records_only():
+    own = {"value": b"v", "headers": [("tenant", b"shop-7")]}
+    twice = {"value": b"v", "headers": [("tenant", b"shop-7"), ("tenant", b"shop-8")]}
+    records = [own, {"value": b"v", "headers": [("tenant", b"shop-8")]}, twice, {"value": b"v"}]
+    policy = example("tenants").OwnTenant
+
+    told = judge(policy, records, validation_policy="tenant", principal="User:shop-7")
+    assert [one.outcome for one in told] == ["accepted", "refused", "refused", "refused"]
+    nobody = judge(policy, records, validation_policy="tenant", client_id="shop-7")
+    assert {one.message for one in nobody} == {"test needs a login"}

@@ -19,6 +19,7 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
+from penstock.gateway.endpoints import endpoints_of
 from penstock.trial.excerpt import RECORDS_MAX
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
         for line in describe_topics(configuration):
             print(line)
-    for warning in configuration.warnings:
+    for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
         print(f"warning: {warning}")
     if since is not None:
         from penstock.cli.check_since import judge_since  # noqa: PLC0415

@@ -71,6 +71,8 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     gateway = Gateway(configuration)
+    for warning in gateway.warnings:
+        log.warning("configuration", file=str(configuration.path), text=warning)
     starting = loop.create_task(gateway.start())
 
     def end() -> None:

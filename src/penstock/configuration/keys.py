@@ -56,6 +56,8 @@ IdempotenceMode = Annotated[
     Literal["translate", "strip", "refuse"],
     BeforeValidator(values.one_of("translate", "strip", "refuse")),
 ]
+BrokerAddresses = Annotated[Literal["ports", "sni"], BeforeValidator(values.one_of("ports", "sni"))]
+Port = Annotated[int, BeforeValidator(values.whole_number(1, 65535))]
 StateStore = Annotated[
     Literal["local", "cluster"], BeforeValidator(values.one_of("local", "cluster"))
 ]
@@ -143,6 +145,39 @@ class Keys(BaseModel):
         default=None,
         shown_default="the listener's host",
         meaning="The name given to clients. Required where the listener's host is a wildcard.",
+    )
+    broker_addresses: BrokerAddresses = key(
+        LISTENERS,
+        reloaded=False,
+        default="ports",
+        meaning=(
+            "How clients reach single brokers. `ports`: each has a port of its own. `sni`: the "
+            "broker with node id N is `broker-N.<advertised.host>`, on the port that all share; "
+            "the name in the TLS handshake tells which one a client wants, so that `listeners` "
+            "has to be `SSL` or `SASL_SSL`, and the certificate to cover these names. "
+            "[operations.md](operations.md#one-port)"
+        ),
+    )
+    advertised_port: Port | None = key(
+        LISTENERS,
+        reloaded=False,
+        default=None,
+        shown_default="the listener's port",
+        meaning=(
+            "With `broker.addresses=sni`: the port given to clients, where that of the load "
+            "balancer or ingress in front is another one than the listener's."
+        ),
+    )
+    listener_proxy_protocol: Boolean = key(
+        LISTENERS,
+        reloaded=False,
+        default=False,
+        meaning=(
+            "Whether every connection begins with a header of the PROXY protocol, version 2, in "
+            "which a load balancer tells the client's address; connections without one are "
+            "closed. Whoever can reach the port can claim any address: let only the load balancer. "
+            "[operations.md](operations.md#behind-a-load-balancer)"
+        ),
     )
     broker_ports: PortRange | None = key(
         LISTENERS,

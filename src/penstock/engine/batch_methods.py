@@ -1,4 +1,7 @@
-"""Which of a policy's methods is called: the one for a record, or the one for a batch."""
+"""Which of a policy's methods is called: the one for a record, or the one for a batch.
+
+A method that has a parameter `context` is given the client that sent the records.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.policy import (
     BrokerRecordValidator,
+    BrokerRecordValidatorWithContext,
     ProduceRequestInterceptor,
+    ProduceRequestInterceptorWithContext,
     RecordValidationPolicy,
+    RecordValidationPolicyWithContext,
 )
 
 if TYPE_CHECKING:
@@ -19,21 +25,34 @@ class Methods(NamedTuple):
     """The two methods of an interface that judge records.
 
     Attributes:
-        interface: The class that declares both, and implements neither.
+        interfaces: The classes that declare both, and implement neither: without and with context.
         by_record: The name of the one that is given a record.
         by_batch: The name of the one that is given a batch.
-        batch_arguments: How many arguments the second is called with.
+        record_arguments: How many arguments the first is called with, without a context.
+        batch_arguments: How many arguments the second is called with, without a context.
     """
 
-    interface: type
+    interfaces: tuple[type, ...]
     by_record: str
     by_batch: str
+    record_arguments: int
     batch_arguments: int
 
 
-OF_VALIDATORS: Final = Methods(BrokerRecordValidator, "validate_record", "validate_batch", 2)
-OF_VALIDATION_POLICIES: Final = Methods(RecordValidationPolicy, "validate", "validate_batch", 2)
-OF_INTERCEPTORS: Final = Methods(ProduceRequestInterceptor, "process_record", "process_batch", 3)
+OF_VALIDATORS: Final = Methods(
+    (BrokerRecordValidator, BrokerRecordValidatorWithContext),
+    "validate_record", "validate_batch", 4, 2,
+)  # fmt: skip
+OF_VALIDATION_POLICIES: Final = Methods(
+    (RecordValidationPolicy, RecordValidationPolicyWithContext),
+    "validate", "validate_batch", 2, 2,
+)  # fmt: skip
+OF_INTERCEPTORS: Final = Methods(
+    (ProduceRequestInterceptor, ProduceRequestInterceptorWithContext),
+    "process_record", "process_batch", 5, 3,
+)  # fmt: skip
+CONTEXT: Final = "context"
+"""The name of the parameter for the client."""
 
 
 class Callables(NamedTuple):
@@ -60,8 +79,8 @@ def callables(instance: Any, methods: Methods) -> Callables:
     """
     by_record = getattr(instance, methods.by_record, None)
     by_batch = getattr(instance, methods.by_batch, None)
-    record_depth = _depth(instance, methods.by_record, methods.interface)
-    batch_depth = _depth(instance, methods.by_batch, methods.interface)
+    record_depth = _depth(instance, methods.by_record, methods.interfaces)
+    batch_depth = _depth(instance, methods.by_batch, methods.interfaces)
     if not callable(by_batch) or batch_depth is None:
         by_batch = None
     elif record_depth is None:
@@ -72,17 +91,47 @@ def callables(instance: Any, methods: Methods) -> Callables:
         _check(by_batch, methods)
     elif not callable(by_record):
         raise TypeError(f"has no method {methods.by_record}() or {methods.by_batch}()")
+    if takes_context(by_record):
+        check_context(by_record, methods.by_record, methods.record_arguments)
     return Callables(by_record, by_batch)
 
 
-def overrides(instance: Any, name: str, interface: type) -> Callable[..., Any] | None:
-    """Return a method that an instance has, unless it is that of the interface, which does nothing.
+def takes_context(method: Any) -> bool:
+    """Return whether a method has a parameter for the client that sent the records."""
+    try:
+        found = inspect.signature(method).parameters.get(CONTEXT)
+    except (TypeError, ValueError):  # no function, or one in C that does not tell
+        return False
+    return found is not None and found.kind in {found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY}
+
+
+def check_context(method: Any, name: str, count: int) -> None:
+    """Check that a method that takes a context can be called with one.
+
+    Args:
+        method: The method.
+        name: Its name, for the text.
+        count: How many other arguments it is called with.
+
+    Raises:
+        TypeError: It cannot.
+    """
+    try:
+        inspect.signature(method).bind(*[None] * count, **{CONTEXT: None})
+    except TypeError:
+        raise TypeError(
+            f"{name}() must take {count} arguments besides self, and then {CONTEXT}"
+        ) from None
+
+
+def overrides(instance: Any, name: str, interfaces: tuple[type, ...]) -> Callable[..., Any] | None:
+    """Return a method that an instance has, unless it is of an interface, which does nothing.
 
     Raises:
         TypeError: It would not run when it is called.
     """
     found = getattr(instance, name, None)
-    if not callable(found) or _depth(instance, name, interface) is None:
+    if not callable(found) or _depth(instance, name, interfaces) is None:
         return None
     if inspect.iscoroutinefunction(found) or inspect.isasyncgenfunction(found):
         raise TypeError(f"{name}() must not be async: it is not run when it is called")
@@ -91,13 +140,13 @@ def overrides(instance: Any, name: str, interface: type) -> Callable[..., Any] |
     return found  # type: ignore[no-any-return]
 
 
-def _depth(instance: Any, name: str, interface: type) -> int | None:
-    """Return how far from the instance a method is defined; None if only in the interface."""
+def _depth(instance: Any, name: str, interfaces: tuple[type, ...]) -> int | None:
+    """Return how far from the instance a method is defined; None if only in an interface."""
     if name in getattr(instance, "__dict__", ()):
         return 0
     for depth, cls in enumerate(type(instance).__mro__, 1):
         if name in vars(cls):
-            return None if cls is interface else depth
+            return None if cls in interfaces else depth
     return None
 
 
@@ -105,6 +154,9 @@ def _check(by_batch: Callable[..., Any], methods: Methods) -> None:
     name, count = methods.by_batch, methods.batch_arguments
     if inspect.iscoroutinefunction(by_batch) or inspect.isasyncgenfunction(by_batch):
         raise TypeError(f"{name}() must not be async: it is not run when it is called")
+    if takes_context(by_batch):
+        check_context(by_batch, name, count)
+        return
     try:
         inspect.signature(by_batch).bind(*[None] * count)
     except TypeError:

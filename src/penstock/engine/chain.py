@@ -81,7 +81,7 @@ class Chain:
         self.plan = plan
         self.interceptors = policies.interceptors_for(plan.topic)
         self.records_policy = (
-            policies.records_policy(plan.records_policy, plan.topic)
+            policies.judging_records(plan.records_policy, plan.topic)
             if plan.records_policy
             else None
         )

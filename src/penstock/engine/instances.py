@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError
@@ -22,8 +22,11 @@ from penstock.engine.batch_methods import (
     OF_INTERCEPTORS,
     OF_VALIDATION_POLICIES,
     OF_VALIDATORS,
+    Callables,
     callables,
+    check_context,
     overrides,
+    takes_context,
 )
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
@@ -32,11 +35,10 @@ from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
 from penstock.policy import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
+    ClientContext,
     CreateTopicPolicy,
     CreateTopicPolicyWithContext,
-    ProduceRequestInterceptor,
     RecordIntrospectionHints,
-    RecordValidationPolicy,
     RetriableException,
 )
 
@@ -44,12 +46,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.configuration import PolicyConfiguration
-    from penstock.engine.batch_methods import Callables
+    from penstock.engine.batch_methods import Methods
     from penstock.engine.plan import TopicPlan
 
 VALIDATORS: Final = "record.validator.classes"
 VALIDATION: Final = "record.validation.policy.class.name"
 RECORDS: Final = RECORDS_POLICY
+_RECORDS_ARGUMENTS: Final = len(("topic", "partition", "records"))
 _PREPARE: Final = "prepare_validation_policy"
 """A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
 _WILDCARDS: Final = frozenset("*?[")
@@ -69,10 +72,17 @@ _OF_OTHERS: Final = {
     ALTER_CONFIG: (CreateTopicPolicy, CreateTopicPolicyWithContext),
 }
 """By key, the interfaces with the same methods that judge something else."""
+NOBODY: Final = ClientContext()
+"""Where it is not known who sent records."""
 
 
 class PolicyInstances:
-    """Loads, configures and closes policy instances."""
+    """Loads, configures and closes policy instances.
+
+    Attributes:
+        client: Who sent the records that are judged next, for methods that take a context.
+        takes_client: The names of the classes of records of which a method does.
+    """
 
     def __init__(
         self,
@@ -97,6 +107,10 @@ class PolicyInstances:
         self._configuration = configuration
         self._given = given
         self._open: list[Any] = []
+        self.client = NOBODY
+        self.takes_client: set[str] = set()
+        self._told_of: set[str] = set()
+        self.on_records_class: Callable[[str], None] = _ignore_class
         folder = str(configuration.folder)
         if folder not in sys.path:
             sys.path.insert(0, folder)
@@ -115,9 +129,8 @@ class PolicyInstances:
         for name in names.get(VALIDATION, ()):
             self.validation = self._instance(self._load_validation(name), name, VALIDATION)
             found = self._callables(self.validation, name, VALIDATION)
-            self.validation_policy = RecordPolicy(
-                name, *found, self._timed(self._optional(name, "prepare_batch"))
-            )
+            prepare = self._preparation(self.validation, name, VALIDATION, OF_VALIDATION_POLICIES)
+            self.validation_policy = RecordPolicy(name, *found, prepare)
             self._prepare_topic = self._timed(self._optional(name, "prepare_topic"))
             self._load_topic = self._optional(name, "load_topic")
             self.hints = self._hints(name)
@@ -127,8 +140,7 @@ class PolicyInstances:
         self._records_ahead: dict[str, Any] = {}
         self._records_by_topic: dict[tuple[str, str], Any] = {}
         for name in names.get(RECORDS, ()):
-            self._records_classes[name] = self._load(name, RECORDS, "validate")
-            self._records_ahead[name] = self._instance(self._records_classes[name], name, RECORDS)
+            self._records_ahead[name] = self._records_instance(name)
         self.create_topic = self._admin_policy(names.get(CREATE_TOPIC, ()), CREATE_TOPIC)
         self.alter_config = self._admin_policy(names.get(ALTER_CONFIG, ()), ALTER_CONFIG)
 
@@ -164,11 +176,45 @@ class PolicyInstances:
             pass
         instance = self._records_ahead.pop(name, None)
         if instance is None:
-            if name not in self._records_classes:
-                self._records_classes[name] = self._load(name, RECORDS, "validate")
-            instance = self._instance(self._records_classes[name], name, RECORDS)
+            instance = self._records_instance(name)
         self._records_by_topic[topic, name] = instance
         return instance
+
+    def judging_records(self, name: str, topic: str) -> Any:
+        """Return the topic's own instance of a class of KIP-686, or what passes it the client.
+
+        Raises:
+            ConfigurationError: It cannot be configured.
+        """
+        instance = self.records_policy(name, topic)
+        if name not in self.takes_client:
+            return instance
+        return SimpleNamespace(validate=self._given_client(name, instance.validate))
+
+    def _records_instance(self, name: str) -> Any:
+        """Return a new instance of a class of KIP-686."""
+        if name not in self._records_classes:
+            self._records_classes[name] = self._load(name, RECORDS, "validate")
+        instance = self._instance(self._records_classes[name], name, RECORDS)
+        if takes_context(instance.validate):
+            try:
+                check_context(instance.validate, "validate", _RECORDS_ARGUMENTS)
+            except TypeError as error:
+                self._close_one(instance)
+                where = f"{self._configuration.path}: {RECORDS}: {name}"
+                raise ConfigurationError(f"{where}: {error}") from None
+            self.takes_client.add(name)
+        if name not in self._told_of:
+            self._told_of.add(name)
+            self.on_records_class(name)
+        return instance
+
+    def _given_client(self, name: str, method: Any) -> Any:
+        """Return a method as it is called: with the client, if it takes one."""
+        if method is None or not takes_context(method):
+            return method
+        self.takes_client.add(name)
+        return lambda *arguments: method(*arguments, context=self.client)
 
     def retire(self, name: str, topic: str) -> str | None:
         """Close a topic's own instance of a class of KIP-686, if it has one; return an error."""
@@ -181,8 +227,7 @@ class PolicyInstances:
         Raises:
             ConfigurationError: It cannot be.
         """
-        instance = self._instance(self._load(name, RECORDS, "validate"), name, RECORDS)
-        self._close_one(instance)
+        self._close_one(self._records_instance(name))
 
     def prepare_validation(self, text: str) -> None:
         """Have the validation policy read a topic's `record.validation.policy`, if it can.
@@ -279,7 +324,7 @@ class PolicyInstances:
     def _optional(self, name: str, method: str) -> Callable[..., Any] | None:
         """Return a method of the validation policy that it need not have."""
         try:
-            return overrides(self.validation, method, RecordValidationPolicy)
+            return overrides(self.validation, method, OF_VALIDATION_POLICIES.interfaces)
         except TypeError as error:
             raise ConfigurationError(
                 f"{self._configuration.path}: {VALIDATION}: {name}: {error}"
@@ -345,11 +390,26 @@ class PolicyInstances:
     def _callables(self, instance: Any, name: str, key: str) -> Callables:
         """Return the methods that are called with a record and with a batch."""
         try:
-            return callables(instance, _METHODS[key])
+            found = callables(instance, _METHODS[key])
         except TypeError as error:
             raise ConfigurationError(
                 f"{self._configuration.path}: {key}: {name}: {error}"
             ) from None
+        return Callables(*(self._given_client(name, method) for method in found))
+
+    def _preparation(
+        self, instance: Any, name: str, key: str, methods: Methods
+    ) -> Callable[..., Any] | None:
+        """Return `prepare_batch` of a policy that has one."""
+        try:
+            prepare = overrides(instance, "prepare_batch", methods.interfaces)
+            if takes_context(prepare):
+                check_context(prepare, "prepare_batch", methods.batch_arguments)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"{self._configuration.path}: {key}: {name}: {error}"
+            ) from None
+        return self._timed(self._given_client(name, prepare))
 
     def _instance(self, cls: Callable[[], Any], name: str, key: str) -> Any:
         where = f"{self._configuration.path}: {key}: {name}"
@@ -404,13 +464,8 @@ class PolicyInstances:
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
         by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
-        try:
-            prepare = overrides(instance, "prepare_batch", ProduceRequestInterceptor)
-        except TypeError as error:
-            raise ConfigurationError(
-                f"{self._configuration.path}: {INTERCEPTORS}: {name}: {error}"
-            ) from None
-        return Interceptor(name, pattern, by_record, code, by_batch, self._timed(prepare))
+        prepare = self._preparation(instance, name, INTERCEPTORS, OF_INTERCEPTORS)
+        return Interceptor(name, pattern, by_record, code, by_batch, prepare)
 
     def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""
@@ -434,6 +489,10 @@ class PolicyInstances:
 
 def _ignore(_begins: bool) -> None:
     """Do nothing: nobody limits how long policies prepare."""
+
+
+def _ignore_class(_name: str) -> None:
+    """Do nothing: nobody has to know which class of KIP-686 was loaded."""
 
 
 def _objection(validation: Any, text: str) -> str | None:

@@ -1,8 +1,8 @@
-"""The addresses of brokers, and the ports for clients: node id N at first port + N - first id."""
+"""The addresses of brokers, and those that clients get in place of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
@@ -13,34 +13,92 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+_CLOSED_PORT: Final = 1
+"""For a node that cannot be reached here: a port that refuses connections, not the broker's."""
+
+
+class Places(Protocol):
+    """How clients reach brokers."""
+
+    def place(self, node: int) -> Address | None:
+        """Return the address of a broker for clients; None if there is none."""
+
+    def found(self, node: int) -> None:
+        """Make ready for a broker, before its address is sent to a client."""
+
+
+class BrokerPorts(NamedTuple):
+    """A port for each broker: node id N at first port + N - first id.
+
+    Attributes:
+        advertised_host: The host name for clients.
+        ports: The ports for brokers.
+        first_id: The node id at the first of these ports.
+        on_broker: Called with node id and port when a broker becomes known.
+    """
+
+    advertised_host: str
+    ports: range
+    first_id: int
+    on_broker: Callable[[int, int], None]
+
+    def place(self, node: int) -> Address | None:
+        """Return the address of a broker for clients; None if there is none."""
+        port = self.ports[0] + node - self.first_id
+        return Address(self.advertised_host, port) if port in self.ports else None
+
+    def found(self, node: int) -> None:
+        """Listen on the port of a broker."""
+        place = self.place(node)
+        if place is not None:
+            self.on_broker(node, place.port)
+            return
+        log.error(
+            "broker out of reach for clients: its node id has no port",
+            node=node,
+            broker_ports=f"{self.ports[0]}-{self.ports[-1]}",
+            broker_ids_first=self.first_id,
+        )
+
+
+class BrokerNames(NamedTuple):
+    """A name for each broker, and one port for all of them.
+
+    Attributes:
+        name: Returns the host name of a broker for clients.
+        port: The port for clients.
+        on_broker: Called with the node id when a broker becomes known.
+    """
+
+    name: Callable[[int], str]
+    port: int
+    on_broker: Callable[[int], None]
+
+    def place(self, node: int) -> Address | None:
+        """Return the address of a broker for clients; None if there is none."""
+        return Address(self.name(node), self.port) if node >= 0 else None
+
+    def found(self, node: int) -> None:
+        """Check that clients can reach a broker."""
+        self.on_broker(node)
+
 
 class Addresses:
-    """The brokers known so far, by node id, and their ports here."""
+    """The brokers known so far, by node id."""
 
     def __init__(
-        self,
-        *,
-        bootstrap: Iterable[Address],
-        advertised_host: str,
-        ports: range,
-        first_id: int,
-        on_broker: Callable[[int, int], None],
+        self, *, bootstrap: Iterable[Address], advertised_host: str, places: Places
     ) -> None:
         """Make a table without brokers.
 
         Args:
             bootstrap: The bootstrap addresses of the cluster.
             advertised_host: The host name for clients.
-            ports: The ports for brokers.
-            first_id: The node id at the first of these ports.
-            on_broker: Called with node id and port when a broker becomes known, before its
-                address is sent to a client.
+            places: How clients reach brokers.
         """
         self._bootstrap = tuple(bootstrap)
         self._advertised_host = advertised_host
-        self._ports = ports
-        self._first_id = first_id
-        self._on_broker = on_broker
+        self._places = places
         self._brokers: dict[int, Address] = {}
 
     def learn(self, node: int, address: Address) -> None:
@@ -51,20 +109,7 @@ class Addresses:
         self._brokers[node] = address
         log.info("broker", node=node, address=str(address))
         if known is None:
-            port = self.port_of(node)
-            if port in self._ports:
-                self._on_broker(node, port)
-            else:
-                log.error(
-                    "broker out of reach for clients: its node id has no port",
-                    node=node,
-                    broker_ports=f"{self._ports[0]}-{self._ports[-1]}",
-                    broker_ids_first=self._first_id,
-                )
-
-    def port_of(self, node: int) -> int:
-        """Return the port of a node for clients; it may be outside of `broker.ports`."""
-        return self._ports[0] + node - self._first_id
+            self._places.found(node)
 
     def of_node(self, node: int) -> Address | None:
         """Return the address of a broker; None if it is not known."""
@@ -83,9 +128,7 @@ class Addresses:
         """Return the address for clients in place of the address of a broker."""
         if not host:  # a response with an error has no node
             return host, port
-        own_port = self.port_of(node)
-        # For a node without a port here: an address that refuses connections, not the broker's.
-        return self._advertised_host, own_port if own_port in self._ports else 1
+        return self._places.place(node) or (self._advertised_host, _CLOSED_PORT)
 
     def learn_for_clients(self, node: int, host: str, port: int) -> tuple[str, int]:
         """Store the address of a broker, and return the one for clients."""

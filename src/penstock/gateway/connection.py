@@ -25,6 +25,7 @@ from penstock.wire.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
 
+    from penstock.configuration import Address
     from penstock.gateway.memory import Budget
 
 log = structlog.get_logger()
@@ -150,18 +151,24 @@ class ClientConnection(asyncio.Protocol):
     """
 
     def __init__(
-        self, gateway: ServerContext, node: int | None, on_closed: Callable[[], None]
+        self,
+        gateway: ServerContext,
+        node_of: Callable[[asyncio.BaseTransport], int | None],
+        peer: Address,
+        on_closed: Callable[[], None],
     ) -> None:
         """Make the protocol of an accepted connection.
 
         Args:
             gateway: The gateway.
-            node: The node id of the broker; None for the bootstrap address.
+            node_of: Returns the node id of the broker; None for the bootstrap address.
+            peer: The client's address, which is not that of a load balancer in between.
             on_closed: Called when the client's connection is closed.
         """
         self._on_closed = on_closed
         self._gateway = gateway
-        self._node = node
+        self._node_of = node_of
+        self._peer = peer
         self._upstream: asyncio.Transport | None = None
         self._session: Session | None = None
         self._early = b""
@@ -203,7 +210,8 @@ class ClientConnection(asyncio.Protocol):
         self._phase = phase
 
     async def _connect(self) -> None:
-        transport = await self._gateway.connect_upstream(self._node, BrokerConnection(self))
+        node = self._node_of(self._transport)
+        transport = await self._gateway.connect_upstream(node, BrokerConnection(self))
         if transport is None:
             self.close()
             return
@@ -219,7 +227,7 @@ class ClientConnection(asyncio.Protocol):
             on_done=self.close,
             on_progress=self._progress,
             certificate_principal=peer_principal(self._transport),
-            address=self._address(),
+            address=self._peer.host,
         )
         if self._early:
             early, self._early = self._early, b""
@@ -291,16 +299,8 @@ class ClientConnection(asyncio.Protocol):
             self.account()
 
     def _protocol_error(self, side: str, error: WireError) -> None:
-        log.warning("closing a connection", side=side, peer=self._peer(), reason=str(error))
+        log.warning("closing a connection", side=side, peer=str(self._peer), reason=str(error))
         self.close()
-
-    def _peer(self) -> str:
-        peer = self._transport.get_extra_info("peername")
-        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
-
-    def _address(self) -> str | None:
-        peer = self._transport.get_extra_info("peername")
-        return str(peer[0]) if isinstance(peer, tuple) else None
 
     def pause(self, reason: str) -> None:
         """Stop reading the client."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.tls import client_context
+from penstock.gateway.certificate_names import CertificateNames
 from penstock.gateway.listener import bind
+from penstock.gateway.server_names import ServerNames
 from penstock.gateway.tls import server_context
 
 if TYPE_CHECKING:
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
 
 
+_HOST_NAME: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.(?!-)[A-Za-z0-9_-]{1,63})*\.?")
+_HOST_MAX: Final = 253 - len("broker-2147483647.")
+_ANY_NODE: Final = 2**31 - 1
+"""A node id that only a wildcard covers."""
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
@@ -26,11 +33,15 @@ class Endpoints(NamedTuple):
         listener_tls: The TLS context of the listener; None without TLS.
         upstream_tls: The TLS context of connections to the cluster; None without TLS.
         advertised_host: The host name for clients.
+        server_names: The names of brokers (`broker.addresses=sni`); None if each has a port.
+        warnings: What is not as it should be, and no error.
     """
 
     listener_tls: ssl.SSLContext | None
     upstream_tls: ssl.SSLContext | None
     advertised_host: str
+    server_names: ServerNames | None
+    warnings: tuple[str, ...]
 
 
 def endpoints_of(configuration: Configuration) -> Endpoints:
@@ -53,7 +64,71 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
 
         check(upstream, file)
     _check_metrics_listener(configuration)
-    return Endpoints(listener_tls, upstream_tls, _advertised_host(configuration))
+    host = _advertised_host(configuration)
+    names = _server_names(configuration, host)
+    warnings: tuple[str, ...] = ()
+    if names is not None and listener_tls is not None:
+        names.attach(listener_tls)
+        warnings = _names_that_are_not_covered(configuration, host, names)
+    return Endpoints(listener_tls, upstream_tls, host, names, warnings)
+
+
+def _server_names(configuration: Configuration, host: str) -> ServerNames | None:
+    file = configuration.path
+    if configuration.broker_addresses != "sni":
+        if configuration.advertised_port is not None:
+            raise ConfigurationError(
+                f"{file}: advertised.port needs broker.addresses=sni: otherwise each broker has a "
+                "port of its own (broker.ports)"
+            )
+        return None
+    if not configuration.listener.tls:
+        raise ConfigurationError(
+            f"{file}: broker.addresses=sni needs TLS, whose handshakes have the names of brokers: "
+            "listeners=SSL://... or SASL_SSL://..."
+        )
+    for key in ("broker.ports", "broker.ids.first"):
+        if key in configuration.properties:
+            raise ConfigurationError(
+                f"{file}: {key} has no meaning with broker.addresses=sni: all brokers share a port"
+            )
+    if _is_ip_address(host) or not _HOST_NAME.fullmatch(host) or len(host) > _HOST_MAX:
+        raise ConfigurationError(
+            f"{file}: advertised.host={host}: broker.addresses=sni needs a host name (in ASCII), "
+            "since broker-<id> is put before it"
+        )
+    return ServerNames(host)
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _names_that_are_not_covered(
+    configuration: Configuration, host: str, names: ServerNames
+) -> tuple[str, ...]:
+    """Say for which names clients would not accept the certificate."""
+    warnings = []
+    host = host.rstrip(".")
+    any_broker = names.name(_ANY_NODE)
+    uncovered = CertificateNames(configuration.properties, configuration.path).uncovered(
+        [host, any_broker]
+    )
+    if host in uncovered:
+        warnings.append(
+            f"ssl.keystore.location: the certificate does not cover {host} (advertised.host): "
+            "clients that verify it cannot connect there"
+        )
+    if any_broker in uncovered:
+        warnings.append(
+            f"ssl.keystore.location: the certificate does not cover *.{host}: clients can only "
+            "connect to brokers that it covers by their names, broker-<id>"
+        )
+    return tuple(warnings)
 
 
 def _advertised_host(configuration: Configuration) -> str:

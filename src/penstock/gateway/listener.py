@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from penstock.configuration import Address, ConfigurationError
+from penstock.gateway.proxy_protocol import HEADER_S, EndedError, ProxyHeaderError, read_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,24 +92,35 @@ class ConnectionLimits:
         if early > 0:
             await asyncio.sleep(early)
 
-    def opened(self, ip: str) -> bool:
-        """Count a new connection; return whether it is within the limits."""
+    def opened(self, ip: str | None) -> bool:
+        """Count a new connection; return whether it is within the limits.
+
+        Args:
+            ip: The client's address; None if it is not known yet. Then `identified` follows.
+        """
         self._due = max(self._due, self._clock()) + self._creation_s
-        if self._of_ip[ip] >= self._per_ip:
-            log.warning("a connection too many from one address", ip=ip, max=self._per_ip)
+        if ip is not None and not self.identified(ip):
             return False
         self.count += 1
-        self._of_ip[ip] += 1
         if self.count >= self._max_connections:
             self._room.clear()
         return True
 
-    def closed(self, ip: str) -> None:
-        """Uncount a connection that is closed."""
+    def identified(self, ip: str) -> bool:
+        """Count a connection from an address; return whether it is within the limit."""
+        if self._of_ip[ip] >= self._per_ip:
+            log.warning("a connection too many from one address", ip=ip, max=self._per_ip)
+            return False
+        self._of_ip[ip] += 1
+        return True
+
+    def closed(self, ip: str | None) -> None:
+        """Uncount a connection that is closed; without an address if it was never identified."""
         self.count -= 1
-        self._of_ip[ip] -= 1
-        if not self._of_ip[ip]:
-            del self._of_ip[ip]
+        if ip is not None:
+            self._of_ip[ip] -= 1
+            if not self._of_ip[ip]:
+                del self._of_ip[ip]
         if self.count < self._max_connections:
             self._room.set()
 
@@ -120,22 +132,27 @@ class Listener:
         self,
         listening: socket.socket,
         limits: ConnectionLimits,
-        make: Callable[[Callable[[], None]], asyncio.Protocol],
+        make: Callable[[Address, Callable[[], None]], asyncio.Protocol],
         tls: ssl.SSLContext | None,
+        *,
+        proxied: bool = False,
     ) -> None:
         """Start to accept connections.
 
         Args:
             listening: A listening, non-blocking socket.
             limits: The limits of all listeners together.
-            make: Returns the protocol of a connection. Its argument is a function to be called
-                when the connection is closed.
+            make: Returns the protocol of a connection. Its arguments are the client's address,
+                and a function to be called when the connection is closed.
             tls: The TLS context; None for connections without TLS.
+            proxied: Whether connections begin with a header of the PROXY protocol, which has the
+                client's address.
         """
         self.socket = listening
         self._limits = limits
         self._make = make
         self._tls = tls
+        self._proxied = proxied
         self._loop = asyncio.get_running_loop()
         self._connecting: set[asyncio.Task[None]] = set()
         self._accepting = self._loop.create_task(self._accept())
@@ -159,17 +176,18 @@ class Listener:
                     await asyncio.sleep(_EXHAUSTED_WAIT_S)
                 continue
             connection.setblocking(False)
-            ip = str(peer[0])
-            if not self._limits.opened(ip):
+            address = Address(str(peer[0]), int(peer[1]))
+            if not self._limits.opened(None if self._proxied else address.host):
                 connection.close()
                 continue
-            task = self._loop.create_task(self._connect(connection, ip))
+            task = self._loop.create_task(self._connect(connection, address))
             self._connecting.add(task)
             task.add_done_callback(self._connecting.discard)
 
-    async def _connect(self, connection: socket.socket, ip: str) -> None:
+    async def _connect(self, connection: socket.socket, peer: Address) -> None:
         """Attach a protocol to a connection, after the TLS handshake if there is one."""
         is_open = True
+        ip = None if self._proxied else peer.host
 
         def closed() -> None:
             nonlocal is_open
@@ -178,14 +196,21 @@ class Listener:
                 self._limits.closed(ip)
 
         try:
+            if self._proxied:
+                found = await _client_of(connection, peer)
+                if found is None or not self._limits.identified(found.host):
+                    connection.close()
+                    closed()
+                    return
+                peer, ip = found, found.host
             await self._loop.connect_accepted_socket(
-                lambda: self._make(closed),
+                lambda: self._make(peer, closed),
                 connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=TLS_HANDSHAKE_S if self._tls is not None else None,
             )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is one
-            log.info("closing a connection", side="client", peer=ip, reason=_text_of(error))
+            log.info("closing a connection", side="client", peer=peer.host, reason=_text_of(error))
             connection.close()
             closed()
         except BaseException:
@@ -194,7 +219,27 @@ class Listener:
             raise
 
 
+async def _client_of(connection: socket.socket, peer: Address) -> Address | None:
+    """Return the address in the PROXY header of a connection; None if it is to be closed.
+
+    A load balancer's own connections, such as health checks, have its own address.
+    """
+    try:
+        async with asyncio.timeout(HEADER_S):
+            return await read_client(connection) or peer
+    except EndedError:
+        return None  # a health check that only connects
+    except TimeoutError:
+        reason = f"it is not there after {HEADER_S:.0f} s"
+    except ProxyHeaderError as error:
+        reason = str(error)
+    log.warning("closing a connection without a PROXY header", peer=peer.host, reason=reason)
+    return None
+
+
 def _text_of(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == "CALLBACK_FAILED":
+        return "TLS: the server name is not one of a broker"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"
     return str(error) or type(error).__name__

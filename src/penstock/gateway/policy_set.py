@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.produce.observed_batches import ObservedBatches
+    from penstock.policy import ClientContext
 
 
 class Submit(Protocol):
@@ -34,6 +35,7 @@ class Submit(Protocol):
         timeout_ms: int = ...,
         dropped_before: Sequence[int] = ...,
         client: Hashable = ...,
+        sender: ClientContext | None = ...,
     ) -> None: ...
 
 

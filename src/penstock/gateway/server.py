@@ -22,10 +22,11 @@ from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.child import Child
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.gateway.addresses import Addresses
+from penstock.gateway.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.audit_trail.opening import check_audit_keys, open_audit_trail
+from penstock.gateway.certificate_names import CertificateNames
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.policy_set import Submit
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
+    from penstock.gateway.server_names import ServerNames
 
 log = structlog.get_logger()
 
@@ -111,6 +113,8 @@ class Gateway:
         self._server_tls = endpoints.listener_tls
         self._upstream_tls = endpoints.upstream_tls
         self._advertised_host = endpoints.advertised_host
+        self._server_names = endpoints.server_names
+        self.warnings = endpoints.warnings
         self._listeners: list[Listener] = []
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -334,6 +338,7 @@ class Gateway:
             self.run(self._load_topics())
             if self._server_tls is not None:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
+                self._check_certificate_for(*self.addresses.brokers)
 
     def reloaded(self, *, worked: bool) -> None:
         """Count a reload, also one that ended before `reload` was called."""
@@ -511,37 +516,65 @@ class Gateway:
         """Listen on the bootstrap address and on the ports of the known brokers."""
         where = self.configuration.listener.address
         listening = self._bind(where.port, "listeners")
-        self._serve(listening, None)
+        names = self._server_names
+        self._serve(listening, names.node_of if names is not None else _any_node)
         port: int = listening.getsockname()[1]
+        self.addresses = Addresses(
+            bootstrap=self.configuration.upstream_servers,
+            advertised_host=self._advertised_host,
+            places=self._broker_ports(port) if names is None else self._broker_names(port, names),
+        )
+        for node, found in sorted(known.items()):
+            self.addresses.learn(node, found)
+        return Address(where.host, port)
+
+    def _broker_ports(self, port: int) -> BrokerPorts:
         ports = self.configuration.broker_ports or range(port + 1, min(port + 101, 65536))
         if not ports:
             raise ConfigurationError(
                 f"{self.configuration.path}: listeners: no port after {port} is left for brokers; "
                 f"take a lower one, or set broker.ports"
             )
-        self.addresses = Addresses(
-            bootstrap=self.configuration.upstream_servers,
-            advertised_host=self._advertised_host,
-            ports=ports,
-            first_id=self.configuration.broker_ids_first,
-            on_broker=self._open_broker_port,
-        )
-        for node, found in sorted(known.items()):
-            self.addresses.learn(node, found)
-        return Address(where.host, port)
+        first_id = self.configuration.broker_ids_first
+        return BrokerPorts(self._advertised_host, ports, first_id, self._open_broker_port)
+
+    def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
+        advertised = self.configuration.advertised_port or port
+        return BrokerNames(names.name, advertised, self._check_certificate_for)
+
+    def _check_certificate_for(self, *nodes: int) -> None:
+        """Log the brokers for whose names clients would not accept the certificate."""
+        if self._server_names is None:
+            return
+        names = {self._server_names.name(node): node for node in nodes}
+        try:
+            certificate = CertificateNames(self.configuration.properties, self.configuration.path)
+        except ConfigurationError:
+            return  # a file that is being replaced: the next reload reads it again, and tells
+        for name in certificate.uncovered(names):
+            log.error(
+                "broker out of reach for clients: the certificate does not cover its name",
+                node=names[name],
+                name=name,
+            )
 
     def _bind(self, port: int, key: str) -> socket.socket:
         host = self.configuration.listener.address.host
         return bind(Address(host, port), key, self.configuration.path)
 
-    def _serve(self, listening: socket.socket, node: int | None) -> None:
+    def _serve(
+        self,
+        listening: socket.socket,
+        node_of: Callable[[asyncio.BaseTransport], int | None],
+    ) -> None:
         listening.setblocking(False)
         self._listeners.append(
             Listener(
                 listening,
                 self._connection_limits,
-                lambda on_closed: ClientConnection(self, node, on_closed),
+                lambda peer, on_closed: ClientConnection(self, node_of, peer, on_closed),
                 self._server_tls,
+                proxied=self.configuration.listener_proxy_protocol,
             )
         )
 
@@ -555,7 +588,7 @@ class Gateway:
             log.error("broker out of reach for clients", node=node, reason=str(error))
             return
 
-        self._serve(listening, node)
+        self._serve(listening, lambda _: node)
 
     # The cluster
 
@@ -568,6 +601,8 @@ class Gateway:
         else:
             known = self.addresses.of_node(node)
             addresses = [known] if known else []
+            if known is None:  # a name in a TLS handshake may be of any broker
+                log.warning("broker is not known", node=node)
         for address in addresses:
             name = address.host if self._upstream_tls else None
             try:
@@ -730,6 +765,10 @@ def gateway_name(configuration: Configuration) -> str:
     where = configuration.listener.address
     name = f"{socket.gethostname()}/{where}"
     return name if where.port else f"{name}/{uuid.uuid4()}"
+
+
+def _any_node(_: asyncio.BaseTransport) -> None:
+    """Return None: the bootstrap address stands for any broker."""
 
 
 def _nothing_to_judge(*_: object, **__: object) -> None:

@@ -18,9 +18,13 @@ Each of them says "not now" by a `RetriableException`: the client tries again.
 
 The last three may judge a batch at a time, as columns (`BatchProxy`): `validate_batch` and
 `process_batch`.
+
+The four over records learn who sent them by a parameter ``context`` (`ClientContext`); those over
+topics have classes ``...WithContext`` for it.
 """
 
-from penstock.policy.batches import RecordsPolicy
+from penstock.policy.batches import RecordsPolicy, RecordsPolicyWithContext
+from penstock.policy.clients import ClientContext
 from penstock.policy.columns import BatchProxy
 from penstock.policy.exceptions import (
     InvalidRecordException,
@@ -28,7 +32,11 @@ from penstock.policy.exceptions import (
     ProduceRequestInterceptorSkipRecordException,
     RetriableException,
 )
-from penstock.policy.interceptors import ProduceRequestInterceptor, ProduceRequestInterceptorResult
+from penstock.policy.interceptors import (
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorWithContext,
+)
 from penstock.policy.records import (
     Header,
     HeaderProxy,
@@ -50,8 +58,10 @@ from penstock.policy.topics import (
 from penstock.policy.validators import (
     ALL,
     BrokerRecordValidator,
+    BrokerRecordValidatorWithContext,
     RecordIntrospectionHints,
     RecordValidationPolicy,
+    RecordValidationPolicyWithContext,
     TopicMetadata,
 )
 
@@ -61,6 +71,8 @@ __all__ = [
     "AlterConfigPolicyWithContext",
     "BatchProxy",
     "BrokerRecordValidator",
+    "BrokerRecordValidatorWithContext",
+    "ClientContext",
     "ConfigResource",
     "CreateTopicPolicy",
     "CreateTopicPolicyWithContext",
@@ -71,11 +83,14 @@ __all__ = [
     "ProduceRequestInterceptor",
     "ProduceRequestInterceptorResult",
     "ProduceRequestInterceptorSkipRecordException",
+    "ProduceRequestInterceptorWithContext",
     "Record",
     "RecordIntrospectionHints",
     "RecordProxy",
     "RecordValidationPolicy",
+    "RecordValidationPolicyWithContext",
     "RecordsPolicy",
+    "RecordsPolicyWithContext",
     "RequestContext",
     "RetriableException",
     "TopicConfig",

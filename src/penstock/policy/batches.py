@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from penstock.policy.clients import ClientContext
     from penstock.policy.records import Record
 
 
@@ -38,3 +39,13 @@ class RecordsPolicy:
 
     def close(self) -> None:
         """Release what ``configure`` acquired."""
+
+
+class RecordsPolicyWithContext(RecordsPolicy):
+    """A `RecordsPolicy` that also gets the client that sent the batch."""
+
+    def validate(  # type: ignore[override]
+        self, topic: str, partition: int, records: Iterable[Record], context: ClientContext
+    ) -> None:
+        """Return to let the batch pass; raise ``PolicyViolationException`` to refuse it."""
+        raise NotImplementedError

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Sequence
 
+    from penstock.policy.clients import ClientContext
     from penstock.policy.columns import BatchProxy
     from penstock.policy.records import Header
 
@@ -93,4 +94,31 @@ class ProduceRequestInterceptor:
             Exception: Anything that is raised is a failure: nothing of the batch is stored. A
                 skip exception, too: it does not say which record it is about.
         """
+        raise NotImplementedError
+
+
+class ProduceRequestInterceptorWithContext(ProduceRequestInterceptor):
+    """A `ProduceRequestInterceptor` that also gets the client that sent the records."""
+
+    def prepare_batch(  # type: ignore[override]
+        self, topic: str, partition: int, batch: BatchProxy, context: ClientContext
+    ) -> None:
+        """Prepare to process some records."""
+
+    def process_record(  # type: ignore[override]
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        topic: str,
+        partition: int,
+        headers: Sequence[Header],
+        context: ClientContext,
+    ) -> ProduceRequestInterceptorResult:
+        """Return the key and value to go on with."""
+        raise NotImplementedError
+
+    def process_batch(  # type: ignore[override]
+        self, topic: str, partition: int, batch: BatchProxy, context: ClientContext
+    ) -> Iterable[tuple[int, ProduceRequestInterceptorResult | Exception]]:
+        """Return what becomes of the records that do not stay as they are."""
         raise NotImplementedError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from penstock.policy.clients import ClientContext
     from penstock.policy.columns import BatchProxy
     from penstock.policy.exceptions import InvalidRecordException
     from penstock.policy.records import Header, RecordProxy, TopicIdPartition, TopicPartition
@@ -215,3 +216,45 @@ class RecordValidationPolicy:
 
     def close(self) -> None:
         """Release what ``configure`` acquired."""
+
+
+class BrokerRecordValidatorWithContext(BrokerRecordValidator):
+    """A `BrokerRecordValidator` that also gets the client that sent the records."""
+
+    def validate_record(  # type: ignore[override]
+        self,
+        topic_partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        context: ClientContext,
+    ) -> InvalidRecordException | None:
+        """Return None to let the record pass, or the exception that says why not."""
+        raise NotImplementedError
+
+    def validate_batch(  # type: ignore[override]
+        self, topic_partition: TopicPartition, batch: BatchProxy, context: ClientContext
+    ) -> Iterable[tuple[int, str | None]]:
+        """Return the positions in the batch that are refused, each with its message."""
+        raise NotImplementedError
+
+
+class RecordValidationPolicyWithContext(RecordValidationPolicy):
+    """A `RecordValidationPolicy` that also gets the client that sent the records."""
+
+    def prepare_batch(  # type: ignore[override]
+        self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
+    ) -> None:
+        """Prepare to judge some records."""
+
+    def validate(  # type: ignore[override]
+        self, topic: TopicMetadata, record: RecordProxy, context: ClientContext
+    ) -> None:
+        """Return to let the record pass; raise ``InvalidRecordException`` to refuse it."""
+        raise NotImplementedError
+
+    def validate_batch(  # type: ignore[override]
+        self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
+    ) -> Iterable[tuple[int, str | None]]:
+        """Return the positions in the batch that are refused, each with its message."""
+        raise NotImplementedError

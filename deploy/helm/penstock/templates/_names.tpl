@@ -31,8 +31,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $service := printf "%s.%s.svc.%s" (include "penstock.name" .) .Release.Namespace .Values.clusterDomain -}}
 listeners: {{ printf "%s://0.0.0.0:%d" .Values.listener.protocol (int .Values.listener.port) | quote }}
 advertised.host: {{ .Values.advertisedHost | default $service | quote }}
+broker.addresses: {{ .Values.brokers.addresses | quote }}
+listener.proxy.protocol: {{ .Values.listener.proxyProtocol | toString | quote }}
+{{- if eq .Values.brokers.addresses "sni" }}
+{{- if not (hasSuffix "SSL" .Values.listener.protocol) }}{{ fail "brokers.addresses: sni needs listener.protocol SSL or SASL_SSL" }}{{ end }}
+{{- if not .Values.advertisedHost }}{{ fail "brokers.addresses: sni needs advertisedHost, with names broker-ID before it" }}{{ end }}
+advertised.port: {{ .Values.advertisedPort | default .Values.listener.port | int | toString | quote }}
+{{- else }}
 broker.ports: {{ printf "%d-%d" $first $last | quote }}
 broker.ids.first: {{ .Values.brokers.firstId | int | toString | quote }}
+{{- end }}
 metrics.listener: {{ printf "0.0.0.0:%d" (int .Values.metrics.port) | quote }}
 metrics.listener.token: {{ printf "${file:/run/penstock/%s}" .Values.metrics.token.key | quote }}
 produce.request.interceptors.state: {{ .Values.producerState.keptIn | quote }}

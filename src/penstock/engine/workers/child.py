@@ -33,7 +33,13 @@ _LINE_MAX = 2000
 _MESSAGE_MAX = 2**31
 _PREFIX = messages.PREFIX
 _FROM_WORKER = frozenset(
-    {messages.READY, messages.LOAD_FAILED, messages.VERDICT, messages.TOPICS_LOADED}
+    {
+        messages.READY,
+        messages.LOAD_FAILED,
+        messages.VERDICT,
+        messages.TOPICS_LOADED,
+        messages.RECORDS_CLASS,
+    }
 )
 _POLL_S = 0.01
 _DRAIN_TIMEOUT_S = 1.0
@@ -51,6 +57,9 @@ class Events(Protocol):
 
     def on_topics_loaded(self, worker: Worker, report: TopicsLoaded) -> None:
         """It has loaded topics, or cannot."""
+
+    def on_records_class(self, name: str, *, takes_client: bool) -> None:
+        """It has loaded a class of KIP-686 that the file does not name."""
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Attempts and their verdicts, in order."""
@@ -180,6 +189,10 @@ class Child(asyncio.Protocol):
             try:
                 if kind == messages.VERDICT:
                     verdicts.append(messages.read_verdict(body))
+                    continue
+                if kind == messages.RECORDS_CLASS:
+                    name, takes_client = messages.read_records_class(body)
+                    self._events.on_records_class(name, takes_client=takes_client)
                     continue
                 ready = messages.read_ready(body) if kind == messages.READY else None
                 report = (

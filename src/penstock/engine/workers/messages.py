@@ -3,10 +3,11 @@
 A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
-  to be dropped, the record bytes), JUDGE_ADMIN (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON),
-  CLOSE (empty)
-- from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), VERDICT (attempt,
-  outcome; behind them the new batch where there is one, JSON where the batch is not accepted)
+  to be dropped, the client as JSON if a policy asks for it, the record bytes), JUDGE_ADMIN
+  (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), CLOSE (empty)
+- from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
+  VERDICT (attempt, outcome; behind them the new batch where there is one, JSON where the batch is
+  not accepted)
 
 Positions are 32 bit numbers in this machine's byte order.
 """
@@ -17,12 +18,14 @@ import json
 import re
 from array import array
 from dataclasses import asdict, replace
+from functools import lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError, Verdict, replaced
+from penstock.policy import ClientContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,14 +33,16 @@ if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
 
 LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS = 1, 2, 3, 4, 5, 6
-READY, LOAD_FAILED, VERDICT, TOPICS_LOADED = 11, 12, 13, 14
+READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS = 11, 12, 13, 14, 15
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
-JUDGE_HEADER: Final = Struct(">QhI16sII")
-"""Attempt, Produce version, partition, topic id, lengths of the plan and of the positions."""
+JUDGE_HEADER: Final = Struct(">QhI16sIII")
+"""Attempt, Produce version, partition, topic id, lengths of plan, positions and client."""
+_CLIENTS_CACHED: Final = 64
+"""Few: a client id may have 32 KiB."""
 RECORD_ERRORS_MAX: Final = 10_000
 """The maximum number of record errors in a response; its message has their true number."""
-_JUDGE_PREFIX: Final = Struct(">IBQhI16sII")
+_JUDGE_PREFIX: Final = Struct(">IBQhI16sIII")
 _VERDICT: Final = Struct(">IBQB")  # length, kind, attempt, what follows
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
 _DROPPED: Final = Struct(">I")  # length of the positions
@@ -101,13 +106,44 @@ def judge_header(
     topic_id: bytes,
     plan_size: int,
     dropped_size: int,
+    client_size: int,
     data_size: int,
 ) -> bytes:
-    """Frame a batch to be judged; plan, positions and the record bytes follow it."""
-    length = 1 + JUDGE_HEADER.size + plan_size + dropped_size + data_size
+    """Frame a batch to be judged; plan, positions, client and the record bytes follow it."""
+    length = 1 + JUDGE_HEADER.size + plan_size + dropped_size + client_size + data_size
     return _JUDGE_PREFIX.pack(
-        length, JUDGE, attempt, version, partition, topic_id, plan_size, dropped_size
+        length, JUDGE, attempt, version, partition, topic_id, plan_size, dropped_size, client_size
     )
+
+
+@lru_cache(_CLIENTS_CACHED)
+def client(context: ClientContext) -> bytes:
+    """Encode who sent a batch; the same client has the same bytes, which are held once."""
+    return json.dumps(context).encode()
+
+
+def read_client(data: bytes) -> ClientContext:
+    """Decode what `client` encoded, or nobody.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    return ClientContext(*json.loads(data)) if data else ClientContext()
+
+
+def records_class(name: str, *, takes_client: bool) -> bytes:
+    """Frame the report that a class of KIP-686 was loaded that the file does not name."""
+    return message(RECORDS_CLASS, json.dumps([name, takes_client]).encode())
+
+
+def read_records_class(body: bytes) -> tuple[str, bool]:
+    """Read the body of a RECORDS_CLASS.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    name, takes_client = json.loads(body)
+    return str(name), bool(takes_client)
 
 
 def judge_admin(attempt: int, request: AdminRequest) -> bytes:
@@ -203,19 +239,26 @@ class Ready(NamedTuple):
         patterns: The class name and topic pattern of each interceptor, in order.
         needs_context: Whether a policy of topics takes the context of a request.
         loads_topics: Whether the validation policy has a method to load topics.
+        takes_client: The classes of records that are given the client.
     """
 
     patterns: list[tuple[str, re.Pattern[str]]]
     needs_context: bool
     loads_topics: bool
+    takes_client: frozenset[str]
 
 
 def ready(
-    patterns: Iterable[tuple[str, re.Pattern[str]]], *, needs_context: bool, loads_topics: bool
+    patterns: Iterable[tuple[str, re.Pattern[str]]],
+    *,
+    needs_context: bool,
+    loads_topics: bool,
+    takes_client: Iterable[str],
 ) -> bytes:
     """Frame the report that the policies are loaded."""
     rows = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
-    return message(READY, json.dumps([rows, needs_context, loads_topics]).encode())
+    body = [rows, needs_context, loads_topics, sorted(takes_client)]
+    return message(READY, json.dumps(body).encode())
 
 
 def read_ready(body: bytes) -> Ready:
@@ -224,11 +267,12 @@ def read_ready(body: bytes) -> Ready:
     Raises:
         ValueError: It is not one.
     """
-    patterns, needs_context, loads_topics = json.loads(body)
+    patterns, needs_context, loads_topics, takes_client = json.loads(body)
     return Ready(
         [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns],
         needs_context,
         loads_topics,
+        frozenset(takes_client),
     )
 
 

@@ -51,6 +51,8 @@ from penstock.records.implementation import SLACK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from penstock.policy import ClientContext
+
 _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
@@ -82,12 +84,14 @@ class Judge:
         partition: int,
         topic_id: bytes,
         dropped_before: bytes,
+        client: bytes,
         data: memoryview,
     ) -> Verdict:
         """Judge what one partition of a Produce request carries."""
         begin = self._progress.begin
         self._attempt = attempt
         begin(attempt)
+        self._policies.client = _client(client)
         try:
             chain = self._chain(plan)
         except ConfigurationError as error:
@@ -160,6 +164,11 @@ class Judge:
         return Chain(TopicPlan.decode(plan), self._policies)
 
 
+@lru_cache(maxsize=64)
+def _client(data: bytes) -> ClientContext:
+    return messages.read_client(data)
+
+
 @lru_cache(maxsize=1024)
 def _topic_id(data: bytes) -> UUID:
     return UUID(bytes=data)
@@ -217,7 +226,11 @@ def main() -> None:
             policies.patterns,
             needs_context=judge.needs_context,
             loads_topics=policies.loads_topics,
+            takes_client=policies.takes_client,
         )
+    )
+    policies.on_records_class = lambda name: parent.sendall(
+        messages.records_class(name, takes_client=name in policies.takes_client)
     )
     loading = TopicLoading(policies, progress.load)
     _serve(_loading_when_idle(inbox, loading, parent), judge, loading, progress, parent)
@@ -293,13 +306,17 @@ def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: soc
 
 def _judge_batch(judge: Judge, body: memoryview) -> Verdict:
     header = messages.JUDGE_HEADER
-    attempt, version, partition, topic_id, plan_size, dropped_size = header.unpack_from(body)
+    attempt, version, partition, topic_id, *sizes = header.unpack_from(body)
+    plan_size, dropped_size, client_size = sizes
     plan_end = header.size + plan_size
+    dropped_end = plan_end + dropped_size
+    client_end = dropped_end + client_size
     plan = bytes(body[header.size : plan_end])
-    dropped = bytes(body[plan_end : plan_end + dropped_size])
-    data = body[plan_end + dropped_size :]
+    dropped = bytes(body[plan_end:dropped_end])
+    client = bytes(body[dropped_end:client_end]) if client_size else b""
+    data = body[client_end:]
     try:
-        return judge.judge(attempt, plan, version, partition, topic_id, dropped, data)
+        return judge.judge(attempt, plan, version, partition, topic_id, dropped, client, data)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a panic of native code is no Exception

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.plan import Plan
 from penstock.engine.verdict import FailureCause, timed_out
 from penstock.engine.workers import actions, messages
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.observer import WorkerObserver
     from penstock.engine.workers.worker import Worker
+    from penstock.policy import ClientContext
 
     Patterns = list[tuple[str, Pattern[str]]]
 
@@ -85,13 +87,14 @@ class Supervisor:
             failed_code=configuration.produce_request_interceptors_failed_error_code,
         )
         self._schedule = Schedule(self._limits)
-        self._load_message = messages.load(
-            configuration.policies,
-            Plan(configuration.policies).names if names is None else names,
-        )
+        loaded = Plan(configuration.policies).names if names is None else names
+        self._load_message = messages.load(configuration.policies, loaded)
         self.patterns: Patterns = []
         self.needs_context = False
         self.loads_topics = False
+        self._takes_client: frozenset[str] = frozenset()
+        # Of a class of KIP-686 that the file does not name, a worker says it once it is loaded.
+        self._known_records_classes = set(loaded.get(RECORDS_POLICY, ()))
         self._topics_message = b""
         self._make_child = child
         self._children: dict[Worker, Child] = {}
@@ -148,6 +151,7 @@ class Supervisor:
         timeout_ms: int = 2**31 - 1,
         dropped_before: Sequence[int] = (),
         client: Hashable = None,
+        sender: ClientContext | None = None,
     ) -> None:
         """Submit one partition's records; `done` is called once, with the verdict.
 
@@ -163,9 +167,11 @@ class Supervisor:
                 batch came before; they are dropped again.
             client: Whose request it is, as a connection: clients are served round-robin. The
                 batches of one client for one partition keep their order.
+            sender: Who that is, for policies that ask; nobody unless given.
         """
+        by = messages.client(sender) if sender and self._asks_for_client(topic_plan) else b""
         if topic_plan.interceptors and self._timed_out:
-            batch = batch_of(topic_plan.topic, partition, data)
+            batch = batch_of(topic_plan.topic, partition, data, by)
             if self._timed_out.is_suspended(batch):
                 each_ms = self._limits.interceptors_timeout_s * 1000
                 why = f"spent their time on this batch before ({each_ms:.0f} ms each)"
@@ -182,12 +188,19 @@ class Supervisor:
             topic_plan.policy_names,
             topic_plan.interceptor_names,
             # Read by `_send`, `_answer` and `_suspend`; a question is of another type.
-            (version, topic_id.bytes, topic_plan.encoded, again, data, records_policy),
+            (version, topic_id.bytes, topic_plan.encoded, again, by, data, records_policy),
             done,
-            len(data),
+            len(data) + len(by),
             now + _SHARE_OF_TIMEOUT * (timeout_ms if timeout_ms > 0 else _TIMEOUT_MS) / 1000,
         )
         self._submit(job, now)
+
+    def _asks_for_client(self, plan: TopicPlan) -> bool:
+        """Whether a policy of a topic takes a context, or may, for all that is known."""
+        name = plan.records_policy
+        if name is not None and name not in self._known_records_classes:
+            return True
+        return bool(self._takes_client) and not self._takes_client.isdisjoint(plan.policies)
 
     def submit_admin(
         self, request: messages.AdminRequest, names: str, done: Callable[[Verdict], None]
@@ -300,11 +313,18 @@ class Supervisor:
         if type(payload) is not tuple:
             self._children[worker].write([messages.judge_admin(attempt, payload)])
             return
-        version, topic_id, plan, dropped, data, _ = payload
+        version, topic_id, plan, dropped, by, data, _ = payload
         header = messages.judge_header(
-            attempt, version, job.topic_partition[1], topic_id, len(plan), len(dropped), len(data)
+            attempt,
+            version,
+            job.topic_partition[1],
+            topic_id,
+            len(plan),
+            len(dropped),
+            len(by),
+            len(data),
         )
-        self._children[worker].write((header, plan, dropped, data))
+        self._children[worker].write((header, plan, dropped, by, data))
 
     def _skip(self, action: actions.Skip) -> None:
         self._children[action.worker].progress.skip(action.attempt)
@@ -351,8 +371,8 @@ class Supervisor:
 
     def _suspend(self, action: actions.Suspend) -> None:
         job = action.job
-        *_, data, _ = job.payload
-        self._timed_out.add(batch_of(*job.topic_partition, data), action.spent_s)
+        *_, by, data, _ = job.payload
+        self._timed_out.add(batch_of(*job.topic_partition, data, by), action.spent_s)
 
     def _count_end(self, action: actions.CountEnd) -> None:
         if self._serving and self._observer is not None:
@@ -413,7 +433,7 @@ class Supervisor:
     def on_ready(self, worker: Worker, ready: messages.Ready) -> None:
         """Handle READY."""
         if not self._serving:
-            self.patterns, self.needs_context, self.loads_topics = ready
+            self.patterns, self.needs_context, self.loads_topics, self._takes_client = ready
         self._schedule.loaded(worker, self._clock.now())
         self._load_topics_in(worker)
         self._execute_actions()
@@ -435,6 +455,12 @@ class Supervisor:
             )
         else:
             log.info("topics loaded", process=worker.number, count=loaded)
+
+    def on_records_class(self, name: str, *, takes_client: bool) -> None:
+        """Handle RECORDS_CLASS."""
+        self._known_records_classes.add(name)
+        if takes_client:
+            self._takes_client |= {name}
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Handle verdicts."""

@@ -7,6 +7,7 @@ comes back, it has at most a tenth of a worker.
 from __future__ import annotations
 
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from cachetools import TLRUCache
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
 _SUSPENSION_FACTOR: Final = 10
 _CACHED_MAX: Final = 10_000
 
-Batch = tuple[str, int, int, int]
-"""Topic, partition, size and the checksum that the batch carries."""
+Batch = tuple[str, int, int, int, bytes]
+"""Topic, partition, size, the checksum that the batch carries, and a digest of its sender."""
 
 
-def batch_of(topic: str, partition: int, data: bytes | memoryview) -> Batch:
-    """Return what identifies a batch: its checksum, computed by its sender, and where it goes."""
-    return topic, partition, len(data), checksum(data)
+def batch_of(topic: str, partition: int, data: bytes | memoryview, sender: bytes) -> Batch:
+    """Return what identifies a batch: its checksum, computed by its sender, and where it goes.
+
+    The sender counts where policies ask for it: the same bytes of somebody else are another batch.
+    """
+    by = blake2b(sender, digest_size=16).digest() if sender else b""
+    return topic, partition, len(data), checksum(data), by
 
 
 class TimedOutBatches:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.gateway.produce.observed_batches import ObservedBatch
 from penstock.gateway.produce.postponed_batches import SentBy
+from penstock.policy import ClientContext
 from penstock.records.header import read_producer
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire.names import NO_ID, is_topic_name
@@ -98,12 +99,24 @@ def observe(
     observed = connection.gateway.policies.observed
     if observed is None:
         return
+    sender = sender_of(request, connection)
     for one in topic.partitions:
         if one.number >= 0:
             batch = ObservedBatch(
-                plan, one.number, topic_id, request.version, request.client_id, connection.number
+                plan,
+                one.number,
+                topic_id,
+                request.version,
+                request.client_id,
+                connection.number,
+                sender,
             )
             observed.submit(batch, request.records(one))
+
+
+def sender_of(request: ProduceRequest, connection: ConnectionContext) -> ClientContext:
+    """Return who sends a request, for policies."""
+    return ClientContext(connection.authentication.principal, request.client_id, connection.address)
 
 
 def _topic_id(topic: TopicData, connection: ConnectionContext) -> UUID | None:

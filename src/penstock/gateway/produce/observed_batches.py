@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.workers.observer import WorkerEnd
     from penstock.engine.workers.supervisor import Supervisor
     from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.policy import ClientContext
 
 log = structlog.get_logger()
 
@@ -52,6 +53,7 @@ class ObservedBatch(NamedTuple):
         version: The version of the Produce request.
         client_id: The client id, or None.
         connection: The number of the client's connection.
+        sender: The client, for policies that ask for it.
     """
 
     plan: TopicPlan
@@ -60,6 +62,7 @@ class ObservedBatch(NamedTuple):
     version: int
     client_id: str | None
     connection: int
+    sender: ClientContext | None = None
 
 
 class TimesBeside:
@@ -190,6 +193,7 @@ class ObservedBatches:
                 partial(self._judged, batch, data),
                 timeout_ms=WAIT_MS,
                 client=batch.connection,
+                sender=batch.sender,
             )
         except Exception:
             log.exception("an error of the gateway", action="observe")

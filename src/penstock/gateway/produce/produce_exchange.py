@@ -30,7 +30,12 @@ from penstock.engine.verdict import (
 from penstock.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from penstock.gateway.exchange import Held, State
 from penstock.gateway.policy_set import without_response
-from penstock.gateway.produce.forwarded_at_once import cached_topic_id, is_for_gateways, observe
+from penstock.gateway.produce.forwarded_at_once import (
+    cached_topic_id,
+    is_for_gateways,
+    observe,
+    sender_of,
+)
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.postponed_batches import TEXT, SentBy
 from penstock.gateway.refusal_log import Refused
@@ -377,6 +382,7 @@ class ProduceExchange(Held):
         known_id = topic_id if topic_id != NO_ID else None
         number = self._connection.number
         client = number if self.expects_response else without_response(number)
+        sender = sender_of(self.request, self._connection)
         for i, partition in enumerate(topic.partitions):
             if (t, i) in self.responses:
                 continue
@@ -405,6 +411,7 @@ class ProduceExchange(Held):
                 timeout_ms=self.request.timeout_ms,
                 dropped_before=dropped_before,
                 client=client,
+                sender=sender,
             )
 
     def _fail_topic(self, t: int, topic: TopicData, code: int) -> None:

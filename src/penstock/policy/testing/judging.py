@@ -10,6 +10,7 @@ from uuid import UUID
 
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import Outcome, PostponedError
+from penstock.policy.clients import ClientContext
 from penstock.policy.records import Header, Record
 from penstock.policy.testing.single import judge_alteration, judge_creation, judge_records
 
@@ -55,6 +56,9 @@ def judge(
     validation_policy: str = "",
     topic_configs: Mapping[str, str] = _NOTHING,
     topic_id: UUID = TOPIC_ID,
+    principal: str | None = None,
+    client_id: str | None = None,
+    address: str | None = None,
 ) -> list[Verdict]:
     """Judge records by one policy as the gateway would, and return a verdict for each.
 
@@ -81,6 +85,9 @@ def judge(
         topic_configs: The topic's values of keys that the policy declares (KIP-940); the others
             have their defaults.
         topic_id: The topic's id (KIP-940).
+        principal: Who sent the records, for a policy that takes a context.
+        client_id: The client id, for a policy that takes a context.
+        address: The address of the client, for a policy that takes a context.
 
     Returns:
         One verdict a record, in order.
@@ -102,6 +109,7 @@ def judge(
             setting=validation_policy,
             topic_configs=topic_configs,
             topic_id=topic_id,
+            client=ClientContext(principal, client_id, address),
             file=Path("configs"),
         )
     except PostponedError as postponed:

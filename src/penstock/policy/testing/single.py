@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.configuration.declared_keys import as_configs, rows_of
+from penstock.engine.batch_methods import takes_context
 from penstock.engine.chain import Chain
 from penstock.engine.columns import columns_of
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
     from penstock.engine.chain import RecordVerdicts
     from penstock.engine.verdict import Verdict
-    from penstock.policy import Record
+    from penstock.policy import ClientContext, Record
 
 
 def judge_records(
@@ -43,6 +44,7 @@ def judge_records(
     setting: str,
     topic_configs: Mapping[str, str],
     properties: Mapping[str, str],
+    client: ClientContext,
     file: Path,
 ) -> Verdict | RecordVerdicts:
     """Make, configure, call and close one policy; see `penstock.policy.testing.judge`.
@@ -56,6 +58,7 @@ def judge_records(
     key = _key_of(policy)
     name = _name_of(policy)
     with _alone(policy, key, properties, file) as policies:
+        policies.client = client
         plan = TopicPlan(
             topic=topic,
             interceptors=(name,) if key == INTERCEPTORS else (),
@@ -181,5 +184,5 @@ def _key_of(policy: Any) -> str:
             f"{cls.__name__} has no validate(), validate_record() or process_record(): "
             "see the interfaces of penstock.policy"
         )
-    parameters = len(inspect.signature(validate).parameters)
+    parameters = len(inspect.signature(validate).parameters) - takes_context(validate)
     return RECORDS if parameters == len(("self", "topic", "partition", "records")) else VALIDATION

@@ -1,0 +1,77 @@
+"""Which broker a client wants, by the name in its TLS handshake (RFC 6066, server_name).
+
+`broker-<id>.<advertised.host>` is the broker with that node id, `advertised.host` itself any of
+them. Clients that send no name, as they do where they connect to an IP address, get any of them,
+too. Another name ends the handshake.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import sys
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import structlog
+
+if TYPE_CHECKING:
+    import asyncio
+log = structlog.get_logger()
+
+_LABEL: Final = re.compile(r"broker-(0|[1-9][0-9]{0,9})")
+_NODE_MAX: Final = 2**31 - 1
+
+
+class ServerNames:
+    """The names of a gateway's brokers."""
+
+    def __init__(self, advertised_host: str) -> None:
+        self._host = advertised_host.lower().rstrip(".")
+        self._nodes: WeakKeyDictionary[ssl.SSLObject, int] = WeakKeyDictionary()
+
+    def name(self, node: int) -> str:
+        """Return the name of a broker, for clients."""
+        return f"broker-{node}.{self._host}"
+
+    def attach(self, context: ssl.SSLContext) -> None:
+        """Have the handshakes of a context say which broker is wanted."""
+        context.sni_callback = self._named
+        _log_names_that_cannot_be_read()
+
+    def node_of(self, transport: asyncio.BaseTransport) -> int | None:
+        """Return the node id of the broker that a client wants; None for any of them."""
+        return self._nodes.get(transport.get_extra_info("ssl_object"))
+
+    def _named(
+        self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext
+    ) -> int | None:
+        """Handle the name of a handshake; return a TLS alert if it is none of ours."""
+        if name is None:
+            return None
+        label, _, host = name.lower().rstrip(".").partition(".")
+        found = _LABEL.fullmatch(label) if host == self._host else None
+        if found is not None and int(found[1]) <= _NODE_MAX:
+            self._nodes[connection] = int(found[1])
+            return None
+        if name.lower().rstrip(".") == self._host:
+            return None
+        log.warning("unknown server name", name=name, expected=f"broker-<id>.{self._host}")
+        return int(ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME)
+
+
+def _log_names_that_cannot_be_read() -> None:
+    """Have a name that is not ASCII be a line of the log, and not a traceback.
+
+    Python ends such a handshake before `sni_callback` is called, and tells this hook alone.
+    """
+    before = sys.unraisablehook
+
+    def hook(raised: Any) -> None:
+        if isinstance(raised.exc_value, UnicodeDecodeError) and isinstance(raised.object, bytes):
+            log.warning("unknown server name", name=ascii(raised.object))
+        else:
+            before(raised)
+
+    if getattr(before, "__qualname__", "") != hook.__qualname__:
+        sys.unraisablehook = hook

@@ -1,0 +1,148 @@
+"""Who sent a batch, on its way to a worker: only where a policy asks, and never another's."""
+
+import asyncio
+from itertools import groupby
+
+import pytest
+
+from penstock.configuration import load_configuration
+from penstock.engine.plan import Plan
+from penstock.engine.workers import messages
+from penstock.engine.workers.child import Child
+from penstock.engine.workers.supervisor import Supervisor
+from penstock.policy import ClientContext
+from penstock.wire.topics import NO_ID
+from tests.gateways import write_configuration
+from tests.records.encoding import encode_batch, values
+
+pytestmark = pytest.mark.system
+ALICE = ClientContext("User:alice", "shop", "10.0.0.7")
+BOB = ClientContext("User:bob", None, "2001:db8::1")
+POLICIES = """
+from penstock.policy import *
+
+class Tells(BrokerRecordValidatorWithContext):
+    def validate_record(self, topic_partition, key, value, headers, context):
+        return InvalidRecordException(str(context))
+
+class Silent(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return InvalidRecordException("silent")
+
+class Whole(RecordsPolicyWithContext):
+    def validate(self, topic, partition, records, context):
+        raise PolicyViolationException(str(context))
+
+class Plain(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        raise PolicyViolationException("plain")
+
+class Crashes(RecordsPolicyWithContext):
+    crashed = False
+    def validate(self, topic, partition, records, context):
+        import os, pathlib
+        once = pathlib.Path(__file__).with_name("crashed")
+        if not once.exists():
+            once.touch()
+            os._exit(1)
+        raise PolicyViolationException(str(context))
+"""
+
+
+class Listening(Child):
+    """A child that keeps what it is sent."""
+
+    sent: list = []
+
+    def write(self, buffers):
+        buffers = list(buffers)
+        self.sent.append(buffers)
+        super().write(buffers)
+
+
+def clients_sent():
+    """The encoded clients of the batches that were sent to workers.
+
+    One that a slow machine has sent to a second worker counts once.
+    """
+    sent = (bytes(parts[3]) for parts in Listening.sent if len(parts) == 5)
+    return [client for client, _ in groupby(sent)]
+
+
+class Pool:
+    def __init__(self, folder, **properties):
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        allowed = {"records.policy.class.names.allowed": "policies.*", "policy.workers": 1}
+        file = write_configuration(folder, "none:1", 9192, {**allowed, **named}, POLICIES)
+        configuration = load_configuration(file)
+        self.plan = Plan(configuration.policies)
+        self.supervisor = Supervisor(configuration, child=Listening)
+
+    async def __aenter__(self):
+        Listening.sent = []
+        await self.supervisor.start()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.supervisor.close()
+
+    async def ask(self, sender, records_policy=None, topic="t"):
+        """Judge a batch, the same one whoever sends it; return what the policy says."""
+        own = {}
+        if records_policy:
+            own = {"records.policy.class.name": records_policy, "records.policy.enabled": "true"}
+        future = asyncio.get_running_loop().create_future()
+        self.supervisor.submit(
+            self.plan.for_topic(topic, own), 0, NO_ID, 9, encode_batch(values(b"same")),
+            future.set_result, sender=sender,
+        )  # fmt: skip
+        verdict = await asyncio.wait_for(future, 120)
+        errors = verdict.record_errors
+        return errors[0].message if errors else verdict.message
+
+
+async def test_each_batch_has_its_own_sender(tmp_path):
+    async with Pool(tmp_path, record_validator_classes="policies.Tells") as pool:
+        asked = [ALICE, BOB, None, ALICE, ClientContext(), BOB]
+        told = await asyncio.gather(*map(pool.ask, asked))
+        assert told == [str(one or ClientContext()) for one in asked]
+    assert {messages.client(ALICE), messages.client(BOB), b""} <= set(clients_sent())
+
+
+async def test_where_nobody_asks_nothing_is_sent(tmp_path):
+    async with Pool(tmp_path, record_validator_classes="policies.Silent") as pool:
+        assert await pool.ask(ALICE) == "silent"
+    assert clients_sent() == [b""]
+
+
+async def test_only_for_the_topics_whose_policies_ask(tmp_path):
+    lines = {"topics.whole.records.policy.class.name": "policies.Whole",
+             "topics.whole.records.policy.enabled": "true"}  # fmt: skip
+    async with Pool(tmp_path, record_validator_classes="policies.Silent", **lines) as pool:
+        assert await pool.ask(ALICE) == "silent"
+        assert await pool.ask(ALICE, topic="whole") == str(ALICE)
+    assert clients_sent() == [b"", messages.client(ALICE)]
+
+
+async def test_a_class_that_a_topic_names_is_asked_once_whether_it_asks(tmp_path):
+    """What a topic's own settings name is not loaded before its first batch comes."""
+    async with Pool(tmp_path) as pool:
+        assert await pool.ask(ALICE, "policies.Plain") == "plain"
+        assert await pool.ask(ALICE, "policies.Plain") == "plain"
+        assert await pool.ask(BOB, "policies.Whole") == str(BOB)
+        assert await pool.ask(ALICE, "policies.Whole") == str(ALICE)
+        assert await pool.ask(ALICE, "policies.Plain", topic="other") == "plain"
+    alice, bob = messages.client(ALICE), messages.client(BOB)
+    assert clients_sent() == [alice, b"", bob, alice, b""]
+
+
+async def test_a_batch_that_another_worker_judges_again_keeps_its_sender(tmp_path):
+    async with Pool(tmp_path) as pool:
+        first, other = await asyncio.gather(
+            pool.ask(ALICE, "policies.Crashes"), pool.ask(BOB, "policies.Crashes", topic="u")
+        )
+        # Whichever was lost with the first worker: nobody got the other one's name.
+        assert first == str(ALICE) or "shop" not in (first or "")
+        assert str(ALICE) != other
+        assert await pool.ask(ALICE, "policies.Crashes") == str(ALICE)
+        assert await pool.ask(BOB, "policies.Crashes", topic="u") == str(BOB)

@@ -1,0 +1,131 @@
+"""Who sends a batch, as a session tells those that judge it."""
+
+import asyncio
+import uuid
+
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED
+from penstock.gateway.policy_set import submit_or_accept
+from penstock.gateway.produce.observed_batches import ObservedBatch
+from penstock.policy import ClientContext
+from tests.gateway.test_authentication import Secured
+from tests.gateway.test_forwarded_at_once import observing
+from tests.gateway.test_intercepted_batches import DROPPED, Intercepted, batch
+from tests.gateway.test_observed_batches import DATA, Observing
+from tests.gateway.test_session import Talk
+from tests.raw import produce_request, request_frame
+
+
+class Noting:
+    """A session that keeps who is said to have sent each batch."""
+
+    def _submit(self, *given, sender=None, **options):
+        vars(self).setdefault("senders", []).append(sender)
+        super()._submit(*given, **options)
+
+
+class NotingTalk(Noting, Talk):
+    pass
+
+
+class NotingSecured(Noting, Secured):
+    pass
+
+
+class NotingIntercepted(Noting, Intercepted):
+    pass
+
+
+def request(number, client_id, data=b"records", topic="judged"):
+    return request_frame(produce_request([(topic, [(0, data)])]), number, client_id)
+
+
+def test_a_client_without_a_login():
+    talk = NotingTalk()
+    talk.session.client_data(request(1, "till-1") + request(2, None) + request(3, "till-2"))
+    assert talk.senders == [
+        ClientContext(None, "till-1", "10.0.0.7"),
+        ClientContext(None, None, "10.0.0.7"),
+        ClientContext(None, "till-2", "10.0.0.7"),
+    ]
+
+
+def test_a_certificate_and_a_login():
+    talk = NotingTalk(peer="User:CN=alice")
+    talk.session.client_data(request(1, "till"))
+    assert talk.senders == [ClientContext("User:CN=alice", "till", "10.0.0.7")]
+    secured = NotingSecured()
+    secured.log_in()
+    secured.session.client_data(request(1, "User:bob"))
+    assert secured.senders == [ClientContext("User:alice", "User:bob", "10.0.0.7")]
+
+
+def test_partitions_of_a_request_have_one_sender():
+    talk = NotingTalk()
+    frame = produce_request([("judged", [(n, b"records") for n in range(5)])])
+    talk.session.client_data(request_frame(frame, 1, "till"))
+    assert talk.senders == [ClientContext(None, "till", "10.0.0.7")] * 5
+    assert len({id(one) for one in talk.senders}) == 1
+
+
+def test_a_retry_is_what_was_decided_when_it_came_first():
+    """Whoever it comes from by then: another address, another client id."""
+    talk = NotingIntercepted()
+    dropped = batch(b"drop me")
+    talk.session.client_data(request(1, "till-1", dropped))
+    talk.decide(DROPPED)
+    again = NotingIntercepted(talk.producers)
+    again.session.address = "10.9.9.9"
+    again.session.client_data(request(1, "till-2", dropped))
+    assert talk.senders == [ClientContext(None, "till-1", "10.0.0.7")]
+    assert not hasattr(again, "senders")
+
+
+def test_another_principal_with_the_same_producer_id_is_judged_by_its_own_name():
+    talk = NotingIntercepted()
+    talk.session.client_data(request(1, "till", batch(b"same")))
+    talk.decide(DROPPED)
+    other = NotingIntercepted(talk.producers)
+    other.session.authentication._certificate_principal = "User:other"
+    other.session.client_data(request(1, "till", batch(b"same")))
+    assert other.senders == [ClientContext("User:other", "till", "10.0.0.7")]
+
+
+def test_what_is_not_accepted_inline_keeps_its_sender():
+    class Inline:
+        def accepts(self, *_):
+            return False
+
+    given = {}
+
+    def submit(*_, **options):
+        given.update(options)
+
+    sender = ClientContext("User:a", "b", "c")
+    plan = TopicPlan(topic="t", validators=("v",))
+    submit_or_accept(Inline(), submit, plan, 0, uuid.UUID(int=0), 9, b"", ACCEPTED, sender=sender)
+    assert given == {"sender": sender}
+
+
+def test_observed_batches_have_senders():
+    talk, observed = observing(None, "watched")
+    taken = []
+    observed.submit = lambda one, _: taken.append(one.sender)
+    talk.session.client_data(request(1, "till", topic="watched"))
+    assert taken == [ClientContext(None, "till", "10.0.0.7")]
+
+
+async def test_those_that_wait_for_a_worker_keep_them():
+    observing_batches = Observing()
+    plan = TopicPlan(topic="orders", validators=("a.V",), is_observed=True)
+    for name in ("one", "two"):
+        sender = ClientContext(None, name, None)
+        one = ObservedBatch(plan, 3, uuid.UUID(int=1), 9, name, 7, sender)
+        observing_batches.batches.submit(one, DATA)
+    [pool] = observing_batches.pools
+    senders = []
+    pool.submit = lambda *_, sender=None, **__: senders.append(sender)
+    pool.opened.set()
+    while len(senders) < 2:
+        await asyncio.sleep(0)
+    assert [one.client_id for one in senders] == ["one", "two"]

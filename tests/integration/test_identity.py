@@ -1,0 +1,209 @@
+"""Who sent a record, as policies, the log and the audit trail are told: through TLS, SASL and a
+load balancer that speaks the PROXY protocol."""
+
+import socket
+import ssl
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.local import free_ports
+from tests.audit_records import lines_of
+from tests.conftest import create_topic
+from tests.gateways import RunningGateway, wait_until, write_configuration
+from tests.integration.reading import read_topic, values_of
+from tests.integration.test_security import (  # noqa: F401 - fixtures
+    Files,
+    as_client,
+    files,
+    secured,
+    secured_admin,
+)
+from tests.proxies import LoadBalancer, header
+
+CLIENT = "203.0.113.7"
+POLICIES = """
+from penstock.policy import *
+
+def told(context):
+    return f"{context.principal} {context.client_id} {context.address}"
+
+class Signs(ProduceRequestInterceptorWithContext):
+    def interceptor_topic_pattern(self): return "signed"
+    def process_record(self, key, value, topic, partition, headers, context):
+        return ProduceRequestInterceptorResult(key, told(context).encode())
+
+class Tells(BrokerRecordValidatorWithContext):
+    def validate_record(self, topic_partition, key, value, headers, context):
+        if "validated" in topic_partition.topic and value == b"bad":
+            return InvalidRecordException("validator " + told(context))
+
+class Policy(RecordValidationPolicyWithContext):
+    def validate(self, topic, record, context):
+        if record.value == b"bad":
+            raise InvalidRecordException("policy " + told(context))
+
+class Whole(RecordsPolicyWithContext):
+    def validate(self, topic, partition, records, context):
+        if any(record.value == b"bad" for record in records):
+            raise PolicyViolationException("whole " + told(context))
+"""
+
+
+class Through:
+    """A gateway behind a load balancer, in front of a Kafka that wants a login."""
+
+    def __init__(self, gateway, files, port):  # noqa: F811
+        self.gateway, self.files = gateway, files
+        self.port = port
+        self.audit = gateway.file.parent / "audit.jsonl"
+
+    def settings(self, user, client_id):
+        address = f"{LoadBalancer.host}:{self.port}"
+        login = as_client(address, self.files, user, f"{user}-secret", "SCRAM-SHA-256")
+        if user == "admin":
+            login |= {"sasl.mechanism": "PLAIN", "sasl.password": "a-secret"}
+        return {**login, "client.id": client_id}
+
+    def produce(self, topic, *values, user="alice", client_id="shop"):
+        """Produce as somebody; return the errors' names, or empty texts."""
+        seen = []
+        producer = Producer({**self.settings(user, client_id), "message.timeout.ms": 60_000})
+        for value in values:
+            producer.produce(
+                topic, value, partition=0,
+                on_delivery=lambda error, _: seen.append(error.name() if error else ""),
+            )  # fmt: skip
+        producer.flush(90)
+        return seen
+
+
+@pytest.fixture(scope="module")
+def through(secured, files, secured_admin, tmp_path_factory):  # noqa: F811
+    folder = tmp_path_factory.mktemp("identity")
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    port = free_ports(3)[0]
+    file = write_configuration(
+        folder,
+        secured.bootstrap_servers,
+        port,
+        {
+            "listeners": f"SASL_SSL://127.0.0.1:{port}",
+            "listener.proxy.protocol": "true",
+            "advertised.host": LoadBalancer.host,
+            "ssl.keystore.location": files.key("proxied.pem", LoadBalancer.host),
+            "upstream.security.protocol": "SASL_SSL",
+            "upstream.ssl.truststore.location": files.trust,
+            "upstream.sasl.mechanism": "PLAIN",
+            "upstream.sasl.jaas.config": (
+                f'{plain} required username="admin" password="a-secret";'
+            ),
+            "audit.file": "audit.jsonl",
+            "produce.request.interceptors": "policies.Signs",
+            "record.validator.classes": "policies.Tells",
+            "record.validation.policy.class.name": "policies.Policy",
+            "topics.judged*.record.validation.policy": "on",
+            "topics.whole*.records.policy.class.name": "policies.Whole",
+            "topics.whole*.records.policy.enabled": "true",
+            "topics.seen*.record.validation.policy": "on",
+            "topics.seen*.penstock.mode": "observe",
+        },
+        POLICIES,
+    )
+    running = RunningGateway(file)
+    with LoadBalancer(range(port, port + 2), CLIENT):
+        yield Through(running, files, port)
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def open_topic(secured_admin):  # noqa: F811
+    """Make a topic for everybody, whose name begins with a word."""
+
+    def make(word):
+        name = f"{word}-{uuid.uuid4().hex[:8]}"
+        create_topic(secured_admin, name)
+        return name
+
+    return make
+
+
+def refused_by(through, event, topic):
+    wait_until(lambda: any(one["topic"] == topic for one in through.gateway.events(event)), 60)
+    return [one for one in through.gateway.events(event) if one["topic"] == topic]
+
+
+def stored(secured, files, topic):  # noqa: F811
+    admin = as_client(secured.bootstrap_servers, files, "admin", "a-secret", "PLAIN")
+    return values_of(read_topic(secured.bootstrap_servers, topic, settings=admin))
+
+
+@pytest.mark.parametrize(
+    ("word", "by", "code"),
+    [("validated", "validator", 87), ("judged", "policy", 87), ("whole", "whole", 44)],
+)
+def test_policies_are_told_who_it_is(through, open_topic, word, by, code):
+    topic = open_topic(word)
+    assert through.produce(topic, b"good", user="admin", client_id="till-1") == [""]
+    assert through.produce(topic, b"bad", user="admin", client_id="till-1") != [""]
+    [refused] = refused_by(through, "records refused", topic)
+    assert (refused["code"], refused["message"]) == (code, f"{by} User:admin till-1 {CLIENT}")
+    trail = [one for one in lines_of(through.audit) if one["topic"] == topic]
+    assert [(one["principal"], one["client_id"], one["address"]) for one in trail] == [
+        ("User:admin", "till-1", CLIENT)
+    ]
+
+
+def test_two_that_send_the_same_bytes_are_two(through, open_topic, secured, files):  # noqa: F811
+    topic = open_topic("signed")
+    for client_id in ("one", "two", "one"):
+        assert (
+            through.produce(topic, b"same", b"same", user="admin", client_id=client_id) == [""] * 2
+        )
+    expected = [f"User:admin {name} {CLIENT}".encode() for name in ("one", "two", "one")]
+    assert stored(secured, files, topic) == [one for one in expected for _ in range(2)]
+
+
+def test_the_principal_is_that_of_the_login(through, secured, files, secured_admin):  # noqa: F811
+    assert through.produce("open", b"x", user="alice", client_id="User:admin") == [""]
+    topic = "open"
+    through.produce(topic, b"y", user="alice", client_id="User:admin")
+    assert stored(secured, files, topic)  # alice may, by the ACLs of the cluster
+
+
+def test_observed_policies_are_told_as_well(through, open_topic):
+    topic = open_topic("seen")
+    assert through.produce(topic, b"bad", user="admin", client_id="till-2") == [""]
+    [would] = refused_by(through, "records would be refused", topic)
+    assert would["message"] == f"policy User:admin till-2 {CLIENT}"
+
+
+def test_who_comes_without_a_header_is_not_served(through):
+    """A client that goes round the load balancer; its first bytes are those of TLS."""
+    before = len(through.gateway.events("closing a connection without a PROXY header"))
+    context = ssl.create_default_context(cafile=str(through.files.trust))
+    with (
+        socket.create_connection(("127.0.0.1", through.port), 60) as raw,
+        pytest.raises(OSError),
+    ):
+        context.wrap_socket(raw, server_hostname=LoadBalancer.host)
+    lines = through.gateway.wait_for("closing a connection without a PROXY header", before + 1)
+    assert lines[before]["reason"] == "there is none"
+    assert lines[before]["peer"] == "127.0.0.1"
+
+
+def test_tls_begins_behind_the_header(through):
+    context = ssl.create_default_context(cafile=str(through.files.trust))
+    with socket.create_connection(("127.0.0.1", through.port), 60) as raw:
+        raw.sendall(header("2001:db8::5", 4711, tlvs=b"\x04" + b"\x00\x10" + bytes(16)))
+        with context.wrap_socket(raw, server_hostname=LoadBalancer.host) as secure:
+            assert secure.version() == "TLSv1.3"
+            secure.sendall(b"\0\0\0\x0e\0\0\0\x03\0\0\0\x01\xff\xff\0\0\0\0")  # Produce, no login
+            assert secure.recv(1) == b""
+    [line] = [
+        one
+        for one in through.gateway.wait_for("closing a connection")
+        if one.get("peer") == "[2001:db8::5]:4711"
+    ]
+    assert "before it has authenticated" in line["reason"]

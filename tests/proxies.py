@@ -1,0 +1,85 @@
+"""A load balancer: puts a header of the PROXY protocol before what clients say."""
+
+import asyncio
+import struct
+import threading
+from ipaddress import ip_address
+
+SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
+
+
+def header(
+    source: str, port: int, to: str = "", to_port: int = 9192, *, tlvs: bytes = b""
+) -> bytes:
+    """Return the header of version 2 for a client."""
+    ip = ip_address(source)
+    there = ip_address(to or ("127.0.0.1" if ip.version == 4 else "::1"))
+    addresses = ip.packed + there.packed + struct.pack(">HH", port, to_port)
+    family = 0x11 if ip.version == 4 else 0x21
+    return SIGNATURE + struct.pack(">BBH", 0x21, family, len(addresses + tlvs)) + addresses + tlvs
+
+
+class LoadBalancer:
+    """Forwards ports of 127.0.0.3 to the same ports of 127.0.0.1, for a client of an address."""
+
+    host = "127.0.0.3"
+
+    def __init__(self, ports: range, source: str, *, tlvs: bytes = b"") -> None:
+        self._ports = ports
+        self._source = source
+        self._tlvs = tlvs
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+
+    def __enter__(self) -> "LoadBalancer":
+        self._thread.start()
+        assert self._ready.wait(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(60)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        servers = [
+            await asyncio.start_server(
+                lambda reader, writer, port=port: self._forward(reader, writer, port),
+                self.host,
+                port,
+            )
+            for port in self._ports
+        ]
+        self._ready.set()
+        await self._ended.wait()
+        for server in servers:
+            server.close()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0.1)
+
+    async def _forward(self, reader, writer, port: int) -> None:
+        try:
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            writer.close()
+            return
+        client_port = writer.get_extra_info("peername")[1]
+        there_writer.write(header(self._source, client_port, tlvs=self._tlvs))
+        try:
+            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        finally:
+            writer.close()
+            there_writer.close()
+
+
+async def _pump(reader, writer) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
