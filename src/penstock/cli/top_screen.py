@@ -56,19 +56,18 @@ def screen(
 
 
 def _head(state: Mapping[str, Any], *, stale: bool) -> Text:
-    about, ready = state["gateway"], state["ready"]["is_ready"]
+    about, is_ready, reload = state["gateway"], state["ready"]["is_ready"], state["reload"]
     head = Text(no_wrap=True, overflow="ellipsis")
+    head.append(f"{_clock(state['at'])} ", "red" if stale else "")
     head.append("penstock ", "bold")
-    head.append(f"{about['host']} {about['listener']}  ")
-    head.append("ready" if ready else "not ready", "green" if ready else "bold red")
+    head.append(f"{about['host']}  ")
+    head.append("ready" if is_ready else "not ready", "green" if is_ready else "bold red")
     head.append(f"  up {_span(state['at'] - about['started'])}")
-    reload = state["reload"]
     if reload is not None:
+        head.append(f"  {_clock(reload['at'])} ", "dim")
         worked = reload["worked"]
-        head.append("  reload ")
-        head.append("worked" if worked else "failed", "" if worked else "bold red")
-        head.append(f" {_clock(reload['at'])}")
-    head.append(f"  {_clock(state['at'])}", "red" if stale else "dim")
+        head.append("reloaded" if worked else "reload failed", "" if worked else "bold red")
+    head.append(f"  {about['listener']}", "dim")
     return head
 
 
@@ -200,7 +199,7 @@ def _short(value: float) -> str:
         if value >= size:
             unit = 1e3 if name == "k" else size
             return f"{value / unit:.3g}{name}"
-    return f"{value:.0f}" if value == int(value) or value >= 100 else f"{value:.2g}"
+    return f"{value:.0f}" if value == int(value) or value >= 10 else f"{value:.2g}"
 
 
 def _bytes(value: float) -> str:

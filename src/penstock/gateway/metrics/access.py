@@ -11,6 +11,7 @@ Nothing is answered for pages of another origin, and nothing allows them to read
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from hashlib import sha256
@@ -31,6 +32,7 @@ SESSIONS_MAX: Final = 100
 SESSION_S: Final = 12 * 3600.0
 _OF_THIS_PAGE: Final = frozenset({None, b"same-origin", b"none"})
 """`Sec-Fetch-Site` of requests that no other page makes; other programs do not send it."""
+_HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]*))(?::\d*)?")
 _WRONG_NAME: Final = (
     b"this name is none of this machine; with metrics.listener.token any name is served\n"
 )
@@ -60,7 +62,7 @@ class Access:
         """
         self._token = None if token is None else token.encode()
         self._without_token = frozenset(without_token)
-        self._names = frozenset({"localhost", host.lower()})
+        self._names = frozenset({"localhost", host.lower()} - {""})
         self._cookie = cookie.encode()
         self._clock = clock
         self._sessions: dict[bytes, float] = {}
@@ -156,9 +158,8 @@ def _is_of_this_page(request: Request) -> bool:
 
 
 def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].rstrip(".")
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2].rstrip(".")) if match else ""
 
 
 def _digest(session: bytes) -> bytes:
