@@ -25,7 +25,11 @@ def state(**more):
     latency = {"p50": 0.00123, "p99": 1.5}
     return {
         "at": 10_000.0,
-        "gateway": {"host": "kafka-gateway-1", "listener": "PLAINTEXT://0.0.0.0:9192", "started": 1.0},
+        "gateway": {
+            "host": "kafka-gateway-1",
+            "listener": "PLAINTEXT://0.0.0.0:9192",
+            "started": 1.0,
+        },
         "ready": {"is_ready": True, "missing": [], "troubles": []},
         "rates": {
             "records": {"accepted": 1234.0, "refused": 0.5},
@@ -86,7 +90,9 @@ def test_the_figures():
 
 
 def test_what_is_observed_is_said_to_be():
-    assert "would be refused: no" in drawn(state(refusals={"rows": [row(observed=True)], "others": 0}))
+    assert "would be refused: no" in drawn(
+        state(refusals={"rows": [row(observed=True)], "others": 0})
+    )
 
 
 def test_a_gateway_without_refusals():
@@ -99,7 +105,9 @@ def test_troubles_and_a_failed_reload():
     assert "! it is away" in text
 
 
-@pytest.mark.parametrize("text", ["\x1b[2J", "\x1b]0;title\x07", "\r\nroot#", "\u202eevil", "\x9b31m"])
+@pytest.mark.parametrize(
+    "text", ["\x1b[2J", "\x1b]0;title\x07", "\r\nroot#", "\u202eevil", "\x9b31m"]
+)
 def test_nothing_is_obeyed(text):
     assert "\x1b" not in printable(text)
     assert printable(text).isprintable()

@@ -50,7 +50,7 @@ function _shtab_penstock_using
   test "$_shtab_penstock_cmdpath" = "$argv"
 end
 
-set -g _shtab_penstock_commands dev gateway check explain audit split redact redrive
+set -g _shtab_penstock_commands dev gateway check top explain audit split redact redrive
 set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
@@ -70,6 +70,11 @@ complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -
 complete -c penstock -n '_shtab_penstock_using check' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using check' -l connect -d 'ask the cluster for its topics, and what policies look up (a schema registry), and say what each topic'"'"'s records would be judged by'
 complete -c penstock -n '_shtab_penstock_using check; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration, a .properties file'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a top -d 'Show a running gateway'"'"'s figures, live, in a terminal.'
+complete -c penstock -n '_shtab_penstock_using top' -s h -l help -d 'show this help message and exit'
+complete -c penstock -n '_shtab_penstock_using top' -l once -d 'print the figures once, and end'
+complete -c penstock -n '_shtab_penstock_using top' -l every -x -d 'how often to read them (2)'
+complete -c penstock -n '_shtab_penstock_using top; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration of the running gateway'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a explain -d 'Judge single records, and say what each policy decided and what it saw.'
 complete -c penstock -n '_shtab_penstock_using explain' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using explain' -l topic -x -d 'the records'"'"' topic'

@@ -1,8 +1,8 @@
-"""The figures of a running gateway, live, in a terminal: rates, latencies, refusals, workers, brokers.
+"""Show a running gateway's figures, live, in a terminal.
 
-They are those of the console, read from `metrics.listener` of FILE, on this machine, with
-`metrics.listener.token` if FILE has one. Off a terminal, and with --once, they are printed once.
-q or Ctrl-C ends it.
+Rates, latencies, refusals, workers and brokers, as the console shows them. They are read from
+`metrics.listener` of FILE, on this machine, with `metrics.listener.token` if FILE has one. Off a
+terminal, and with --once, they are printed once. q or Ctrl-C ends it.
 """
 
 from __future__ import annotations

@@ -22,9 +22,7 @@ _CLIENT_FROM_WIDTH: Final = 100
 _NO_LIMIT: Final = 2**31 - 1
 
 
-def screen(
-    state: Mapping[str, Any], width: int, height: int | None, trouble: str = ""
-) -> Group:
+def screen(state: Mapping[str, Any], width: int, height: int | None, trouble: str = "") -> Group:
     """Return what is shown.
 
     Args:

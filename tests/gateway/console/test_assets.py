@@ -41,7 +41,10 @@ def test_nothing_is_inline(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".js")])
 def test_no_text_becomes_html(name):
     text = assets.asset(name).body.decode()
-    assert not re.search(r"(innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|eval\(|new Function", text)
+    assert not re.search(
+        r"(innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|eval\(|new Function",
+        text,
+    )
 
 
 def test_a_wrong_token_is_said_to_be():

@@ -42,7 +42,10 @@ def test_rates_are_of_the_time_between():
         "waiting": {"p50": None, "p99": None}, "judging": {"p50": None, "p99": None},
         "broker": {"p50": None, "p99": None},
     }  # fmt: skip
-    assert figures_between(after, later, seconds=5, at=12.0).records == {"accepted": 2, "refused": 0}
+    assert figures_between(after, later, seconds=5, at=12.0).records == {
+        "accepted": 2,
+        "refused": 0,
+    }
     assert figures_between(after, later, seconds=5, at=12.0).produce.p99 is None
 
 

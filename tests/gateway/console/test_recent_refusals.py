@@ -3,7 +3,13 @@
 import pytest
 
 from penstock.engine.verdict import RecordError, refused, refused_records
-from penstock.gateway.console.recent_refusals import NEW_MAX, ROWS_MAX, TEXT_MAX, RecentRefusals, shown
+from penstock.gateway.console.recent_refusals import (
+    NEW_MAX,
+    ROWS_MAX,
+    TEXT_MAX,
+    RecentRefusals,
+    shown,
+)
 from penstock.gateway.refusal_log import Refused
 
 

@@ -15,7 +15,9 @@ def events(data):
     """Return what a browser makes of a stream."""
     found = []
     for block in data.decode().split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        fields = dict(
+            line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")
+        )
         if "event" in fields:
             found.append((fields["event"], json.loads(fields["data"])))
     return found
@@ -30,7 +32,10 @@ async def test_the_first_event_is_what_is_so():
 
     subscribers.publish("refusals", {"rows": ["\n\n\u2028é"]})
     subscribers.publish("point", {"at": 1})
-    assert events(await anext(parts)) == [("refusals", {"rows": ["\n\n\u2028é"]}), ("point", {"at": 1})]
+    assert events(await anext(parts)) == [
+        ("refusals", {"rows": ["\n\n\u2028é"]}),
+        ("point", {"at": 1}),
+    ]
 
     await parts.aclose()
     assert not subscribers

@@ -130,9 +130,18 @@ async def test_an_answer():
         (get("/said"), 405),
         (get("/said", method="POST"), 200),
         (get("/said", method="POST", headers="Host: h\r\nContent-Length: 3\r\n") + b"abc", 200),
-        (get("/said", method="POST", headers="Host: h\r\nContent-Length: 9000\r\n") + bytes(9000), 413),
-        (get("/said", method="POST", headers="Host: h\r\nTransfer-Encoding: chunked\r\n")
-         + b"2328\r\n" + bytes(9000) + b"\r\n0\r\n\r\n", 413),
+        (
+            get("/said", method="POST", headers="Host: h\r\nContent-Length: 9000\r\n")
+            + bytes(9000),
+            413,
+        ),
+        (
+            get("/said", method="POST", headers="Host: h\r\nTransfer-Encoding: chunked\r\n")
+            + b"2328\r\n"
+            + bytes(9000)
+            + b"\r\n0\r\n\r\n",
+            413,
+        ),
         (get(headers="Host: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n"), 400),
         (get(headers="Host: h\r\nContent-Length: -1\r\n"), 400),
         (get(headers="Host : h\r\n"), 400),

@@ -157,7 +157,9 @@ class Console:
             page = assets.asset(assets.PAGE)
             if not access.needs_token:
                 return page
-            return page._replace(body=page.body.replace(b'action="logout" hidden', b'action="logout"'))
+            return page._replace(
+                body=page.body.replace(b'action="logout" hidden', b'action="logout"')
+            )
         return assets.login()
 
     async def _login(self, access: Access, request: Request) -> Answer:
