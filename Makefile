@@ -202,6 +202,7 @@ bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema b
 
 bench-metrics: setup  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/console.py
 
 bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/small_requests.py

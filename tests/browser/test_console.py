@@ -79,7 +79,7 @@ def test_a_refusal_is_there_at_once(opened, watched, topic):
 
 def test_what_clients_choose_is_text(opened, watched, topic):
     running, address = watched()
-    page = opened(address)
+    page = opened(address, expected="TrustedHTML")
     is_live(page)
     produce(running, topic(), f"bad {MARKUP}".encode(), client=MARKUP)
     rows(page).first.wait_for()

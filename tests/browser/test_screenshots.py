@@ -1,10 +1,17 @@
 """The pictures of docs/console.md, of a gateway and an hour that are made up."""
 
+import io
+import json
 import os
+import re
+import urllib.request
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
 
+from penstock.cli.top_screen import screen
 from tests.browser.made_up import MadeUp, about
 
 pytestmark = [pytest.mark.browser, pytest.mark.system]
@@ -45,4 +52,22 @@ def test_a_picture(opened, made_up, folder, name):
         page.evaluate("document.getElementById('shadow').scrollIntoView()")
     file = folder / name
     page.screenshot(path=file, animations="disabled", caret="hide")
+    assert 10_000 < file.stat().st_size < MAX_BYTES
+
+
+def test_a_picture_of_top(opened, made_up, folder, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    with urllib.request.urlopen(f"{made_up.address}api/state") as told:
+        state = json.load(told)
+    console = Console(width=80, height=24, record=True, file=io.StringIO(), color_system="truecolor",
+                      force_terminal=True)  # fmt: skip
+    console.print(screen(state, 80, 24))
+    drawn = console.export_svg(title="penstock top", theme=DIMMED_MONOKAI, unique_id="top")
+    drawn = re.sub(r"@font-face {.*?}", "", drawn, flags=re.DOTALL)  # from another host
+    page = opened("about:blank", width=1000, height=700)
+    page.set_content(
+        f"<body style='margin:0'>{drawn.replace('Fira Code', 'DejaVu Sans Mono')}</body>"
+    )
+    file = folder / "top.png"
+    page.locator("svg").first.screenshot(path=file)
     assert 10_000 < file.stat().st_size < MAX_BYTES

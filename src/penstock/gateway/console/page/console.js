@@ -224,7 +224,7 @@ const show = {
     const found = topics.filter((one) => !wanted || JSON.stringify(one).toLowerCase().includes(wanted));
     const counts = new Map(told.now?.topics.map((one) => [one.topic, one.records]));
     showRows($("plans").tBodies[0], found.slice(0, view.topics), (one) => one.topic, (one, row) => {
-      row ??= make("tr", {}, make("th", { scope: "row" }), make("td"), make("td"), make("td", { class: "n wide" }), make("td", { class: "n wide" }));
+      row ??= planRow(make("td", { class: "n wide", role: "cell" }), make("td", { class: "n wide", role: "cell" }));
       fillPlan(row, one, one.topic);
       const records = counts.get(one.topic) ?? {};
       setText(row.cells[3], count(records.accepted));
@@ -232,7 +232,7 @@ const show = {
       return row;
     });
     setChildren($("patterns").querySelector("tbody"), ...patterns.map((one) => {
-      const row = make("tr", {}, make("th", { scope: "row" }), make("td"), make("td"));
+      const row = planRow();
       fillPlan(row, one, one.pattern);
       return row;
     }));
@@ -369,6 +369,8 @@ function redrawRefusals() {
 }
 
 // Plans
+
+const planRow = (...more) => make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }), make("td", { role: "cell" }), make("td", { role: "cell" }), ...more);
 
 function fillPlan(row, plan, name) {
   if (row.plan === plan) return;
