@@ -41,7 +41,7 @@ VERDICT = refused_records([RecordError(0, "an order's amount must be above zero"
 
 def refusal(number: int = 0) -> Refused:
     """A refusal as a request makes it: its texts are new objects."""
-    client, topic = "".join(("app-", "1")), "".join(("or", "ders"))
+    client, topic = b"app-1".decode(), b"orders".decode()
     verdict = refused(87, f"amount {number}", "a.V") if number else VERDICT
     return Refused(topic, 3, client, verdict, address="10.0.0.1", records=5)
 
