@@ -161,6 +161,7 @@ def test_landmarks_and_names(opened, watched):
     _, address = watched()
     page = opened(address)
     is_live(page)
+    page.locator("#charts svg[aria-label]").nth(3).wait_for()
     assert page.locator("main").count() == page.locator("h1").count() == 1
     assert page.get_by_role("navigation", name="Sections").count() == 1
     for name in (

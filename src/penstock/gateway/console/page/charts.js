@@ -61,7 +61,7 @@ export class Chart {
     const lines = this.series.map((one) => svg("path", { class: `line ${one.class}`, d: this.path(one.of) }));
     const grid = svg("path", { class: "grid", d: `M0 ${HEIGHT / 2}H${WIDTH}M0 0H${WIDTH}` });
     this.svg.replaceChildren(grid, ...lines);
-    setText(this.most, this.words(this.top));
+    setText(this.most, values.length ? this.words(this.top) : "");
     this.drawTimes();
     if (this.at !== null) this.moveTo(Math.min(this.at, points.length - 1));
     else this.tell(points.at(-1), "");

@@ -39,7 +39,8 @@ const events = {
   figures(data) {
     told.now = data;
     view.skew = data.at - Date.now() / 1000;
-    mark("now", "shadow", "plans", "gateway", "refusals");
+    mark("now", "shadow", "plans", "gateway");
+    if (!told.plans?.topics && data.ready.is_ready) readPlans();
   },
   refusals(data) {
     told.others = data.others;
@@ -181,7 +182,7 @@ const show = {
     $("no-refusals").hidden = rows.length > 0;
     $("refusal-rows").parentElement.hidden = !rows.length;
     showFacets(rows);
-    showRows($("refusal-rows").tBodies[0], found.slice(0, ROWS_SHOWN), (row) => row.id, fillRefusal);
+    showRows($("refusal-rows").tBodies[0], found.slice(0, ROWS_SHOWN), keyOf, fillRefusal);
     const left = [];
     if (!found.length && rows.length) left.push("No refusal matches.");
     if (found.length > ROWS_SHOWN) left.push(`${count(found.length - ROWS_SHOWN)} more reasons: the filter finds them.`);
@@ -209,7 +210,7 @@ const show = {
       row.cells[8].className = lost ? "n would" : "n";
       return row;
     });
-    showRows($("shadow-rows").tBodies[0], rows.slice(0, ROWS_SHOWN), (row) => row.id, (row, before) => {
+    showRows($("shadow-rows").tBodies[0], rows.slice(0, ROWS_SHOWN), keyOf, (row, before) => {
       const line = before ?? make("tr", { class: isNew(row) ? "fresh" : null }, make("td", { class: "seen" }), why(row, true), make("td", { class: "n" }));
       setText(line.cells[0], time(row.last));
       setText(line.cells[2], count(row.count));
@@ -285,6 +286,8 @@ const show = {
 
 const newest = () => [...told.rows.values()].sort((a, b) => b.last - a.last || b.id - a.id);
 const enforced = () => newest().filter((row) => !row.observed);
+// A gateway that was started again counts from one.
+const keyOf = (row) => `${told.gateway.started}/${row.id}`;
 const isNew = (row) => row.id > view.known;
 const facets = [
   ["Topics", (row) => row.topic],

@@ -11,7 +11,7 @@ export const count = (value) => whole.format(Math.round(value ?? 0));
 export function rate(value) {
   if (!value) return "0";
   if (value >= 100) return whole.format(Math.round(value));
-  return value >= 10 ? value.toFixed(1) : value >= 0.1 ? value.toFixed(2) : "< 0.1";
+  return value < 0.1 ? "< 0.1" : String(Number(value.toPrecision(3)));
 }
 
 export function bytes(value) {
