@@ -34,9 +34,9 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom"
+SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser"
 
-.PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -108,6 +108,19 @@ parity: setup  ## 100,000 records a kind of policy, judged alike by the gateway,
 registry: setup  ## a real schema registry (Apicurio, fetched here), with what Confluent's serializers write
 	$(BIN)/python -m tests.registry.apicurio
 	$(BIN)/python -m pytest tests/registry -m registry
+
+# Debian's chromium, or another one: CHROMIUM=.
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+$(VENV)/.browser: requirements/browser.txt $(STAMP)
+	$(BIN)/pip install --quiet --require-hashes --cache-dir $(CACHE)/pip -r $<
+	touch $@
+
+console-browser: setup $(VENV)/.browser  ## the console in a real browser: keyboard, light and dark, phone; needs Chromium (CHROMIUM=)
+	PENSTOCK_CHROMIUM=$(CHROMIUM) $(BIN)/python -m pytest tests/browser -m browser
+
+screenshots: setup $(VENV)/.browser  ## write the pictures of docs/console.md, of a gateway that is made up
+	PENSTOCK_CHROMIUM=$(CHROMIUM) PENSTOCK_SCREENSHOTS=docs $(BIN)/python -m pytest tests/browser/test_screenshots.py -m browser
 
 model: setup  ## 1,000,000 histories of producers, gateways and a broker; HISTORIES= for another number
 	$(BIN)/python -m tests.gateway.run_histories $(HISTORIES)
@@ -190,6 +203,7 @@ bench-schemas: setup  ## benchmarks/schemas.py: SchemaPolicy beside JsonSchema b
 
 bench-metrics: setup  ## benchmarks/metrics.py: what it costs to count, and to write what was counted
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/console.py
 
 bench-small: setup  ## benchmarks/gateway: small requests of librdkafka, direct against through the gateway
 	$(BIN)/python benchmarks/gateway/small_requests.py

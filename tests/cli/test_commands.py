@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from penstock.configuration import Address, load_configuration
 from penstock.gateway.server import Gateway
 from penstock.local import free_ports
 from tests.gateways import PENSTOCK, is_running, wait_until, write_configuration
+from tests.metrics import get
 
 pytestmark = pytest.mark.system
 POLICIES = """
@@ -278,6 +281,8 @@ def test_dev_is_a_new_users_first_five_minutes(tmp_path):
         paste = next(line for line in dev.output.splitlines() if "produce.py" in line)
         first = subprocess.run(paste, shell=True, capture_output=True, text=True, check=False)
         dev.wait_for("an order's amount must be above zero")
+        told = re.search(r"console +http://127.0.0.1:(\d+)/ ", dev.output)
+        state = json.loads(get(int(told[1]), "/api/state")[1])
 
         policy = Path(dev.output.split("policy   ")[1].split("  (edit")[0])
         text = policy.read_text()
@@ -296,6 +301,9 @@ def test_dev_is_a_new_users_first_five_minutes(tmp_path):
 
     assert 'stored:   {"id": 1' in first.stdout.replace("stored: ", "stored:  ", 1)
     assert 'refused: {"id": 2' in first.stdout
+    (refusal,) = state["refusals"]["rows"]
+    assert (refusal["topic"], refusal["client"]) == ("orders", "produce.py")
+    assert refusal["message"] == "an order's amount must be above zero"
     assert code == 0
     assert len(children) >= 2
     wait_until(lambda: not any(map(is_running, children)))

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.file import read_configuration
-from penstock.engine.plan import Plan, TopicPlan
+from penstock.engine.plan import Origin, Plan, Setting, TopicPlan
 
 VALIDATED = {"record.validator.classes": "a.V"}
 
@@ -80,3 +80,34 @@ def test_a_plan_comes_to_workers_with_its_mode():
 
     assert TopicPlan.decode(plan.encoded) == plan
     assert TopicPlan.decode(plan.encoded).is_observed
+
+
+def test_settings_say_where_they_were_set():
+    plan = plan_of(
+        {
+            **VALIDATED,
+            "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+            "penstock.mode": "observe",
+            "topics.*.records.policy.enabled": "false",
+            "topics.pii-*.records.policy.enabled": "true",
+            "topics.pii-*.record.validation.policy": "pii.json",
+        }
+    )
+    own = {"record.validation.policy": "own.json"}
+
+    assert plan.settings_and_origins("orders") == [
+        Setting("penstock.mode", "observe", Origin.FILE),
+        Setting("records.policy.enabled", "false", Origin.PATTERN, "*"),
+    ]
+    assert plan.settings_and_origins("pii-a", own) == [
+        Setting("penstock.mode", "observe", Origin.FILE),
+        Setting("record.validation.policy", "own.json", Origin.TOPIC),
+        Setting("records.policy.enabled", "true", Origin.PATTERN, "pii-*"),
+    ]
+
+
+def test_a_line_for_every_topic_is_not_taken_for_one_without():
+    both = plan_of({**VALIDATED, "penstock.mode": "observe", "topics.*.penstock.mode": "enforce"})
+    assert both.settings_and_origins("t") == [
+        Setting("penstock.mode", "enforce", Origin.PATTERN, "*")
+    ]

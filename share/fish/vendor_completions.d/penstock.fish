@@ -50,7 +50,7 @@ function _shtab_penstock_using
   test "$_shtab_penstock_cmdpath" = "$argv"
 end
 
-set -g _shtab_penstock_commands dev gateway check explain audit split redact redrive
+set -g _shtab_penstock_commands dev gateway check top explain audit split redact redrive
 set -g _shtab_penstock_opts_with_value --accepted --baseline --batch-records --bootstrap-server --checkpoint --column --compare --conf --every --fail-over --from --header --history --input --job --key --log-level --master --max-records --max-replays --metrics-file --metrics-listener --offset --reader --records-policy-batch --rejected --report --since --to --tolerance --topic --transactions --value --with
 
 complete -c penstock -e
@@ -75,6 +75,11 @@ complete -c penstock -n '_shtab_penstock_using check' -l max-records -x -d 'with
 complete -c penstock -n '_shtab_penstock_using check' -l fail-over -x -d 'with --since: exit 1 when a larger share of a topic'"'"'s records than this would be refused: 0.05 or 5%'
 complete -c penstock -n '_shtab_penstock_using check' -l bootstrap-server -x -d 'with --since: the cluster (default: the file'"'"'s upstream.bootstrap.servers)'
 complete -c penstock -n '_shtab_penstock_using check; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration, a .properties file'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a top -d 'Show a running gateway'"'"'s figures, live, in a terminal.'
+complete -c penstock -n '_shtab_penstock_using top' -s h -l help -d 'show this help message and exit'
+complete -c penstock -n '_shtab_penstock_using top' -l once -d 'print the figures once, and end'
+complete -c penstock -n '_shtab_penstock_using top' -l every -x -d 'how often to read them (2)'
+complete -c penstock -n '_shtab_penstock_using top; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the configuration of the running gateway'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a explain -d 'Judge single records, and say what each policy decided and what it saw.'
 complete -c penstock -n '_shtab_penstock_using explain' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using explain' -l topic -x -d 'the records'"'"' topic'

@@ -28,6 +28,7 @@ from penstock.configuration import (
     ConfigurationError,
     load_configuration,
 )
+from penstock.configuration.properties import load_properties
 from penstock.engine.verdict import Outcome
 from penstock.gateway.server import Gateway
 
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from penstock.gateway.refusal_log import Refused
 
 _WATCH_EVERY_S: Final = 0.3
-_DEFAULT_PORT: Final = 9192
-_PORTS_NEEDED: Final = 2
+_DEFAULT_PORT: Final = 9191
+_PORTS_NEEDED: Final = 3
+"""The console's, the one for clients, and the only broker's."""
+_CONSOLE: Final = "metrics.listener"
 _SAMPLE_TOPIC: Final = "orders"
 _NO_KAFKA: Final = "127.0.0.1:1"
 """Stands for the local Kafka until that runs; nothing connects to it."""
@@ -99,7 +102,7 @@ async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:
     try:
         if scratch is not None:
             await asyncio.to_thread(_create_topic, kafka)
-        _greet(file, kafka, address, scratch)
+        _greet(file, kafka, address, gateway.metrics_address, scratch)
         watching = loop.create_task(_reload_when_saved(gateway, file, kafka))
         await ended.wait()
         watching.cancel()
@@ -111,9 +114,11 @@ async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:
 
 
 def _read(file: Path, kafka: str) -> Configuration:
-    """Read the configuration with the local Kafka as the cluster."""
+    """Read the configuration with the local Kafka as the cluster, and with a console."""
     # Each run has a new cluster: nothing about its producers is worth keeping.
     own = {"upstream.bootstrap.servers": kafka, "produce.request.interceptors.state.dir": ""}
+    if _CONSOLE not in load_properties(file, file.resolve()):
+        own[_CONSOLE] = "127.0.0.1:0"
     return load_configuration(file, without="upstream.", replaced=own)
 
 
@@ -128,7 +133,7 @@ async def _reload_when_saved(gateway: Gateway, file: Path, kafka: str) -> None:
         try:
             await gateway.reload(_read(file, kafka))
         except (ConfigurationError, UnreachableError) as error:
-            gateway.reloaded(worked=False)
+            gateway.reloaded(worked=False, why_not=str(error))
             print(f"not reloaded, the old policies stay in force: {error}", flush=True)
         else:
             gateway.reloaded(worked=True)
@@ -197,10 +202,11 @@ def _write_sample(folder: Path) -> Path:
     port = _DEFAULT_PORT
     if not _can_listen(range(port, port + _PORTS_NEEDED)):
         port = free_ports(_PORTS_NEEDED)[0]
+    console, address = Address("127.0.0.1", port), Address("127.0.0.1", port + 1)
     (folder / "policy.py").write_text(POLICY)
-    (folder / "produce.py").write_text(PRODUCE.format(address=Address("127.0.0.1", port)))
+    (folder / "produce.py").write_text(PRODUCE.format(address=address))
     file = folder / "penstock.properties"
-    file.write_text(CONFIGURATION.format(address=Address("127.0.0.1", port)))
+    file.write_text(CONFIGURATION.format(address=address, console=console))
     return file
 
 
@@ -223,9 +229,12 @@ def _create_topic(kafka: str) -> None:
     admin.create_topics([NewTopic(_SAMPLE_TOPIC, 1)])[_SAMPLE_TOPIC].result()
 
 
-def _greet(file: Path, kafka: str, address: Address, scratch: Path | None) -> None:
+def _greet(
+    file: Path, kafka: str, address: Address, console: Address | None, scratch: Path | None
+) -> None:
     print(f"Kafka    {kafka}")
     print(f"gateway  {address}")
+    print(f"console  http://{console}/  (in a browser: refusals as they happen)")
     if scratch is None:
         print(f"policies {file}, loaded anew when it or a .py file beside it is saved")
     else:

@@ -113,11 +113,11 @@ async def _reload_and_log(gateway: Gateway, file: Path) -> None:
         await gateway.reload(configuration)
     except (ConfigurationError, UnreachableError) as error:
         log.error("not reloaded, the old policies stay in force", reason=str(error))
-        gateway.reloaded(worked=False)
+        gateway.reloaded(worked=False, why_not=str(error))
         return
     except Exception:
         log.exception("not reloaded, the old policies stay in force")
-        gateway.reloaded(worked=False)
+        gateway.reloaded(worked=False, why_not="an error of the gateway, which is in its log")
         return
     gateway.reloaded(worked=True)
     for warning in configuration.warnings:

@@ -7,6 +7,9 @@ CONFIGURATION: Final = """\
 # start `penstock gateway` with this file.
 listeners=PLAINTEXT://{address}
 
+# Metrics, and the console: http://{console}/ in a browser, or `penstock top` with this file.
+metrics.listener={console}
+
 # The policy (KIP-940), and the topics that it judges.
 record.validation.policy.class.name=policy.Orders
 topics.orders.record.validation.policy=order

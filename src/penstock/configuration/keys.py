@@ -467,8 +467,10 @@ class Keys(BaseModel):
         default=None,
         meaning=(
             "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
-            "`/livez`, `/readyz`. Without it nothing is counted. Whoever can connect can read the "
-            "names of topics and policies. Port 0 takes a free port, which the log tells."
+            "`/livez`, `/readyz`, and the console at `/` ([console.md](console.md)). Without it "
+            "nothing is counted. Whoever can connect, and has the token if there is one, can read "
+            "the names of topics, policies and clients. Port 0 takes a free port, which the log "
+            "tells."
         ),
     )
     metrics_listener_token: Text | None = key(
@@ -476,9 +478,9 @@ class Keys(BaseModel):
         reloaded=False,
         default=None,
         meaning=(
-            "What `Authorization: Bearer` has to say in requests for `/metrics`. Needed where "
-            "`metrics.listener` is not a loopback address. `/livez` and `/readyz` are answered "
-            "without it. Best `${file:...}` or `${env:...}`."
+            "What `Authorization: Bearer` has to say in requests for `/metrics`, and whoever opens "
+            "the console has to enter. Needed where `metrics.listener` is not a loopback address. "
+            "`/livez` and `/readyz` are answered without it. Best `${file:...}` or `${env:...}`."
         ),
     )
     audit_topic: OptionalText = key(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import (
@@ -111,6 +112,33 @@ class TopicPlan:
         return cls(**fields)
 
 
+class Origin(StrEnum):
+    """Where a topic level key was set."""
+
+    TOPIC = "topic"
+    """On the topic itself, through Kafka's admin tools."""
+    PATTERN = "pattern"
+    """In the file, for topics whose names match: `topics.<glob>.<key>`."""
+    FILE = "file"
+    """In the file, for all topics."""
+
+
+class Setting(NamedTuple):
+    """A topic level key that holds for a topic.
+
+    Attributes:
+        key: The key.
+        value: Its value, as it was set.
+        origin: Where it was set.
+        glob: The glob of the line in the file; empty without one.
+    """
+
+    key: str
+    value: str
+    origin: Origin
+    glob: str = ""
+
+
 class Plan:
     """The policies of every topic, as a configuration file names them."""
 
@@ -121,6 +149,7 @@ class Plan:
             ConfigurationError: The lines about topics do not fit together.
         """
         self._declared = configuration.topic_keys
+        self._properties = configuration.properties
         self._interceptors = configuration.produce_request_interceptors
         self._validators = configuration.record_validator_classes
         self._validation_policy = configuration.record_validation_policy_class_name
@@ -243,6 +272,18 @@ class Plan:
             if fnmatchcase(topic, default.glob):
                 settings.setdefault(default.key, default.value)
         return settings
+
+    def settings_and_origins(
+        self, topic: str, own: Mapping[str, str] = NO_SETTINGS
+    ) -> list[Setting]:
+        """Return the topic level keys that hold for a topic, by name, with where they were set."""
+        found = {key: Setting(key, value, Origin.TOPIC) for key, value in own.items()}
+        for glob, key, value in self._defaults:
+            if key not in found and fnmatchcase(topic, glob):
+                has_line = f"topics.{glob}.{key}" in self._properties
+                origin, shown = (Origin.PATTERN, glob) if has_line else (Origin.FILE, "")
+                found[key] = Setting(key, value, origin, shown)
+        return [found[key] for key in sorted(found)]
 
     def observes_topic(self, topic: str) -> bool:
         """Return whether the file has the policies of KIP-108 and KIP-133 only observe a topic.

@@ -309,6 +309,8 @@ class Gateway:
         """Log a refusal, and pass it to the watcher; write it to the audit trail if it was done."""
         if self.audit_trail is not None and not refused.is_observed:
             self.audit_trail.put(refused)
+        if self._metrics is not None:
+            self._metrics.console.refused(refused)
         self._refusals.report(refused)
 
     async def reload(self, configuration: Configuration) -> None:
@@ -340,10 +342,22 @@ class Gateway:
                 renew(self._server_tls, self.configuration.properties, self.configuration.path)
                 self._check_certificate_for(*self.addresses.brokers)
 
-    def reloaded(self, *, worked: bool) -> None:
-        """Count a reload, also one that ended before `reload` was called."""
+    def reloaded(self, *, worked: bool, why_not: str = "") -> None:
+        """Count a reload, also one that ended before `reload` was called.
+
+        Args:
+            worked: Whether other policies are in force now.
+            why_not: The error, if not.
+        """
         if self.counts is not None:
             self.counts.reloaded(worked=worked)
+        if self._metrics is not None:
+            self._metrics.console.reloaded(worked=worked, why_not=why_not)
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where metrics and the console are served; None if they are not."""
+        return self._metrics.address if self._metrics is not None else None
 
     def kept_until_restart(self, configuration: Configuration) -> list[str]:
         """Return the keys that differ in another configuration, and that `reload` ignores."""

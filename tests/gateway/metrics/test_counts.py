@@ -135,3 +135,34 @@ async def test_names_follow_prometheus(counts):
         else:
             assert family.type == "histogram"
             assert family.name.endswith("_seconds")
+
+
+async def test_what_the_console_asks_for(counts):
+    before = counts.totals()
+    exchange = Streamed(0, 9, 1)
+    exchange.received_at = time.monotonic() - 0.2
+    counts.answered(exchange)
+    counts.accepted(PLAN, batch(5))
+    counts.refused("orders", batch(3), refused(87, "no", "a.V"))
+    counts.refused("orders", batch(2), refused(87, "no", "a.W"))
+    counts.judged("a.V", None, 0.02, 0.3)
+    counts.judged("a.W", None, 0.02, 0.3)
+    counts.ended(WorkerEnd.MEMORY)
+    counts.client_bytes = 7
+    after = counts.totals()
+
+    assert before.requests == 0
+    assert before.records == {}
+    assert (after.requests, after.client_bytes) == (1, 7)
+    assert after.records == {"accepted": 5, "refused": 5}
+    assert (sum(after.produce), sum(after.judging), sum(after.broker)) == (1, 2, 0)
+    assert after.waiting[5] == 2
+    assert len(before.broker) == len(after.produce)
+    assert counts.records_by_topic() == {"orders": {"accepted": 5, "refused": 5}}
+    assert counts.restarts()["memory"] == 1
+
+
+async def test_asking_makes_no_series(counts):
+    before = (await read(counts)).text
+    counts.totals()
+    assert (await read(counts)).text == before

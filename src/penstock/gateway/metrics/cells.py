@@ -105,6 +105,10 @@ class BoundedCounter:
         """Return what was counted with these labels."""
         return self._counts.get(values, 0)
 
+    def items(self) -> list[tuple[Labels, int]]:
+        """Return what was counted, by the values of the labels."""
+        return list(self._counts.items())
+
     def blocks(self) -> Iterator[str]:
         """Return the lines of each series."""
         for values, sample in list(self._samples.items()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kio.schema.index import api_key_map
 
@@ -15,7 +15,7 @@ from penstock.gateway.metrics.exposition import Gauge
 from penstock.records.header import record_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Replacement, Verdict
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _clock = time.monotonic
 OTHER_API: Final = "other"
 """An API that the protocol library does not know: a number that a client may choose."""
+_PRODUCE: Final = "Produce"
 WOULD_CHANGE: Final = "would_change"
 NOT_OBSERVED: Final = "not_observed"
 _API_NAMES: Final = {
@@ -55,6 +56,30 @@ class Answered(Protocol):
     @property
     def error_code(self) -> int:
         """The first error that the gateway itself answers with; 0 without one."""
+
+
+class Totals(NamedTuple):
+    """What has been counted since the start, as far as the console shows it.
+
+    Attributes:
+        requests: How many were answered.
+        records: How many were judged, by outcome.
+        client_bytes: Bytes from clients.
+        broker_bytes: Bytes from brokers.
+        produce: Produce requests by how long they took, in the buckets of a histogram.
+        waiting: Batches by how long they waited for a worker.
+        judging: Batches by how long they were judged.
+        broker: Produce requests by how long the broker took.
+    """
+
+    requests: int
+    records: Mapping[str, int]
+    client_bytes: int
+    broker_bytes: int
+    produce: tuple[int, ...]
+    waiting: tuple[int, ...]
+    judging: tuple[int, ...]
+    broker: tuple[int, ...]
 
 
 class _CellsOfApis(dict[int, Cell]):
@@ -285,3 +310,42 @@ class GatewayCounts:
     def reloaded(self, *, worked: bool) -> None:
         """Count a reload."""
         self._reloads.add(("ok" if worked else "failed",))
+
+    # What the console shows
+
+    def totals(self) -> Totals:
+        """Return what has been counted since the start."""
+        records: dict[str, int] = {}
+        for (_, _, outcome), count in self._records.items():
+            records[outcome] = records.get(outcome, 0) + count
+        return Totals(
+            sum(sum(cell.counts) for cell in self._whole.cells.values()),
+            records,
+            self.client_bytes,
+            self.broker_bytes,
+            _sum_of(_of_produce(self._whole)),
+            _sum_of(self._waiting.cells.values()),
+            _sum_of(self._judging.cells.values()),
+            _sum_of(_of_produce(self._broker)),
+        )
+
+    def records_by_topic(self) -> dict[str, dict[str, int]]:
+        """Return how many records were judged since the start, by topic and outcome."""
+        found: dict[str, dict[str, int]] = {}
+        for (topic, _, outcome), count in self._records.items():
+            of_topic = found.setdefault(topic, {})
+            of_topic[outcome] = of_topic.get(outcome, 0) + count
+        return found
+
+    def restarts(self) -> dict[str, int]:
+        """Return how many workers ended that were not asked to, by cause."""
+        return {cause: count for (cause,), count in self._restarts.items()}
+
+
+def _of_produce(times: Histogram) -> list[Cell]:
+    return [cell for name, cell in times.cells.items() if name == _PRODUCE]
+
+
+def _sum_of(cells: Iterable[Cell]) -> tuple[int, ...]:
+    none = [0] * (len(BOUNDS) + 1)
+    return tuple(map(sum, zip(none, *(cell.counts for cell in cells), strict=True)))

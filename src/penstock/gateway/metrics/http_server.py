@@ -1,14 +1,14 @@
-"""A small HTTP/1.1 server on the event loop, for requests without a body; h11 reads the protocol.
+"""A small HTTP/1.1 server on the event loop; h11 reads the protocol.
 
 Whoever can reach the port can connect, so everything is bounded: the number of connections, the
 size of a request, the time that it takes, and the time in which an answer is read. A connection
-serves one request.
+serves one request, so that nothing behind it can be taken for another one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from hmac import compare_digest
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import h11
@@ -16,7 +16,7 @@ import structlog
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Collection, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
 log = structlog.get_logger()
 
@@ -27,8 +27,29 @@ _READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
 """The time in which a request has to be there."""
 ANSWER_S: Final = 30.0
-"""The time in which the answer has to be made and read."""
+"""The time in which an answer, or a piece of one, has to be made and read."""
 TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Request(NamedTuple):
+    """A request.
+
+    Attributes:
+        method: `GET` or `POST`.
+        path: The path, without what follows a question mark.
+        headers: Names in small letters, and values.
+        body: The body; only of a POST.
+    """
+
+    method: str
+    path: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+    def header(self, name: bytes) -> bytes | None:
+        """Return the value of a header that is there once; None otherwise."""
+        found = [value for one, value in self.headers if one == name]
+        return found[0] if len(found) == 1 else None
 
 
 class Answer(NamedTuple):
@@ -40,16 +61,37 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+class Stream(NamedTuple):
+    """An answer that goes on until its client goes, or the parts end.
+
+    Attributes:
+        parts: The parts of the body; closed at the end.
+        content_type: Of all of it.
+    """
+
+    parts: AsyncGenerator[bytes]
+    content_type: str
+
+
+if TYPE_CHECKING:
+    Handler = Callable[[Request], Coroutine[object, object, Answer | Stream]]
+
+
+def admit_all(_: Request) -> Answer | None:
+    """Serve whoever asks."""
+    return None
+
+
 class HttpServer:
-    """Answers GET requests for some paths."""
+    """Answers GET requests for some paths, and POST requests for others."""
 
     def __init__(
         self,
         listening: socket.socket,
-        paths: Mapping[str, Callable[[], Coroutine[object, object, Answer]]],
+        paths: Mapping[str, Handler],
         *,
-        token: str | None = None,
-        without_token: Collection[str] = (),
+        posts: Mapping[str, Handler] | None = None,
+        refuse: Callable[[Request], Answer | None] = admit_all,
         request_s: float = REQUEST_S,
         answer_s: float = ANSWER_S,
     ) -> None:
@@ -57,16 +99,17 @@ class HttpServer:
 
         Args:
             listening: A listening socket, which is closed with the server.
-            paths: Makes the answer, by path.
-            token: What requests have to carry (`Authorization: Bearer`, RFC 6750), if anything.
-            without_token: The paths that are answered all the same.
+            paths: Makes the answer to GET, by path.
+            posts: Makes the answer to POST, by path; other paths have none.
+            refuse: Returns what is answered instead, if a request is not to be served.
             request_s: The time in which a request has to be there.
-            answer_s: The time in which the answer has to be made and read.
+            answer_s: The time in which an answer, or a piece of one, has to be made and read.
         """
         self._listening = listening
-        self._paths = paths
-        self._token = None if token is None else token.encode()
-        self._without_token = frozenset(without_token)
+        self._handlers = {("GET", path): one for path, one in paths.items()}
+        self._handlers |= {("POST", path): one for path, one in (posts or {}).items()}
+        self._paths = list(paths)
+        self._refuse = refuse
         self._request_s = request_s
         self._answer_s = answer_s
         self._serving: set[asyncio.Task[None]] = set()
@@ -99,14 +142,15 @@ class HttpServer:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX_BYTES)
         try:
             async with asyncio.timeout(self._request_s):
-                answer = await self._read(connection, reader)
+                request = await self._read(connection, reader)
             async with asyncio.timeout(self._answer_s):
-                if isinstance(answer, str):
-                    answer = await self._paths[answer]()
-                writer.write(_encode(connection, answer))
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
+                answer: Answer | Stream
+                answer = request if isinstance(request, Answer) else await self._answer(request)
+                if isinstance(answer, Answer):
+                    writer.write(_encode(connection, answer))
+                    await self._end(writer)
+            if isinstance(answer, Stream):
+                await self._stream(connection, reader, writer, answer)
         except (OSError, EOFError, TimeoutError, h11.LocalProtocolError) as error:
             log.debug("closing a connection", side="metrics", reason=str(error))
         except Exception:
@@ -114,9 +158,43 @@ class HttpServer:
         finally:
             writer.transport.abort()
 
-    async def _read(self, connection: h11.Connection, reader: asyncio.StreamReader) -> Answer | str:
-        """Return the path of a request, or what is answered to one that is not served."""
+    @staticmethod
+    async def _end(writer: asyncio.StreamWriter) -> None:
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async def _stream(
+        self,
+        connection: h11.Connection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Stream,
+    ) -> None:
+        """Send the parts of an answer until they end, or the client closes or says more."""
+        task = asyncio.current_task()
+        assert task is not None
+        gone = asyncio.ensure_future(reader.read(1))
+        gone.add_done_callback(lambda _: task.cancel())
+        try:
+            async with aclosing(answer.parts) as parts:
+                head = [("Content-Type", answer.content_type), *_ALWAYS]
+                writer.write(connection.send(h11.Response(status_code=200, headers=head)) or b"")
+                async for part in parts:
+                    writer.write(connection.send(h11.Data(data=part)) or b"")
+                    async with asyncio.timeout(self._answer_s):
+                        await writer.drain()
+            writer.write(connection.send(h11.EndOfMessage()) or b"")
+            async with asyncio.timeout(self._answer_s):
+                await self._end(writer)
+        finally:
+            gone.cancel()
+
+    async def _read(self, connection: h11.Connection, reader: asyncio.StreamReader
+                    ) -> Answer | Request:  # fmt: skip
+        """Return a request, or what is answered to one that is not understood."""
         request = None
+        body = b""
         try:
             while True:
                 event = connection.next_event()
@@ -127,35 +205,47 @@ class HttpServer:
                         raise EOFError("it was closed before its request was there")
                     connection.receive_data(data)
                 elif isinstance(event, h11.Request):
-                    request = event
+                    request = _request(event)
                 elif isinstance(event, h11.EndOfMessage):
                     assert request is not None
-                    return self._find(request)
+                    return request._replace(body=body)
+                elif isinstance(event, h11.Data) and request and request.method == "POST":
+                    body += event.data
+                    if len(body) > REQUEST_MAX_BYTES:
+                        return Answer(413, b"the body is too large\n")
                 else:  # a piece of a body, or the end of the connection
                     return Answer(400, b"no body is expected\n")
         except h11.RemoteProtocolError as error:
             # Not the error's text, which may hold parts of the request.
             return Answer(error.error_status_hint, b"not a request that is understood\n")
 
-    def _find(self, request: h11.Request) -> Answer | str:
-        path = request.target.partition(b"?")[0].decode("ascii", "replace")
-        if path not in self._paths:
-            known = " ".join(self._paths)
-            return Answer(404, f"there are {known}\n".encode())
-        if request.method != b"GET":  # HEAD, too: its answer would have no body
-            return Answer(405, b"", headers=(("Allow", "GET"),))
-        if path not in self._without_token and not self._is_authorized(request):
-            return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
-        return path
+    async def _answer(self, request: Request) -> Answer | Stream:
+        refusal = self._refuse(request)
+        if refusal is not None:
+            return refusal
+        handler = self._handlers.get((request.method, request.path))
+        if handler is not None:
+            return await handler(request)
+        allowed = [method for method, path in self._handlers if path == request.path]
+        if not allowed:
+            return Answer(404, f"there are {' '.join(self._paths)}\n".encode())
+        # HEAD, too: its answer would have no body.
+        return Answer(405, b"", headers=(("Allow", ", ".join(allowed)),))
 
-    def _is_authorized(self, request: h11.Request) -> bool:
-        if self._token is None:
-            return True
-        given = [value for name, value in request.headers if name == b"authorization"]
-        if len(given) != 1:
-            return False
-        scheme, _, token = given[0].partition(b" ")
-        return scheme.lower() == b"bearer" and compare_digest(token.strip(), self._token)
+
+def _request(read: h11.Request) -> Request:
+    return Request(
+        read.method.decode("ascii"),
+        read.target.partition(b"?")[0].decode("ascii", "replace"),
+        tuple((bytes(name), bytes(value)) for name, value in read.headers),
+    )
+
+
+_ALWAYS: Final = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Connection", "close"),
+)
 
 
 def _encode(connection: h11.Connection, answer: Answer) -> bytes:
@@ -164,9 +254,7 @@ def _encode(connection: h11.Connection, answer: Answer) -> bytes:
         headers=[
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            ("Connection", "close"),
+            *_ALWAYS,
             *answer.headers,
         ],
     )

@@ -1,17 +1,20 @@
-"""`metrics.listener`: `/metrics`, `/livez` and `/readyz` of a gateway."""
+"""`metrics.listener`: `/metrics`, `/livez` and `/readyz` of a gateway, and its console."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
 
 from penstock.configuration import Address
+from penstock.gateway.console import assets
+from penstock.gateway.console.console import Console, Gateway
 from penstock.gateway.listener import bind
 from penstock.gateway.metrics import gauges
+from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.exposition import CONTENT_TYPE, render
 from penstock.gateway.metrics.http_server import Answer, HttpServer
-from penstock.gateway.metrics.readiness import Inspected, Readiness, inspect
+from penstock.gateway.metrics.readiness import Readiness, inspect
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,11 +23,16 @@ if TYPE_CHECKING:
 
     from penstock.gateway.metrics.broker_checks import BrokerChecks
     from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.metrics.http_server import Request
 
 log = structlog.get_logger()
 
+WITHOUT_TOKEN: Final = ("/livez", "/readyz", "/", "/login", "/logout",
+                        *(f"/{name}" for name in assets.PUBLIC))  # fmt: skip
+"""Probes, and what it takes to log in."""
 
-class Observed(gauges.Measured, Inspected, Protocol):
+
+class Observed(Gateway, Protocol):
     """A gateway, as far as it is looked at from here."""
 
     def run(self, coroutine: Coroutine[object, object, None]) -> asyncio.Task[object]:
@@ -32,7 +40,12 @@ class Observed(gauges.Measured, Inspected, Protocol):
 
 
 class MetricsListener:
-    """Serves what is known of a gateway, from before it has started until it has ended."""
+    """Serves what is known of a gateway, from before it has started until it has ended.
+
+    Attributes:
+        console: The console.
+        address: Where it listens; None before.
+    """
 
     def __init__(self, gateway: Observed, counts: GatewayCounts, checks: BrokerChecks) -> None:
         """Prepare; nothing is listened on.
@@ -46,26 +59,42 @@ class MetricsListener:
         self._counts = counts
         self._checks = checks
         self._server: HttpServer | None = None
+        self.console = Console(gateway, counts, checks)
+        self.address: Address | None = None
 
     async def start(self, address: Address, token: str | None, file: Path) -> None:
         """Listen.
 
         Args:
             address: Where.
-            token: What requests for metrics have to carry, if anything.
+            token: What requests for anything but probes have to carry, if anything.
             file: The configuration file, for errors.
 
         Raises:
             ConfigurationError: The address cannot be listened on.
         """
         listening = bind(address, "metrics.listener", file)
-        paths = {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz}
-        server = HttpServer(listening, paths, token=token, without_token={"/livez", "/readyz"})
+        port: int = listening.getsockname()[1]
+        access = Access(
+            token, without_token=WITHOUT_TOKEN, host=address.host, cookie=f"penstock_{port}"
+        )
+        server = HttpServer(
+            listening,
+            {
+                "/metrics": self._metrics,
+                "/livez": self._livez,
+                "/readyz": self._readyz,
+                **self.console.paths(access),
+            },
+            posts=self.console.posts(access),
+            refuse=access.refuse,
+        )
         await server.start()
         self._server = server
-        port: int = listening.getsockname()[1]
-        log.info("metrics", address=str(Address(address.host, port)))
+        self.address = Address(address.host, port)
+        log.info("metrics", address=str(self.address))
         self._gateway.run(self._checks.run())
+        self._gateway.run(self.console.run())
 
     async def close(self) -> None:
         """Stop listening."""
@@ -76,7 +105,7 @@ class MetricsListener:
     def _readiness(self) -> Readiness:
         return inspect(self._gateway, self._checks.brokers)
 
-    async def _metrics(self) -> Answer:
+    async def _metrics(self, _: Request) -> Answer:
         is_ready = not self._readiness.missing
         body = await render(
             [
@@ -87,10 +116,10 @@ class MetricsListener:
         )
         return Answer(200, body, CONTENT_TYPE)
 
-    async def _livez(self) -> Answer:
+    async def _livez(self, _: Request) -> Answer:
         """Answer that the event loop runs."""
         return Answer(200, b"alive\n")
 
-    async def _readyz(self) -> Answer:
+    async def _readyz(self, _: Request) -> Answer:
         found = self._readiness
         return Answer(503 if found.missing else 200, found.text.encode("utf-8", "replace"))

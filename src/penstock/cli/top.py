@@ -1,0 +1,126 @@
+"""Show a running gateway's figures, live, in a terminal.
+
+Rates, latencies, refusals, workers and brokers, as the console shows them. They are read from
+`metrics.listener` of FILE, on this machine, with `metrics.listener.token` if FILE has one. Off a
+terminal, and with --once, they are printed once. q or Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli.failures import CommandError, ExitCode
+from penstock.cli.top_reading import StateReader
+from penstock.configuration import Address, ConfigurationError, load_configuration
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from penstock.configuration import Configuration
+
+_KEY: Final = "metrics.listener"
+_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound to it
+_EVERY_MIN_S: Final = 0.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("file", metavar="FILE", help="the configuration of the running gateway")
+    parser.add_argument("--once", action="store_true", help="print the figures once, and end")
+    parser.add_argument(
+        "--every", type=float, default=2.0, metavar="SECONDS", help="how often to read them (2)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return its exit code."""
+    if not options.every >= _EVERY_MIN_S:
+        raise ConfigurationError(f"--every must be {_EVERY_MIN_S} or more")
+    configuration = load_configuration(options.file)
+    reader = StateReader(_address(configuration), configuration.metrics_listener_token)
+    first = reader.read()  # an error ends the command; later ones are shown
+    if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _print(first)
+    else:
+        with contextlib.suppress(KeyboardInterrupt):
+            _watch(reader, first, options.every)
+    return ExitCode.DONE
+
+
+def _address(configuration: Configuration) -> Address:
+    """Return where the gateway serves its figures.
+
+    Raises:
+        ConfigurationError: It does not, or nobody knows where.
+    """
+    address = configuration.metrics_listener
+    if address is None:
+        raise ConfigurationError(
+            f"{configuration.path}: {_KEY} is not set: a gateway counts nothing without it; "
+            f"{_KEY}=127.0.0.1:9100 would do, after a restart"
+        )
+    if not address.port:
+        raise ConfigurationError(
+            f"{configuration.path}: {_KEY}={address} takes any free port, which only the "
+            "gateway's log tells; name one"
+        )
+    return Address(_WILDCARDS.get(address.host, address.host), address.port)
+
+
+def _print(state: dict[str, Any]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    from penstock.cli.top_screen import screen  # noqa: PLC0415
+
+    console = Console()
+    console.print(screen(state, console.width, None))
+
+
+def _watch(reader: StateReader, state: dict[str, Any], every_s: float) -> None:
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+
+    from penstock.cli.top_screen import screen  # noqa: PLC0415
+
+    console, trouble = Console(), ""
+    with (
+        _single_keys(),
+        Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
+        while True:
+            live.update(screen(state, console.width, console.height, trouble), refresh=True)
+            if _is_ended(every_s):
+                return
+            try:
+                state, trouble = reader.read(), ""
+            except CommandError as error:
+                trouble = str(error)
+
+
+@contextlib.contextmanager
+def _single_keys() -> Iterator[None]:
+    """Have the terminal pass on each key at once."""
+    import termios  # noqa: PLC0415
+    import tty  # noqa: PLC0415
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _is_ended(within_s: float) -> bool:
+    """Wait for a time; return whether q was pressed, or there is nobody to press it."""
+    until = time.monotonic() + within_s
+    while (left := until - time.monotonic()) > 0:
+        readable, _, _ = select.select([sys.stdin], [], [], left)
+        if readable and sys.stdin.read(1) in {"q", "Q", ""}:
+            return True
+    return False

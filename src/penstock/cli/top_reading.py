@@ -1,0 +1,72 @@
+"""Reads what a gateway's console shows (`/api/state`), over HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.cli.failures import CommandError
+from penstock.configuration import ConfigurationError
+
+if TYPE_CHECKING:
+    from penstock.configuration import Address
+
+PATH: Final = "/api/state"
+API_VERSION: Final = 1
+TIMEOUT_S: Final = 5.0
+_MAX_BYTES: Final = 16 * 2**20
+_UNAUTHORIZED: Final = 401
+
+
+class StateReader:
+    """Reads the state of a gateway, again and again."""
+
+    def __init__(self, address: Address, token: str | None) -> None:
+        """Prepare; nothing is connected to.
+
+        Args:
+            address: Where the gateway serves its metrics.
+            token: `metrics.listener.token`, if it has one.
+        """
+        self._address = address
+        self._headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+
+    def read(self) -> dict[str, Any]:
+        """Return the state.
+
+        Raises:
+            CommandError: Nothing answers, or it is no gateway.
+            ConfigurationError: The gateway has another token.
+        """
+        # A proxy of the environment is not asked: it is no way to this machine.
+        connection = http.client.HTTPConnection(*self._address, timeout=TIMEOUT_S)
+        try:
+            connection.request("GET", PATH, headers=self._headers)
+            response = connection.getresponse()
+            status, body = response.status, response.read(_MAX_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            why = str(error) or type(error).__name__
+            raise CommandError(
+                f"no gateway can be reached at metrics.listener ({self._address}): {why}"
+            ) from error
+        finally:
+            connection.close()
+        if status == _UNAUTHORIZED:
+            raise ConfigurationError(
+                f"the gateway at {self._address} has another metrics.listener.token than the file; "
+                "a gateway takes a new one at a restart"
+            )
+        return self._decode(status, body)
+
+    def _decode(self, status: int, body: bytes) -> dict[str, Any]:
+        try:
+            state: Any = json.loads(body)
+        except ValueError:
+            state = None
+        if not isinstance(state, dict) or state.get("api") != API_VERSION:
+            raise CommandError(
+                f"what answers at metrics.listener ({self._address}, HTTP {status}) is no gateway "
+                "of this version"
+            )
+        return state

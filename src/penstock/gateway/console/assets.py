@@ -1,0 +1,57 @@
+"""The files that browsers get: they are part of the package, and ask no other host for anything."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Final
+
+from penstock.gateway.metrics.http_server import Answer
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Content-Security-Policy: nothing inline, nothing from elsewhere, and no script makes HTML of a
+text: what clients send, as their ids, is never more than text."""
+HEADERS: Final = (
+    ("Content-Security-Policy", _POLICY),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    # Not `no-referrer`: with that, browsers do not tell the origin of a form.
+    ("Referrer-Policy", "same-origin"),
+)
+"""Of all that the console answers."""
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+PAGE: Final = "console.html"
+LOGIN: Final = "login.html"
+PUBLIC: Final = ("console.css", "console.js", "charts.js", "tables.js", "words.js", "icon.svg")
+"""Served to whoever asks: the page to log in needs some of it."""
+
+
+_LOG_OUT: Final = b'action="logout" hidden', b'action="logout"'
+_WRONG: Final = b"<!-- wrong -->"
+_SAID_OF_IT: Final = b'<p class="bad" role="alert">This is not the token.</p>'
+
+
+def asset(name: str, status: int = 200) -> Answer:
+    """Return a file of the folder `page`."""
+    body = files("penstock.gateway.console").joinpath("page", name).read_bytes()
+    return Answer(status, body, _TYPES[name.rpartition(".")[2]], HEADERS)
+
+
+def page(*, can_log_out: bool) -> Answer:
+    """Return the console's page."""
+    found = asset(PAGE)
+    return found._replace(body=found.body.replace(*_LOG_OUT)) if can_log_out else found
+
+
+def login(*, was_wrong: bool = False) -> Answer:
+    """Return the page to log in."""
+    found = asset(LOGIN, 401)
+    return found._replace(body=found.body.replace(_WRONG, _SAID_OF_IT)) if was_wrong else found

@@ -1,0 +1,75 @@
+"""The figures of the last hour, in a bounded number of points, and those of the last seconds.
+
+`sample` reads what is counted once a second; nothing is kept for each request or record. A point is
+kept as the text of which it is a part whenever somebody begins to look.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.gateway.console.figures import figures_between
+from penstock.gateway.console.subscribers import as_text
+
+if TYPE_CHECKING:
+    from penstock.gateway.console.figures import Figures
+    from penstock.gateway.metrics.counts import Totals
+
+SAMPLE_S: Final = 1.0
+POINT_S: Final = 10
+"""How many samples are between two points."""
+POINTS_MAX: Final = 360
+"""An hour."""
+
+
+class _Sample(NamedTuple):
+    totals: Totals
+    clock: float
+    at: float
+
+
+class History:
+    """What `totals` were, and the figures made of them."""
+
+    def __init__(self, totals: Totals, clock: float, at: float) -> None:
+        """Begin.
+
+        Args:
+            totals: What has been counted.
+            clock: The monotonic time in seconds.
+            at: The time in seconds since the epoch.
+        """
+        self._points: deque[str] = deque(maxlen=POINTS_MAX)
+        self._samples = deque([_Sample(totals, clock, at)], maxlen=POINT_S + 1)
+        self._of_point = self._samples[0]
+        self._since_point = 0
+
+    def sample(self, totals: Totals, clock: float, at: float) -> Figures | None:
+        """Take note of what has been counted; return a new point, if there is one."""
+        last = _Sample(totals, clock, at)
+        self._samples.append(last)
+        self._since_point += 1
+        if self._since_point < POINT_S:
+            return None
+        point = _between(self._of_point, last)
+        self._points.append(as_text(point.as_json()))
+        self._of_point = last
+        self._since_point = 0
+        return point
+
+    @property
+    def now(self) -> Figures:
+        """The figures of the last seconds."""
+        return _between(self._samples[0], self._samples[-1])
+
+    def as_text(self) -> str:
+        """Return the points as a line of JSON."""
+        points = ",".join(self._points)
+        return f'{{"seconds":{POINT_S * SAMPLE_S},"points_max":{POINTS_MAX},"points":[{points}]}}'
+
+
+def _between(before: _Sample, after: _Sample) -> Figures:
+    return figures_between(
+        before.totals, after.totals, seconds=after.clock - before.clock, at=after.at
+    )

@@ -1,0 +1,444 @@
+// The page: what the gateway tells (server-sent events), and where it is shown.
+
+import { Chart, svg } from "./charts.js";
+import { given, make, setChildren, setText, showRows } from "./tables.js";
+import { byteRate, bytes, count, duration, moment, rate, share, span, time } from "./words.js";
+
+const ROWS_SHOWN = 100;
+const ROWS_KEPT = 600;
+const TOPICS_SHOWN = 50;
+const FACET_ROWS = 5;
+const PLANS_EVERY_MS = 30_000;
+const AGAIN_MS = 5_000;
+const DRAWN_EVERY_MS = 200;
+const MISSED_SHOWN_MS = 15_000;
+const WOULD = ["would_refuse", "would_fail", "would_postpone", "would_drop", "would_change", "not_observed"];
+const NOT_STORED = ["refused", "failed", "postponed"];
+
+const $ = (id) => document.getElementById(id);
+const told = { now: null, gateway: null, rows: new Map(), others: 0, points: [], slots: 360, reload: null, plans: null };
+const view = { paused: false, frozen: [], facet: null, topics: TOPICS_SHOWN, skew: 0, known: 0 };
+const dirty = new Set();
+
+// What the gateway tells
+
+const events = {
+  state(data) {
+    // What was there before this page, or before the gateway was started again, is not new.
+    if (told.gateway?.started !== data.gateway.started) view.known = Math.max(0, ...data.refusals.rows.map((row) => row.id));
+    told.gateway = data.gateway;
+    told.rows = new Map(data.refusals.rows.map((row) => [row.id, row]));
+    told.others = data.refusals.others;
+    told.points = data.history.points;
+    told.slots = data.history.points_max;
+    told.reload = data.reload;
+    events.figures(data);
+    mark("about", "refusals", "charts", "reload");
+    readPlans();
+  },
+  figures(data) {
+    told.now = data;
+    view.skew = data.at - Date.now() / 1000;
+    mark("now", "shadow", "plans", "gateway");
+    if (!told.plans?.topics && data.ready.is_ready) readPlans();
+  },
+  refusals(data) {
+    told.others = data.others;
+    for (const row of data.rows) {
+      told.rows.delete(row.id);
+      told.rows.set(row.id, row);
+    }
+    if (told.rows.size > ROWS_KEPT) {
+      const kept = [...told.rows.values()].sort((a, b) => b.last - a.last).slice(0, ROWS_KEPT / 2);
+      told.rows = new Map(kept.map((row) => [row.id, row]));
+    }
+    mark("refusals", "shadow");
+  },
+  point(data) {
+    if (data.at <= (told.points.at(-1)?.at ?? 0)) return;
+    told.points = [...told.points, data].slice(-told.slots);
+    mark("charts");
+  },
+  reload(data) {
+    told.reload = data;
+    mark("reload");
+    readPlans();
+  },
+  missed(data) {
+    const what = data.count === 1 ? "One update was" : `${count(data.count)} updates were`;
+    setText($("missed"), `${what} left out, because this page was slow; it shows what is so now.`);
+    $("missed").hidden = false;
+    setTimeout(() => ($("missed").hidden = true), MISSED_SHOWN_MS);
+    readState();
+  },
+};
+
+function connect() {
+  const source = new EventSource("api/events");
+  source.addEventListener("open", () => setConnection("live", "live"));
+  for (const [name, take] of Object.entries(events)) {
+    source.addEventListener(name, (event) => take(JSON.parse(event.data)));
+  }
+  source.addEventListener("error", () => {
+    setConnection("lost", "connection lost, trying again");
+    if (source.readyState === EventSource.CLOSED) again();
+  });
+}
+
+/** Ask as often as one may while there is no room for one more subscriber. */
+async function again() {
+  if (await readState()) setConnection("polling", "too many watch: read every few seconds");
+  setTimeout(connect, AGAIN_MS);
+}
+
+async function readState() {
+  const data = await read("api/state");
+  if (data) events.state(data);
+  return data !== null;
+}
+
+async function readPlans() {
+  if (document.hidden) return;
+  const data = await read("api/topics");
+  if (!data) return;
+  told.plans = data;
+  mark("plans");
+}
+
+async function read(path) {
+  try {
+    const response = await fetch(path, { headers: { Accept: "application/json" } });
+    if (response.status === 401) location.reload();
+    return response.ok ? await response.json() : null;
+  } catch {
+    return null;
+  }
+}
+
+function setConnection(is, text) {
+  $("connection").dataset.is = is;
+  setText($("connection"), text);
+}
+
+// What is shown
+
+function mark(...parts) {
+  const first = !dirty.size;
+  parts.forEach((part) => dirty.add(part));
+  if (first) setTimeout(() => requestAnimationFrame(draw), DRAWN_EVERY_MS);
+}
+
+function draw() {
+  const parts = [...dirty];
+  dirty.clear();
+  for (const part of parts) show[part]();
+}
+
+const shownAt = () => Date.now() / 1000 + view.skew;
+
+const show = {
+  about() {
+    const about = told.gateway;
+    setText($("where"), `${about.host}, ${about.listener}`);
+    document.title = `Penstock ${about.host}`;
+    setChildren($("about"), ...pairs([
+      ["file", given(about.file)],
+      ["listeners", given(about.listener)],
+      ["upstream", given(about.upstream)],
+      ["version", `${about.version}, Python ${about.python}`],
+      ["record batches", about.record_batches],
+      ["started", moment(about.started)],
+    ]));
+  },
+
+  now() {
+    const { rates, connections, held_bytes: held, workers, ready } = told.now;
+    const refused = sum(rates.records, NOT_STORED);
+    const would = sum(rates.records, WOULD.slice(0, 3));
+    const all = told.now.totals;
+    const held_share = held.limit ? held.held / held.limit : 0;
+    const judging = (workers.states.ready ?? 0) + (workers.states.blocked ?? 0);
+    setChildren($("now"), ...[
+      tile("State", ready.is_ready ? "ready" : "not ready", ready.troubles.length ? "with troubles" : `for ${span(shownAt() - told.gateway.started)}`, ready.is_ready ? "good" : "bad", !ready.is_ready),
+      tile("Accepted records/s", rate(rates.records.accepted), `${count(all.accepted)} since the start`),
+      tile("Refused records/s", rate(refused), `${count(sum(all, NOT_STORED))} since the start`, refused ? "bad" : ""),
+      sum(all, WOULD) ? tile("Would be refused/s", rate(would), `${count(sum(all, WOULD.slice(0, 3)))} since the start`, would ? "would" : "") : null,
+      tile("Requests/s", rate(rates.requests), `${byteRate(rates.client_bytes)} in, ${byteRate(rates.broker_bytes)} out`),
+      tile("Produce, median", duration(rates.produce.p50), `99 %: ${duration(rates.produce.p99)}`),
+      tile("Judging, median", duration(rates.judging.p50), `99 %: ${duration(rates.judging.p99)}`),
+      tile("Connections", count(sum(connections.states)), connections.states.paused ? `${count(connections.states.paused)} paused` : `of ${limit(connections.limit)}`),
+      tile("Held memory", bytes(held.held), `of ${bytes(held.limit)}`, held_share > 0.9 ? "bad" : "", held_share > 0.9),
+      tile("Workers", count(judging), `${count(workers.waiting)} batches wait`, workers.states.blocked ? "would" : ""),
+    ].filter(Boolean));
+    const troubles = [...ready.missing, ...ready.troubles];
+    $("troubles").hidden = !troubles.length;
+    setChildren($("troubles"), ...troubles.map((text) => given(text, "li")));
+  },
+
+  refusals() {
+    if (view.paused) return;
+    const rows = enforced();
+    const found = rows.filter(matches);
+    $("no-refusals").hidden = rows.length > 0;
+    $("refusal-rows").parentElement.hidden = !rows.length;
+    showFacets(rows);
+    showRows($("refusal-rows").tBodies[0], found.slice(0, ROWS_SHOWN), keyOf, fillRefusal);
+    const left = [];
+    if (!found.length && rows.length) left.push("No refusal matches.");
+    if (found.length > ROWS_SHOWN) left.push(`${count(found.length - ROWS_SHOWN)} more reasons: the filter finds them.`);
+    if (told.others) left.push(`${count(told.others)} refusals had too many different reasons for a row each.`);
+    setText($("more-refusals"), left.join(" "));
+    $("more-refusals").hidden = !left.length;
+    view.known = Math.max(view.known, ...rows.map((row) => row.id));
+  },
+
+  charts() {
+    charts.forEach((chart) => chart.draw(told.points, told.slots));
+  },
+
+  shadow() {
+    const topics = told.now.topics.filter((one) => sum(one.records, WOULD) > 0);
+    const rows = newest().filter((row) => row.observed);
+    $("shadow-side").hidden = !(topics.length || rows.length);
+    $("no-shadow").hidden = !$("shadow-side").hidden;
+    showRows($("shadow-topics").tBodies[0], topics, (one) => one.topic, ({ topic, records }, row) => {
+      row ??= make("tr", {}, make("th", { scope: "row", class: "given" }, topic), ...Array.from({ length: 8 }, () => make("td", { class: "n" })));
+      const lost = sum(records, ["would_refuse", "would_fail"]);
+      const judged = lost + sum(records, ["accepted", "would_postpone", "would_drop", "would_change"]);
+      const cells = [records.accepted, ...WOULD.map((one) => records[one])].map((one) => (one ? count(one) : "0"));
+      [...cells, share(lost, judged) || "none"].forEach((text, i) => setText(row.cells[i + 1], text));
+      row.cells[8].className = lost ? "n would" : "n";
+      return row;
+    });
+    showRows($("shadow-rows").tBodies[0], rows.slice(0, ROWS_SHOWN), keyOf, (row, before) => {
+      const line = before ?? make("tr", { class: isNew(row) ? "fresh" : null }, make("td", { class: "seen" }), why(row, true), make("td", { class: "n" }));
+      setText(line.cells[0], time(row.last));
+      setText(line.cells[2], count(row.count));
+      return line;
+    });
+  },
+
+  plans() {
+    if (!told.plans?.topics) return;
+    const { topics, patterns, topics_without_policy: without, topics_not_known: unknown, topic_policies: forTopics } = told.plans;
+    const wanted = $("topic-filter").value.trim().toLowerCase();
+    const found = topics.filter((one) => !wanted || JSON.stringify(one).toLowerCase().includes(wanted));
+    const counts = new Map(told.now?.topics.map((one) => [one.topic, one.records]));
+    showRows($("plans").tBodies[0], found.slice(0, view.topics), (one) => one.topic, (one, row) => {
+      row ??= planRow(make("td", { class: "n wide", role: "cell" }), make("td", { class: "n wide", role: "cell" }));
+      fillPlan(row, one, one.topic);
+      const records = counts.get(one.topic) ?? {};
+      setText(row.cells[3], count(records.accepted));
+      setText(row.cells[4], count(sum(records, [...NOT_STORED, "dropped"])));
+      return row;
+    });
+    setChildren($("patterns").querySelector("tbody"), ...patterns.map((one) => {
+      const row = planRow();
+      fillPlan(row, one, one.pattern);
+      return row;
+    }));
+    $("patterns").hidden = !patterns.length;
+    const left = found.length - view.topics;
+    $("more-topics").hidden = left <= 0;
+    setText($("more-topics"), `Show ${count(Math.min(left, 4 * TOPICS_SHOWN))} more of ${count(left)} topics`);
+    const notes = [`${count(topics.length)} topics have policies or settings of their own, ${count(without)} others have none.`];
+    if (topics.length >= told.plans.topics_max) notes.push(`No more than ${count(told.plans.topics_max)} are shown.`);
+    if (unknown) notes.push(`The cluster's topics are not known: ${unknown}.`);
+    for (const one of forTopics) notes.push(`${one.key} is ${one.class}${one.observed ? ", observed" : ""}.`);
+    setText($("topics-note"), notes.join(" "));
+  },
+
+  gateway() {
+    const { workers, connections, brokers, restarts, audit_trail: trail, producers, settings_generation: generation } = told.now;
+    const ended = Object.entries(restarts).filter(([, times]) => times);
+    setChildren($("workers"), ...pairs([
+      ...Object.entries(workers.states).map(([state, number]) => [state, count(number)]),
+      ["at most", count(workers.limit)],
+      ["batches waiting", count(workers.waiting)],
+      ["batches being judged", count(workers.sent)],
+      ["ended by themselves", ended.length ? ended.map(([cause, times]) => `${count(times)} ${cause.replace("_", " ")}`).join(", ") : "none"],
+    ]));
+    setChildren($("clients"), ...pairs([
+      ...Object.entries(connections.states).filter(([state, number]) => number || state === "open").map(([state, number]) => [state, count(number)]),
+      producers ? ["producers with dropped records", count(producers)] : null,
+      generation ? ["settings of topics read up to", count(generation)] : null,
+      trail ? ["audit trail", `${count(trail.written)} written, ${count(trail.left_out)} left out`] : null,
+    ]));
+    showRows($("brokers").tBodies[0], brokers, (one) => one.node, (one, row) => {
+      row ??= make("tr", {}, make("th", { scope: "row", class: "n" }, String(one.node)), make("td", { class: "given" }), make("td", { class: "given" }), make("td", { class: "n" }));
+      setText(row.cells[1], one.address);
+      setText(row.cells[2], one.reachable ? "reachable" : `cannot be reached: ${one.why_not}`);
+      row.cells[2].className = one.reachable ? "given good" : "given bad";
+      setText(row.cells[3], `${span(one.seconds_ago)} ago`);
+      return row;
+    });
+  },
+
+  reload() {
+    const last = told.reload;
+    if (!last) setText($("reload"), "None since the start.");
+    else if (last.worked) setChildren($("reload"), make("span", { class: "good" }, "worked"), ` at ${moment(last.at)}`);
+    else setChildren($("reload"), make("span", { class: "bad" }, "did not work"), ` at ${moment(last.at)}, the old policies stay in force: `, given(last.why_not));
+  },
+};
+
+// Refusals
+
+const newest = () => [...told.rows.values()].sort((a, b) => b.last - a.last || b.id - a.id);
+const enforced = () => newest().filter((row) => !row.observed);
+// A gateway that was started again counts from one.
+const keyOf = (row) => `${told.gateway.started}/${row.id}`;
+const isNew = (row) => row.id > view.known;
+const facets = [
+  ["Topics", (row) => row.topic],
+  ["Policies", (row) => row.policy || "(the gateway itself)"],
+  ["Reasons", (row) => row.message || "(no message)"],
+  ["Clients", (row) => row.client ?? "(no client id)"],
+];
+
+function matches(row) {
+  if (view.facet && facets[view.facet.index][1](row) !== view.facet.value) return false;
+  const wanted = $("filter").value.trim().toLowerCase();
+  return !wanted || [row.topic, row.policy, row.message, row.client, row.principal, row.address].some((one) => one?.toLowerCase().includes(wanted));
+}
+
+function fillRefusal(row, line) {
+  line ??= make("tr", { class: isNew(row) ? "fresh" : null },
+    make("td", { class: "seen" }), make("th", { scope: "row", class: "given wide" }, row.topic, row.partition === null ? null : make("small")),
+    why(row, false), make("td", { class: "wide" }), make("td", { class: "n" }), make("td", { class: "n wide" }));
+  const [seen, topic, , client, times, records] = line.cells;
+  setText(seen, time(row.last));
+  seen.title = `first ${moment(row.first)}, last ${moment(row.last)}`;
+  if (row.partition !== null) setText(topic.lastElementChild, `partition ${row.partition}`);
+  const from = [row.principal, row.address].filter(Boolean).join(", ");
+  setChildren(client, row.client === null ? make("span", { class: "note" }, "(no client id)") : given(row.client), from ? given(from, "small") : null);
+  setText(times, count(row.count));
+  setText(records, row.partition === null ? "" : count(row.records));
+  return line;
+}
+
+/** The cell with the message, and in small letters who decided; on a phone also where and whose. */
+function why(row, always) {
+  const outcome = row.outcome === "refused" ? "" : `${row.outcome}, `;
+  const where = [row.topic, row.client ?? "no client id"].join(", ");
+  return make("td", { class: "why" }, given(row.message || "(no message)"),
+    make("small", {}, `${outcome}${row.policy || "the gateway itself"}, error ${row.code}`),
+    given(where, "small", always ? "" : "narrow"));
+}
+
+function showFacets(rows) {
+  if (!$("facets").children.length) {
+    for (const [title] of facets) $("facets").append(make("div", {}, make("h3", {}, title), make("ul")));
+  }
+  $("facets").hidden = !rows.length;
+  facets.forEach(([, of], index) => {
+    const counts = new Map();
+    for (const row of rows) counts.set(of(row), (counts.get(of(row)) ?? 0) + row.count);
+    const most = Math.max(1, ...counts.values());
+    const chosen = view.facet?.index === index ? view.facet.value : null;
+    const top = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, FACET_ROWS);
+    if (chosen !== null && !top.some(([value]) => value === chosen)) top.push([chosen, counts.get(chosen) ?? 0]);
+    showRows($("facets").children[index].lastChild, top, ([value]) => value, ([value, times], item) => {
+      if (!item) {
+        const button = make("button", { type: "button", title: value }, make("span", { class: "text" }, value), make("span", { class: "count" }),
+          svg("svg", { viewBox: "0 0 100 2", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { height: 2, width: 0 })));
+        button.addEventListener("click", () => choose(index, value));
+        item = make("li", {}, button);
+      }
+      const button = item.firstChild;
+      button.setAttribute("aria-pressed", String(value === chosen));
+      setText(button.children[1], count(times));
+      button.querySelector("rect").setAttribute("width", ((100 * times) / most).toFixed(1));
+      return item;
+    });
+  });
+}
+
+function choose(index, value) {
+  const same = view.facet?.index === index && view.facet.value === value;
+  view.facet = same ? null : { index, value };
+  redrawRefusals();
+}
+
+/** What the reader asked for is shown at once, also while it is paused. */
+function redrawRefusals() {
+  const paused = view.paused;
+  const live = told.rows;
+  if (paused) told.rows = view.frozen;
+  view.paused = false;
+  show.refusals();
+  view.paused = paused;
+  told.rows = live;
+}
+
+// Plans
+
+const planRow = (...more) => make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }), make("td", { role: "cell" }), make("td", { role: "cell" }), ...more);
+
+function fillPlan(row, plan, name) {
+  if (row.plan === plan) return;
+  row.plan = plan;
+  const tag = plan.observed ? make("span", { class: "tag would" }, "observed") : null;
+  const unusable = plan.unusable ? given(plan.unusable, "small", "bad") : null;
+  setChildren(row.cells[0], given(name), tag ? " " : null, tag, unusable);
+  setChildren(row.cells[1], plan.policies.length
+    ? make("ol", { class: "policies" }, ...plan.policies.map((one) => make("li", {}, given(one.class, "code"), " ", make("small", {}, one.judges))))
+    : make("span", { class: "note" }, "none"));
+  setChildren(row.cells[2], plan.settings.length
+    ? make("ul", { class: "settings" }, ...plan.settings.map((one) => make("li", {},
+        make("span", { class: "from", "data-is": one.from, title: one.line || "set through admin tools" }, one.from),
+        given(`${one.key}=${one.value}`, "code"), one.from === "pattern" ? given(` ${one.line.slice(7, -one.key.length - 1)}`, "small") : null)))
+    : make("span", { class: "note" }, "none"));
+}
+
+// Small parts
+
+const sum = (counts, names = Object.keys(counts)) => names.reduce((all, name) => all + (counts[name] ?? 0), 0);
+const limit = (value) => (value >= 2 ** 31 - 1 ? "no limit" : count(value));
+const pairs = (rows) => rows.filter(Boolean).flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]);
+
+function tile(name, value, then, kind = "", alarm = false) {
+  return make("div", { class: alarm ? "alarm" : null }, make("dt", {}, name), make("dd", { class: kind || null }, value), make("dd", { class: "then" }, then));
+}
+
+const of = (...names) => (point) => sum(point.records, names);
+const charts = [
+  new Chart("Records a second", [
+    { name: "accepted", class: "s-good", of: of("accepted") },
+    { name: "refused", class: "s-bad", of: of(...NOT_STORED) },
+    { name: "would be refused", class: "s-would", of: of("would_refuse", "would_fail", "would_postpone") },
+  ], rate),
+  new Chart("Produce requests", [
+    { name: "99 %", class: "s-main", of: (point) => point.produce.p99 },
+    { name: "median", class: "s-soft", of: (point) => point.produce.p50 },
+  ], duration),
+  new Chart("Where the time goes, 99 %", [
+    { name: "judging", class: "s-bad", of: (point) => point.judging.p99 },
+    { name: "waiting", class: "s-would", of: (point) => point.waiting.p99 },
+    { name: "broker", class: "s-main", of: (point) => point.broker.p99 },
+  ], duration),
+  new Chart("Bytes a second", [
+    { name: "from clients", class: "s-main", of: (point) => point.client_bytes },
+    { name: "from brokers", class: "s-soft", of: (point) => point.broker_bytes },
+  ], bytes),
+];
+
+$("charts").append(...charts.map((chart) => chart.figure));
+$("filter").addEventListener("input", redrawRefusals);
+$("topic-filter").addEventListener("input", () => {
+  view.topics = TOPICS_SHOWN;
+  mark("plans");
+});
+$("more-topics").addEventListener("click", () => {
+  view.topics += 4 * TOPICS_SHOWN;
+  mark("plans");
+});
+$("pause").addEventListener("click", () => {
+  view.paused = !view.paused;
+  view.frozen = new Map(told.rows);
+  $("pause").setAttribute("aria-pressed", String(view.paused));
+  mark("refusals");
+});
+document.addEventListener("visibilitychange", readPlans);
+setInterval(readPlans, PLANS_EVERY_MS);
+connect();

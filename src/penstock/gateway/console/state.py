@@ -1,0 +1,126 @@
+"""What is so in a gateway, as JSON: for the console's page, and for `penstock top`."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from penstock import __version__
+from penstock.gateway.console.recent_refusals import shown
+from penstock.gateway.metrics import gauges
+from penstock.gateway.metrics.readiness import Inspected, inspect
+from penstock.records.implementation import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.configuration import Configuration
+    from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.audit_trail.trail import AuditTrail
+    from penstock.gateway.metrics.broker_checks import Reached
+
+API_VERSION: Final = 1
+"""Of what `/api/` returns: see docs/console.md."""
+TOPICS_MAX: Final = 200
+"""As many topics have their counts in the state: those of which most is not stored."""
+_STARTED: Final = time.time()
+_OTHER_OUTCOMES: Final = ("accepted", "dropped")
+
+
+class Shown(gauges.Measured, Inspected, Protocol):
+    """A gateway, as far as it is shown."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration with which it was started."""
+
+
+def about(gateway: Shown) -> dict[str, Any]:
+    """Return what does not change while a gateway runs."""
+    of = gateway.configuration
+    return {
+        "host": _host(),
+        "listener": str(of.listener),
+        "upstream": shown(",".join(map(str, of.upstream_servers))),
+        "file": shown(str(of.path)),
+        "version": __version__,
+        "python": platform.python_version(),
+        "record_batches": describe(),
+        "started": round(_STARTED, 3),
+        "mode_of_file": of.properties.get("penstock.mode", "enforce").strip().lower(),
+    }
+
+
+async def at_the_moment(gateway: Shown, brokers: Mapping[int, Reached], now: float
+                        ) -> dict[str, Any]:  # fmt: skip
+    """Return what is so at the moment.
+
+    Args:
+        gateway: The gateway.
+        brokers: How the last attempt to connect to each broker ended.
+        now: The time of the event loop.
+    """
+    states = await gauges.connections(gateway)
+    found = inspect(gateway, brokers)
+    return {
+        "ready": {
+            "is_ready": not found.missing,
+            "missing": [shown(one) for one in found.missing],
+            "troubles": [shown(one) for one in found.troubles],
+        },
+        "connections": {
+            "limit": gateway.connections_max,
+            "states": {state: int(count) for (state,), count in states.values.items()},
+        },
+        "held_bytes": {"held": gateway.budget.used_bytes, "limit": gateway.budget.max_bytes},
+        "workers": _workers(gateway.all_schedules),
+        "brokers": [
+            {
+                "node": node,
+                "address": shown(str(one.address)),
+                "reachable": not one.why_not,
+                "why_not": shown(one.why_not),
+                "seconds_ago": round(max(0.0, now - one.at), 1),
+            }
+            for node, one in sorted(brokers.items())
+        ],
+        "audit_trail": _audit_trail(gateway.audit_trail),
+        "settings_generation": gateway.settings_position,
+        "producers": gateway.producers.count,
+    }
+
+
+def topics(counted: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
+    """Return the counts of topics, those first of which most is, or would be, not stored."""
+
+    def lost(topic: str) -> int:
+        return sum(
+            count for outcome, count in counted[topic].items() if outcome not in _OTHER_OUTCOMES
+        )
+
+    ordered = sorted(counted, key=lambda topic: (-lost(topic), topic))
+    return [{"topic": shown(one), "records": counted[one]} for one in ordered[:TOPICS_MAX]]
+
+
+def _workers(schedules: Sequence[Schedule]) -> dict[str, Any]:
+    states = Counter(worker.state.name.lower() for one in schedules for worker in one.pool.alive)
+    waiting = sum(one.waiting for one in schedules)
+    return {
+        "states": states,
+        "limit": sum(one.pool.limit for one in schedules),
+        "waiting": waiting,
+        "sent": sum(one.outstanding for one in schedules) - waiting,
+    }
+
+
+def _audit_trail(trail: AuditTrail | None) -> dict[str, int] | None:
+    return None if trail is None else {"written": trail.written, "left_out": trail.left_out}
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()

@@ -1,0 +1,114 @@
+"""Passes on what is new to those who watch, as server-sent events.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html. A message is encoded once for all.
+Each subscriber has a bounded queue: one that reads too slowly loses messages, and is told how many
+before it gets the next one. The first message is a snapshot, so nothing has to be kept for those
+who come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+SUBSCRIBERS_MAX: Final = 16
+"""Half of the listener's connections: others are left for probes and for Prometheus."""
+QUEUE_MAX: Final = 40
+"""Ten seconds of messages."""
+HEARTBEAT_S: Final = 15.0
+"""After so long without a message a comment is sent, which shows that the client is there."""
+CONTENT_TYPE: Final = "text/event-stream"
+_HEARTBEAT: Final = b": \n\n"
+_RETRY: Final = b"retry: 3000\n\n"
+
+
+def as_text(data: Any) -> str:
+    """Return a line of JSON, in ASCII only: nothing in it can be taken for the end of a line."""
+    return json.dumps(data, separators=(",", ":"))
+
+
+def encode_event(name: str, data: str) -> bytes:
+    """Return an event with a line of JSON."""
+    return f"event: {name}\ndata: {data}\n\n".encode("ascii")
+
+
+class Subscriber:
+    """Waits for messages.
+
+    Attributes:
+        missed: How many it lost since it was told.
+    """
+
+    def __init__(self) -> None:
+        self._messages: deque[bytes] = deque()
+        self._there = asyncio.Event()
+        self.missed = 0
+
+    def put(self, message: bytes) -> None:
+        """Add a message; the oldest one is lost if there are too many."""
+        if len(self._messages) >= QUEUE_MAX:
+            self._messages.popleft()
+            self.missed += 1
+        self._messages.append(message)
+        self._there.set()
+
+    async def next(self) -> bytes:
+        """Wait for messages; return all that are there, or a comment if there are none."""
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                await self._there.wait()
+        except TimeoutError:
+            return _HEARTBEAT
+        self._there.clear()
+        told = encode_event("missed", as_text({"count": self.missed})) if self.missed else b""
+        self.missed = 0
+        messages = b"".join(self._messages)
+        self._messages.clear()
+        return told + messages
+
+
+class Subscribers:
+    """All who watch."""
+
+    def __init__(self) -> None:
+        self._all: set[Subscriber] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._all)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for one more."""
+        return len(self._all) >= SUBSCRIBERS_MAX
+
+    def publish(self, name: str, data: Any) -> None:
+        """Pass on an event to all."""
+        if self._all:
+            message = encode_event(name, as_text(data))
+            for one in self._all:
+                one.put(message)
+
+    async def subscribe(
+        self, snapshot: Callable[[], Awaitable[str]], is_allowed: Callable[[], bool]
+    ) -> AsyncGenerator[bytes]:
+        """Yield what one more subscriber gets, from when it is first asked.
+
+        Args:
+            snapshot: Returns what is so, as a line of JSON, for the first event (`state`).
+            is_allowed: Whether the subscriber may still watch; it is asked now and then.
+        """
+        one = Subscriber()
+        # Not before it is read for the first time: nobody would end one that is not.
+        self._all.add(one)
+        try:
+            yield _RETRY + encode_event("state", await snapshot())
+            while is_allowed():
+                yield await one.next()
+        finally:
+            self._all.discard(one)

@@ -1,0 +1,181 @@
+"""The policies of each topic, and where each of its settings comes from, as JSON.
+
+Asked for by whoever looks, so it is made anew every few seconds at most, on the event loop, some
+topics at a time. The names of topics, and the ids under which their own settings are kept, are
+asked from the cluster, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, Origin
+from penstock.gateway.console.recent_refusals import shown
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from uuid import UUID
+
+    from penstock.cluster.metadata import ClusterMetadata
+    from penstock.engine.plan import Plan, Setting, TopicPlan
+    from penstock.gateway.admin.topic_configs import TopicConfigs
+    from penstock.gateway.policy_set import PolicySet
+
+TOPICS_MAX: Final = 1000
+FRESH_S: Final = 5.0
+"""What is younger is not made anew."""
+_AT_ONCE: Final = 20
+"""How many topics are looked at before everything else has its turn."""
+
+
+class Planned(Protocol):
+    """A gateway, as far as its plans are looked at."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The current policies."""
+
+    @property
+    def topic_configs(self) -> TopicConfigs:
+        """The topic configs that were set through admin tools."""
+
+    @property
+    def cluster(self) -> ClusterMetadata:
+        """The metadata of the cluster."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether policies are in force."""
+
+
+class TopicPlans:
+    """The plans of a gateway, as they were lately."""
+
+    def __init__(self, gateway: Planned, clock: Callable[[], float]) -> None:
+        """Prepare; nothing is read.
+
+        Args:
+            gateway: The gateway.
+            clock: Returns the monotonic time in seconds.
+        """
+        self._gateway = gateway
+        self._clock = clock
+        self._made: dict[str, Any] = {}
+        self._made_at = 0.0
+        self._making = asyncio.Lock()
+
+    def forget(self) -> None:
+        """Make them anew when they are asked for: there are other policies."""
+        self._made = {}
+
+    async def read(self) -> dict[str, Any]:
+        """Return them: those of patterns in the file, and those of topics."""
+        async with self._making:
+            if not self._made or self._clock() - self._made_at > FRESH_S:
+                self._made = await self._make() if self._gateway.is_loaded else {}
+                self._made_at = self._clock()
+            return self._made
+
+    async def _make(self) -> dict[str, Any]:
+        gateway = self._gateway
+        policies = gateway.policies
+        plan, topics = policies.plan, policies.topics
+        try:
+            existing: Mapping[str, tuple[int, int]] = await gateway.cluster.topics()
+            why_not = ""
+        except MetadataUnavailableError as error:
+            existing, why_not = {}, str(error)
+        configured = [one for one in existing if gateway.topic_configs.names(one)][:TOPICS_MAX]
+        ids = await asyncio.to_thread(gateway.cluster.ids, configured)
+        found, without = await self._of_topics(plan, existing, configured, ids)
+        return {
+            "topic_policies": [
+                {"key": key, "class": name, "observed": plan.observes_topic("*")}
+                for key, name in (
+                    (CREATE_TOPIC, topics.create_topic),
+                    (ALTER_CONFIG, topics.alter_config),
+                )
+                if name
+            ],
+            "patterns": [
+                {"pattern": glob, **_as_json(plan, glob, plan.for_topic(glob), NO_SETTINGS)}
+                for glob in plan.globs[:TOPICS_MAX]
+            ],
+            "topics": found,
+            "topics_max": TOPICS_MAX,
+            "topics_without_policy": without,
+            "topics_not_known": why_not,
+        }
+
+    async def _of_topics(
+        self,
+        plan: Plan,
+        existing: Mapping[str, tuple[int, int]],
+        configured: Collection[str],
+        ids: Mapping[str, UUID | None],
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return the topics that have policies, and how many others there are."""
+        found: list[dict[str, Any]] = []
+        without = 0
+        names = dict.fromkeys([*configured, *sorted(existing)])
+        for count, name in enumerate(names):
+            if count % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            own, unreadable = self._own(name, ids.get(name))
+            judged = plan.for_topic(name, own)
+            if judged is None and not own and not unreadable:
+                without += 1
+            elif len(found) < TOPICS_MAX:
+                one = {"topic": shown(name), "partitions": existing[name][0]}
+                found.append({**one, **_as_json(plan, name, judged, own, unreadable)})
+        return sorted(found, key=lambda one: str(one["topic"])), without
+
+    def _own(self, name: str, topic_id: UUID | None) -> tuple[Mapping[str, str], str]:
+        """Return the settings of a topic's own, and why they are not known."""
+        if topic_id is None:
+            return NO_SETTINGS, ""
+        try:
+            return self._gateway.topic_configs.of(name, topic_id), ""
+        except UnreadableTopicConfigsError as error:
+            return NO_SETTINGS, str(error)
+
+
+def _as_json(
+    plan: Plan,
+    name: str,
+    judged: TopicPlan | None,
+    own: Mapping[str, str],
+    unreadable: str = "",
+) -> dict[str, Any]:
+    return {
+        "observed": judged is not None and judged.is_observed,
+        "unusable": unreadable or (judged.unusable if judged is not None else ""),
+        "policies": _policies(judged) if judged is not None else [],
+        "settings": [_setting(one) for one in plan.settings_and_origins(name, own)],
+    }
+
+
+def _policies(judged: TopicPlan) -> list[dict[str, str]]:
+    """Return the classes in the order in which they judge, and the keys that name them."""
+    batch = [judged.records_policy] if judged.records_policy else []
+    last = [judged.validation_policy] if judged.validation_policy else []
+    rows = [
+        *(("interceptor", one, "produce.request.interceptors") for one in judged.interceptors),
+        *(("batch", one, "records.policy.class.name") for one in batch),
+        *(("record", one, "record.validator.classes") for one in judged.validators),
+        *(("record", one, "record.validation.policy.class.name") for one in last),
+    ]
+    return [{"judges": judges, "class": shown(name), "key": key} for judges, name, key in rows]
+
+
+def _setting(one: Setting) -> dict[str, str]:
+    key = f"topics.{one.glob}.{one.key}" if one.origin is Origin.PATTERN else one.key
+    return {
+        "key": one.key,
+        "value": shown(one.value),
+        "from": one.origin.value,
+        "line": shown(key) if one.origin is not Origin.TOPIC else "",
+    }

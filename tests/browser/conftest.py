@@ -1,0 +1,51 @@
+"""A browser, and pages in it that must not complain."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = os.environ.get("PENSTOCK_CHROMIUM") or "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium; it is ended with the session."""
+    from playwright.sync_api import sync_playwright
+
+    assert Path(CHROMIUM).exists(), "install chromium, or set PENSTOCK_CHROMIUM"
+    with sync_playwright() as playwright:
+        # As root, as in a container, its own sandbox cannot be used.
+        sandbox = [] if os.getuid() else ["--no-sandbox"]
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens pages; what they complain of fails the test, but for what it expects."""
+    contexts, complaints = [], []
+
+    def open_page(address: str, *, width: int = 1280, height: int = 900, expected: str = "",
+                  **options: Any) -> Any:  # fmt: skip
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+
+        def complain(text: str) -> None:
+            if not expected or expected not in text:
+                complaints.append(text)
+
+        page.on("pageerror", lambda error: complain(str(error)))
+        page.on("console", lambda said: complain(said.text) if said.type == "error" else None)
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []

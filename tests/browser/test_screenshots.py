@@ -1,0 +1,73 @@
+"""The pictures of docs/console.md, of a gateway and an hour that are made up."""
+
+import io
+import json
+import os
+import re
+import urllib.request
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.terminal_theme import DIMMED_MONOKAI
+
+from penstock.cli.top_screen import screen
+from tests.browser.made_up import MadeUp, about
+
+pytestmark = [pytest.mark.browser, pytest.mark.system]
+MAX_BYTES = 150_000
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    about(monkeypatch)
+    running = MadeUp(tmp_path)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    wanted = os.environ.get("PENSTOCK_SCREENSHOTS")
+    return ROOT / wanted if wanted else tmp_path
+
+
+PICTURES = {
+    "console-light.png": {"width": 1200, "height": 1010, "color_scheme": "light"},
+    "console-dark.png": {"width": 1200, "height": 1010, "color_scheme": "dark"},
+    "console-phone.png": {"width": 360, "height": 1100, "color_scheme": "light"},
+    "console-topics.png": {"width": 1200, "height": 1010, "color_scheme": "light"},
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture(opened, made_up, folder, name):
+    page = opened(made_up.address, timezone_id="UTC", reduced_motion="reduce", **PICTURES[name])
+    page.locator("#plans tbody tr").first.wait_for()
+    page.locator("#charts .line").first.wait_for()
+    page.evaluate("document.fonts.ready")
+    if name == "console-topics.png":
+        page.locator("#shadow").scroll_into_view_if_needed()
+        page.evaluate("document.getElementById('shadow').scrollIntoView()")
+    file = folder / name
+    page.screenshot(path=file, animations="disabled", caret="hide")
+    assert 10_000 < file.stat().st_size < MAX_BYTES
+
+
+def test_a_picture_of_top(opened, made_up, folder, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    with urllib.request.urlopen(f"{made_up.address}api/state") as told:
+        state = json.load(told)
+    console = Console(width=80, height=24, record=True, file=io.StringIO(), color_system="truecolor",
+                      force_terminal=True)  # fmt: skip
+    console.print(screen(state, 80, 24))
+    drawn = console.export_svg(title="penstock top", theme=DIMMED_MONOKAI, unique_id="top")
+    drawn = re.sub(r"@font-face {.*?}", "", drawn, flags=re.DOTALL)  # from another host
+    page = opened("about:blank", width=1000, height=700)
+    page.set_content(
+        f"<body style='margin:0'>{drawn.replace('Fira Code', 'DejaVu Sans Mono')}</body>"
+    )
+    file = folder / "top.png"
+    page.locator("svg").first.screenshot(path=file)
+    assert 10_000 < file.stat().st_size < MAX_BYTES

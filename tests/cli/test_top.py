@@ -1,0 +1,194 @@
+"""`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, keys."""
+
+import http.server
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import threading
+import time
+
+import pytest
+
+from penstock.local import free_ports
+from tests.cli.test_commands import PENSTOCK
+from tests.cli.test_top_screen import row, state
+from tests.gateways import write_configuration
+
+pytestmark = pytest.mark.system
+TOKEN = "a-token"
+
+
+class Gateway:
+    """Answers as a gateway's console."""
+
+    def __init__(self, token=None):
+        told = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                told.asked.append(self.path)
+                given = self.headers["Authorization"]
+                is_right = told.token is None or given == f"Bearer {told.token}"
+                body = told.body if is_right else b"no"
+                self.send_response(told.status if is_right else 401)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.token, self.status = token, 200
+        self.asked = []
+        self.tell(state())
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def tell(self, shown):
+        self.body = json.dumps({"api": 1, **shown}).encode()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def gateway():
+    running = Gateway()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def top(tmp_path, gateway):
+    def run(*arguments, **properties):
+        named = {"metrics.listener": f":{gateway.port}", **properties}
+        named = {key.replace("_", "."): value for key, value in named.items() if value is not None}
+        file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, named)
+        return subprocess.run(
+            [*PENSTOCK, "top", str(file), *arguments], capture_output=True, text=True,
+            timeout=60, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize("arguments", [[], ["--once"]])
+def test_off_a_terminal_it_prints_once(top, gateway, arguments):
+    done = top(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1234/s, 10M" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert gateway.asked == ["/api/state"]
+
+
+def test_a_proxy_of_the_environment_is_not_asked(top, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert top().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("listener", "told"),
+    [(None, "metrics.listener is not set"), ("127.0.0.1:0", "only the gateway's log tells")],
+)
+def test_nobody_knows_where_is_2(top, listener, told):
+    done = top(metrics_listener=listener, **{"metrics.listener": listener})
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "penstock.properties" in done.stderr
+
+
+def test_a_gateway_that_is_not_there_is_3(top):
+    done = top(**{"metrics.listener": f"127.0.0.1:{free_ports(1)[0]}"})
+    assert done.returncode == 3
+    assert "no gateway can be reached at metrics.listener (127.0.0.1:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_token_of_the_file(top, gateway, tmp_path):
+    gateway.token = TOKEN
+    (tmp_path / "secret").write_text(TOKEN)
+    assert top(**{"metrics.listener.token": "${file:secret}"}).returncode == 0
+    for other in (None, "wrong"):
+        done = top(**{"metrics.listener.token": other})
+        assert done.returncode == 2
+        assert "metrics.listener.token" in done.stderr
+        assert "wrong" not in done.stderr
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"api": 99}'])
+def test_what_is_no_gateway_is_3(top, gateway, body):
+    gateway.body = body
+    done = top()
+    assert done.returncode == 3
+    assert "is no gateway of this version" in done.stderr
+
+
+def test_a_wildcard_address_is_this_machine(top, gateway):
+    properties = {"metrics.listener": f"0.0.0.0:{gateway.port}", "metrics.listener.token": "x"}
+    assert top(**properties).returncode == 0
+
+
+@pytest.mark.parametrize("every", ["0", "nan", "-1"])
+def test_too_often_is_2(top, every):
+    assert top("--every", every).returncode == 2
+
+
+class Terminal:
+    """A terminal of 80 columns and 24 lines, in which the command runs."""
+
+    def __init__(self, *command):
+        import fcntl
+        import struct
+        import termios
+
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
+        )  # fmt: skip
+        os.close(slave)
+        self.text = ""
+
+    def wait_for(self, text, timeout_s=60):
+        deadline = time.monotonic() + timeout_s
+        while text not in self.text:
+            assert time.monotonic() < deadline, self.text
+            readable, _, _ = select.select([self.master], [], [], 1)
+            if readable:
+                read = os.read(self.master, 65536).decode("utf-8", "replace")
+                self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", read)
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def end(self):
+        os.set_blocking(self.master, False)
+        code = self.process.wait(60)
+        os.close(self.master)
+        return code
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_on_a_terminal_it_goes_on_until_q(tmp_path, gateway, key):
+    file = write_configuration(
+        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
+    )
+    terminal = Terminal(*PENSTOCK, "top", str(file), "--every", "0.5")
+    terminal.wait_for("q ends")
+    gateway.tell(state(refusals={"rows": [row("another reason")], "others": 0}))
+    terminal.wait_for("another reason")
+    gateway.status, gateway.body = 500, b""
+    terminal.wait_for("is no gateway of this version")
+    gateway.tell(state(refusals={"rows": [row("back again")], "others": 0}))
+    terminal.wait_for("back again")
+    if key == "\x03":
+        terminal.process.send_signal(2)  # the terminal is not the process's controlling one
+    else:
+        terminal.press(f"x{key}")
+    assert terminal.end() == 0

@@ -1,0 +1,129 @@
+"""The screen of `penstock top`: what fits, and nothing that a terminal obeys."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from penstock.cli.top_screen import printable, screen
+
+
+def point(accepted=0.0, refused=0.0):
+    return {"records": {"accepted": accepted, "refused": refused}}
+
+
+def row(message="no", **more):
+    return {
+        "id": 1, "observed": False, "outcome": "refused", "topic": "orders", "partition": 0,
+        "policy": "policy.Orders", "code": 87, "message": message, "client": "app",
+        "principal": None, "address": None, "count": 12_345, "records": 5, "first": 0.0,
+        "last": 0.0, **more,
+    }  # fmt: skip
+
+
+def state(**more):
+    latency = {"p50": 0.00123, "p99": 1.5}
+    return {
+        "at": 10_000.0,
+        "gateway": {
+            "host": "kafka-gateway-1",
+            "listener": "PLAINTEXT://0.0.0.0:9192",
+            "started": 1.0,
+        },
+        "ready": {"is_ready": True, "missing": [], "troubles": []},
+        "rates": {
+            "records": {"accepted": 1234.0, "refused": 0.5},
+            "requests": 99.5,
+            "produce": latency,
+            "waiting": latency,
+            "judging": latency,
+            "broker": {"p50": None, "p99": None},
+        },
+        "totals": {"accepted": 10_000_000, "refused": 77, "would_refuse": 3},
+        "connections": {"states": {"open": 3}, "limit": 2**31 - 1},
+        "held_bytes": {"held": 1_500, "limit": 2**30},
+        "workers": {"states": {"ready": 2, "spare": 1}, "waiting": 4},
+        "brokers": [{"reachable": True}, {"reachable": False}],
+        "reload": None,
+        "refusals": {"rows": [row()], "others": 0},
+        "history": {"points": [point(1, 0), point(5, 2)]},
+        **more,
+    }
+
+
+def drawn(shown, width=80, height=24, trouble=""):
+    output = io.StringIO()
+    console = Console(file=output, width=width, height=height, force_terminal=False)
+    console.print(screen(shown, width, height, trouble))
+    return output.getvalue()
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 50), (60, 16), (200, 24)])
+def test_it_fits(width, height):
+    rows = [row("x" * 300, topic="t" * 249, id=one) for one in range(300)]
+    troubles = [f"broker {one} cannot be reached: {'y' * 200}" for one in range(9)]
+    shown = state(
+        refusals={"rows": rows, "others": 0},
+        history={"points": [point(one, one) for one in range(360)]},
+        ready={"is_ready": False, "missing": troubles[:4], "troubles": troubles[4:]},
+    )
+    lines = drawn(shown, width, height).splitlines()
+
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+    assert "q ends" in lines[-1]
+
+
+def test_the_figures():
+    text = drawn(state())
+    assert "penstock kafka-gateway-1  ready  up 3 h  PLAINTEXT://0.0.0.0:9192" in text
+    assert "100/s" in text
+    assert "1234/s, 10M" in text
+    assert "0.5/s, 77" in text
+    assert "1.23 ms, 99 % 1.5 s" in text
+    assert "1.5 kB of 1.07 GB" in text
+    assert "2, 4 wait" in text
+    assert "1 of 2" in text
+    assert "orders" in text
+    assert "12.3k" in text
+    assert "no  policy.Orders" in text
+
+
+def test_what_is_observed_is_said_to_be():
+    assert "would be refused: no" in drawn(
+        state(refusals={"rows": [row(observed=True)], "others": 0})
+    )
+
+
+def test_a_gateway_without_refusals():
+    assert "Nothing has been refused." in drawn(state(refusals={"rows": [], "others": 0}))
+
+
+def test_troubles_and_a_failed_reload():
+    text = drawn(state(reload={"at": 0.0, "worked": False, "why_not": "x"}), trouble="it is away")
+    assert "reload failed" in text
+    assert "! it is away" in text
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[2J", "\x1b]0;title\x07", "\r\nroot#", "\u202eevil", "\x9b31m"]
+)
+def test_nothing_is_obeyed(text):
+    assert "\x1b" not in printable(text)
+    assert printable(text).isprintable()
+    rows = [row(text, topic=text, policy=text, client=text)]
+    shown = drawn(state(refusals={"rows": rows, "others": 0}), width=120)
+    assert text not in shown
+
+
+def test_markup_is_text():
+    rows = [row("[red]x[/red] [link=http://evil]", topic="[bold]")]
+    shown = drawn(state(refusals={"rows": rows, "others": 0}), width=120)
+    assert "[red]x[/red]" in shown
+    assert "[bold]" in shown
+
+
+def test_printed_once_without_a_last_line():
+    output = io.StringIO()
+    Console(file=output, width=80).print(screen(state(), 80, None))
+    assert "q ends" not in output.getvalue()

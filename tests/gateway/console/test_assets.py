@@ -1,0 +1,52 @@
+"""The files that browsers get: nothing inline, nothing from elsewhere."""
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from penstock.gateway.console import assets
+
+NAMES = [assets.PAGE, assets.LOGIN, *assets.PUBLIC]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_there(name):
+    answer = assets.asset(name)
+    assert answer.status == 200
+    assert len(answer.body) < 32_000
+    assert answer.content_type.partition(";")[0] in {
+        "text/html", "text/css", "text/javascript", "image/svg+xml",
+    }  # fmt: skip
+
+
+def test_none_is_forgotten():
+    folder = files("penstock.gateway.console") / "page"
+    assert {one.name for one in folder.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_other_host_is_asked(name):
+    addresses = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", assets.asset(name).body.decode())
+    assert set(addresses) <= {"http://www.w3.org"}
+
+
+@pytest.mark.parametrize("name", [assets.PAGE, assets.LOGIN])
+def test_nothing_is_inline(name):
+    text = assets.asset(name).body.decode()
+    assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", text)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".js")])
+def test_no_text_becomes_html(name):
+    text = assets.asset(name).body.decode()
+    assert not re.search(
+        r"(innerHTML|outerHTML)\s*=[^=]|insertAdjacentHTML|document\.write|eval\(|new Function",
+        text,
+    )
+
+
+def test_a_wrong_token_is_said_to_be():
+    assert b"This is not the token" in assets.login(was_wrong=True).body
+    assert b"This is not the token" not in assets.login().body

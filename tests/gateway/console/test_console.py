@@ -1,0 +1,252 @@
+"""What the console's requests are answered with, on a gateway that is made up."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+from structlog.testing import capture_logs
+
+from penstock.configuration import Address
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import refused
+from penstock.engine.workers.worker import WorkerState
+from penstock.gateway.connection import ConnectionState
+from penstock.gateway.console import console as module
+from penstock.gateway.console.console import CHANGED_MAX, Console
+from penstock.gateway.console.recent_refusals import ROWS_MAX
+from penstock.gateway.metrics.access import Access
+from penstock.gateway.metrics.broker_checks import Reached
+from penstock.gateway.metrics.counts import GatewayCounts
+from penstock.gateway.metrics.http_server import Answer, Request, Stream
+from penstock.gateway.refusal_log import Refused
+from penstock.policy import Record
+from tests.gateway.console.test_subscribers import events
+from tests.gateway.metrics.test_gauges import schedule
+from tests.records.encoding import encode_batch
+
+PLAN = TopicPlan(topic="orders", validators=("a.V",))
+OBSERVED = TopicPlan(topic="seen", validators=("a.V",), is_observed=True)
+
+
+def batch(count):
+    return encode_batch([Record(0, None, b"x")] * count)
+
+
+@pytest.fixture
+def gateway():
+    configuration = SimpleNamespace(
+        listener="PLAINTEXT://127.0.0.1:9192",
+        upstream_servers=[Address("kafka", 9092)],
+        path="/etc/penstock.properties",
+        properties={},
+    )
+    ready = schedule(WorkerState.READY, WorkerState.SPARE, waiting=5, outstanding=7)
+    ready.judging = [1]
+    return SimpleNamespace(
+        configuration=configuration,
+        connections=[SimpleNamespace(state=ConnectionState.OPEN)] * 3,
+        connections_max=100,
+        budget=SimpleNamespace(used_bytes=7, max_bytes=70),
+        producers=SimpleNamespace(count=3, translated=4),
+        schedules=[ready],
+        all_schedules=[ready],
+        settings_position=5,
+        settings_are_missing=False,
+        audit_trail=None,
+        is_loaded=False,
+        is_listening=True,
+        is_ending=False,
+    )
+
+
+@pytest.fixture
+def counts():
+    return GatewayCounts(records_max=1000)
+
+
+@pytest.fixture
+def console(gateway, counts):
+    checks = SimpleNamespace(
+        brokers={1: Reached(Address("kafka", 9092), "", 0.0), 2: Reached(Address("k", 1), "no", 0)}
+    )
+    return Console(gateway, counts, checks, now=lambda: 1234.5, wrong_login_s=0.0)
+
+
+def request(path="/", method="GET", body=b"", **headers):
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return Request(method, path, tuple(pairs), body)
+
+
+async def ask(console, path, access=None, **headers):
+    return await console.paths(access or Access(None))[path](request(path, **headers))
+
+
+async def read(console, path):
+    answer = await ask(console, path)
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    return json.loads(answer.body)
+
+
+def refusal(number=0, topic="orders", **more):
+    return Refused(topic, 3, "app", refused(87, f"no {number}", "a.V"), records=5, **more)
+
+
+async def test_the_state(console, counts):
+    counts.accepted(PLAN, batch(8))
+    counts.refused("orders", batch(5), refused(87, "no", "a.V"))
+    counts.observed(OBSERVED, batch(2), refused(87, "no", "a.V"))
+    console.refused(refusal())
+    console.reloaded(worked=False, why_not="x.properties: \x1b is wrong")
+    state = await read(console, "/api/state")
+
+    assert state["api"] == 1
+    assert state["at"] == 1234.5
+    assert state["gateway"]["listener"] == "PLAINTEXT://127.0.0.1:9192"
+    assert state["totals"] == {"accepted": 8, "refused": 5, "would_refuse": 2}
+    assert state["topics"] == [
+        {"topic": "orders", "records": {"accepted": 8, "refused": 5}},
+        {"topic": "seen", "records": {"would_refuse": 2}},
+    ]
+    assert [row["message"] for row in state["refusals"]["rows"]] == ["no 0"]
+    assert state["history"] == {"seconds": 10.0, "points_max": 360, "points": []}
+    assert state["reload"] == {
+        "at": 1234.5, "worked": False, "why_not": "x.properties: \ufffd is wrong",
+    }  # fmt: skip
+    assert state["connections"] == {"limit": 100, "states": {
+        "connecting": 0, "open": 3, "paused": 0, "ending": 0, "closing": 0}}  # fmt: skip
+    assert state["workers"] == {
+        "states": {"ready": 1, "spare": 1}, "limit": 3, "waiting": 5, "sent": 2,
+    }  # fmt: skip
+    assert [(one["node"], one["reachable"]) for one in state["brokers"]] == [(1, True), (2, False)]
+    assert state["ready"] == {
+        "is_ready": False,
+        "missing": ["policies: they have not been loaded yet"],
+        "troubles": ["broker 2 at k:1 cannot be reached: no"],
+    }
+    assert state["audit_trail"] is None
+
+
+async def test_the_state_is_bounded(console):
+    for number in range(5000):
+        console.refused(refusal(number))
+        if number % 40 == 0:
+            console._refusals.look()
+    state = await read(console, "/api/state")
+    assert len(state["refusals"]["rows"]) == ROWS_MAX
+
+
+async def test_events(console, monkeypatch):
+    monkeypatch.setattr(module, "EVERY_S", 0.001)
+    console.refused(refusal(1))
+    running = asyncio.create_task(console.run())
+    async with asyncio.timeout(60):
+        stream = await ask(console, "/api/events")
+        assert isinstance(stream, Stream)
+        assert stream.content_type == "text/event-stream"
+        [(name, state)] = events(await anext(stream.parts))
+        assert name == "state"
+        assert [row["message"] for row in state["refusals"]["rows"]] == ["no 1"]
+
+        for number in range(20):
+            console.refused(refusal(number % 2))
+        console.reloaded(worked=True)
+        seen = {}
+        while {"refusals", "figures", "reload", "point"} - seen.keys():
+            for name, data in events(await anext(stream.parts)):
+                seen.setdefault(name, data)
+        running.cancel()
+        await stream.parts.aclose()
+
+    assert {row["message"]: row["count"] for row in seen["refusals"]["rows"]} == {
+        "no 0": 10, "no 1": 11,
+    }  # fmt: skip
+    assert seen["figures"]["connections"]["limit"] == 100
+    assert seen["reload"] == {"at": 1234.5, "worked": True, "why_not": ""}
+
+
+async def test_an_event_is_bounded(console):
+    parts = (await ask(console, "/api/events")).parts
+    await anext(parts)
+    for number in range(200):
+        console.refused(refusal(number))
+        console._refusals._new = 0
+    console._tell_refusals()
+
+    [(_, data)] = events(await anext(parts))
+    assert len(data["rows"]) == CHANGED_MAX
+    assert data["rows"][-1]["message"] == "no 199"
+
+
+async def test_as_many_watch_as_may(console):
+    streams = []
+    while isinstance(answer := await ask(console, "/api/events"), Stream):
+        await anext(answer.parts)
+        streams.append(answer.parts)
+    assert answer.status == 503
+    assert dict(answer.headers)["Retry-After"]
+    await streams[0].aclose()
+    assert isinstance(await ask(console, "/api/events"), Stream)
+
+
+async def test_an_error_ends_nothing(console, monkeypatch):
+    monkeypatch.setattr(module, "EVERY_S", 0.001)
+    monkeypatch.setattr(module, "_AFTER_ERROR_S", 0.001)
+    failed = asyncio.Event()
+
+    def fail():
+        failed.set()
+        raise ZeroDivisionError
+
+    console._sample = fail
+    with capture_logs() as lines:
+        running = asyncio.create_task(console.run())
+        async with asyncio.timeout(60):
+            await failed.wait()
+            failed.clear()
+            await failed.wait()
+        assert not running.done()
+        running.cancel()
+    assert lines[0]["action"] == "console"
+
+
+async def test_logging_in(console):
+    access = Access("secret", without_token=["/", "/login"], cookie="penstock_1")
+    page = await ask(console, "/", access)
+    assert page.status == 401
+    assert b'name="token"' in page.body
+    assert b"This is not the token" not in page.body
+    assert (await ask(console, "/login", access)).body == page.body
+
+    login = console.posts(access)["/login"]
+    wrong = await login(request("/login", "POST", b"token=other"))
+    assert wrong.status == 401
+    assert b"This is not the token" in wrong.body
+    assert b"Set-Cookie" not in dict(wrong.headers)
+    right = await login(request("/login", "POST", b"token=secret"))
+    headers = dict(right.headers)
+    assert (right.status, headers["Location"]) == (303, "./")
+    cookie = headers["Set-Cookie"].partition(";")[0]
+
+    page = await ask(console, "/", access, cookie=cookie)
+    assert (page.status, b'action="logout">' in page.body) == (200, True)
+    out = await console.posts(access)["/logout"](request("/logout", "POST", cookie=cookie))
+    assert dict(out.headers)["Set-Cookie"].startswith("penstock_1=; Max-Age=0;")
+    assert (await ask(console, "/", access, cookie=cookie)).status == 401
+
+
+async def test_without_a_token_there_is_no_login(console):
+    assert console.posts(Access(None)) == {}
+    assert "/login" not in console.paths(Access(None))
+    page = await ask(console, "/")
+    assert b'action="logout" hidden' in page.body
+
+
+async def test_each_answer_is_of_its_own_page_only(console):
+    for path, handler in console.paths(Access(None)).items():
+        answer = await handler(request(path))
+        if isinstance(answer, Answer):
+            headers = dict(answer.headers)
+            assert "default-src 'none'" in headers["Content-Security-Policy"], path
+            assert "unsafe" not in headers["Content-Security-Policy"]
+            assert not [name for name in headers if name.lower().startswith("access-control")]

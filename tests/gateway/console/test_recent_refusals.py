@@ -1,0 +1,148 @@
+"""Rows of refusals stay bounded, whatever clients choose."""
+
+import pytest
+
+from penstock.engine.verdict import RecordError, refused, refused_records
+from penstock.gateway.console.recent_refusals import (
+    NEW_MAX,
+    ROWS_MAX,
+    TEXT_MAX,
+    RecentRefusals,
+    shown,
+)
+from penstock.gateway.refusal_log import Refused
+
+
+class Clock:
+    at = 1000.0
+
+    def __call__(self):
+        return self.at
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def recent(clock):
+    return RecentRefusals(clock)
+
+
+def refusal(message="no", topic="orders", client="app", policy="a.V", *, observed=False, **more):
+    verdict = refused(87, message, policy)
+    return Refused(topic, 3, client, verdict, is_observed=observed, **{"records": 5, **more})
+
+
+def test_the_same_reason_is_one_row(recent, clock):
+    recent.put(refusal(address="10.0.0.1"))
+    clock.at = 1003
+    recent.put(refusal(address="10.0.0.2"))
+    changed = recent.look()
+    recent.put(refusal(principal="User:app"))
+    clock.at = 1009
+    again = recent.look()
+
+    assert [row.as_json() for row in recent.rows()] == [row.as_json() for row in again]
+    assert changed == again
+    (row,) = recent.rows()
+    assert row.as_json() == {
+        "id": 1, "observed": False, "outcome": "refused", "topic": "orders", "partition": 3,
+        "policy": "a.V", "code": 87, "message": "no", "client": "app", "principal": "User:app",
+        "address": None, "count": 3, "records": 15, "first": 1000.0, "last": 1009.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"message": "yes"},
+        {"topic": "x"},
+        {"client": None},
+        {"policy": "b.V"},
+        {"observed": True},
+    ],
+)
+def test_another_reason_is_another_row(recent, other):
+    recent.put(refusal())
+    recent.put(refusal(**other))
+
+    assert [row.count for row in recent.look()] == [1, 1]
+
+
+def test_the_reason_of_records_is_that_of_the_first(recent):
+    errors = [RecordError(4, "too low", "a.V"), RecordError(5, "too high", "a.V")]
+    recent.put(Refused("t", 0, None, refused_records(errors)))
+
+    (row,) = recent.rows()
+    assert (row.message, row.client_id) == ("too low", None)
+
+
+def test_those_that_were_seen_last_come_first(recent):
+    for topic in "abc":
+        recent.put(refusal(topic=topic))
+    recent.look()
+    recent.put(refusal(topic="a"))
+    recent.look()
+
+    assert [row.topic for row in recent.rows()] == ["a", "c", "b"]
+
+
+def test_nothing_changed(recent):
+    recent.put(refusal())
+    assert recent.look()
+    assert not recent.look()
+
+
+def test_a_flood_of_reasons_makes_some_rows_and_counts_the_others(recent):
+    for number in range(10_000):
+        recent.put(refusal(f"amount {number}"))
+
+    assert len(recent.rows()) == NEW_MAX
+    assert recent.others == 10_000 - NEW_MAX
+    recent.put(refusal("amount 1"))
+    assert [row.count for row in recent.look()][:3] == [1, 2, 1]
+
+
+def test_a_new_reason_takes_the_row_of_the_one_that_was_not_seen_for_longest(recent):
+    for number in range(ROWS_MAX):
+        recent.put(refusal(str(number)))
+        recent.look()
+    recent.put(refusal("0"))
+    recent.look()
+    recent.put(refusal("new"))
+
+    texts = {row.message for row in recent.rows()}
+    assert len(texts) == ROWS_MAX
+    assert {"0", "new"} <= texts
+    assert "1" not in texts
+
+
+def test_no_row_is_free_while_all_are_seen(recent):
+    for number in range(ROWS_MAX):
+        recent.put(refusal(str(number)))
+        recent.look()
+    for number in range(ROWS_MAX):
+        recent.put(refusal(str(number)))
+    recent.put(refusal("new"))
+
+    assert len(recent.rows()) == ROWS_MAX
+    assert recent.others == 1
+
+
+def test_texts_are_bounded_and_do_nothing():
+    assert shown("x" * 1000) == "x" * (TEXT_MAX - 3) + "..."
+    assert shown("a\x1b[2J\u202eb\nc") == "a\ufffd[2J\ufffdb c"
+    assert shown("<script>alert(1)</script>") == "<script>alert(1)</script>"
+
+
+def test_what_a_row_keeps_is_small(recent):
+    errors = [RecordError(one, "x" * 1000, "a.V") for one in range(500)]
+    verdict = refused_records(errors)
+    recent.put(Refused("t", 0, None, verdict))
+    recent.look()
+
+    import gc
+
+    assert not [one for one in gc.get_referrers(verdict) if isinstance(one, Refused)]

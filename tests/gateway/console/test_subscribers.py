@@ -1,0 +1,97 @@
+"""Those who watch, and those who read too slowly."""
+
+import asyncio
+import json
+
+from penstock.gateway.console import subscribers as module
+from penstock.gateway.console.subscribers import QUEUE_MAX, SUBSCRIBERS_MAX, Subscribers
+
+
+async def snapshot():
+    return '{"so":true}'
+
+
+def events(data):
+    """Return what a browser makes of a stream."""
+    found = []
+    for block in data.decode().split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in block.splitlines() if not line.startswith(":")
+        )
+        if "event" in fields:
+            found.append((fields["event"], json.loads(fields["data"])))
+    return found
+
+
+async def test_the_first_event_is_what_is_so():
+    subscribers = Subscribers()
+    parts = subscribers.subscribe(snapshot, lambda: True)
+    assert not subscribers
+    assert events(await anext(parts)) == [("state", {"so": True})]
+    assert subscribers
+
+    subscribers.publish("refusals", {"rows": ["\n\n\u2028é"]})
+    subscribers.publish("point", {"at": 1})
+    assert events(await anext(parts)) == [
+        ("refusals", {"rows": ["\n\n\u2028é"]}),
+        ("point", {"at": 1}),
+    ]
+
+    await parts.aclose()
+    assert not subscribers
+
+
+async def test_what_happens_during_the_snapshot_is_not_lost():
+    subscribers = Subscribers()
+
+    async def slow():
+        subscribers.publish("refusals", 1)
+        return "{}"
+
+    parts = subscribers.subscribe(slow, lambda: True)
+    await anext(parts)
+    assert events(await anext(parts)) == [("refusals", 1)]
+
+
+async def test_a_slow_one_loses_the_oldest_and_is_told_how_many():
+    subscribers = Subscribers()
+    slow, fast = (subscribers.subscribe(snapshot, lambda: True) for _ in range(2))
+    await anext(slow)
+    await anext(fast)
+    for number in range(QUEUE_MAX + 7):
+        subscribers.publish("n", number)
+        assert events(await anext(fast)) == [("n", number)]
+
+    found = events(await anext(slow))
+    assert found[0] == ("missed", {"count": 7})
+    assert [data for _, data in found[1:]] == list(range(7, QUEUE_MAX + 7))
+    subscribers.publish("n", 99)
+    assert events(await anext(slow)) == [("n", 99)]
+
+
+async def test_a_heartbeat_is_no_event(monkeypatch):
+    monkeypatch.setattr(module, "HEARTBEAT_S", 0.0)
+    parts = Subscribers().subscribe(snapshot, lambda: True)
+    await anext(parts)
+    assert await anext(parts) == b": \n\n"
+
+
+async def test_one_who_may_not_watch_any_more_is_ended(monkeypatch):
+    monkeypatch.setattr(module, "HEARTBEAT_S", 0.0)
+    subscribers, allowed = Subscribers(), [True, False]
+    parts = subscribers.subscribe(snapshot, lambda: allowed.pop(0))
+    assert [part async for part in parts][1:] == [b": \n\n"]
+    assert not subscribers
+
+
+async def test_there_is_room_for_some():
+    subscribers = Subscribers()
+    parts = [subscribers.subscribe(snapshot, lambda: True) for _ in range(SUBSCRIBERS_MAX)]
+    await asyncio.gather(*map(anext, parts))
+    assert subscribers.is_full
+    await parts[3].aclose()
+    assert not subscribers.is_full
+
+
+async def test_nothing_is_encoded_for_nobody():
+    Subscribers().publish("n", object())

@@ -1,0 +1,174 @@
+"""The policies of topics, and where their settings come from."""
+
+import asyncio
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.configuration import load_configuration
+from penstock.engine.plan import Plan
+from penstock.gateway.console.topic_plans import FRESH_S, TOPICS_MAX, TopicPlans
+from penstock.topic_configs.index import UnreadableTopicConfigsError
+
+FILE = """
+upstream.bootstrap.servers=kafka:9092
+record.validator.classes=a.One
+record.validation.policy.class.name=penstock.policies.JsonSchema
+topics.pii-*.record.validation.policy=pii.json
+topics.pii-*.penstock.mode=observe
+topics.*.records.policy.class.name=a.Batch
+topics.pii-x.records.policy.enabled=true
+penstock.mode=enforce
+"""
+
+
+class Cluster:
+    def __init__(self, *names):
+        self.names = names
+        self.asked = 0
+
+    async def topics(self):
+        self.asked += 1
+        if self.names == (None,):
+            raise MetadataUnavailableError("the topics cannot be listed")
+        return dict.fromkeys(self.names, (3, 1))
+
+    def ids(self, names):
+        return {name: UUID(int=self.names.index(name) + 1) for name in names}
+
+
+class Configs:
+    def __init__(self, **own):
+        self.own = own
+
+    def names(self, topic):
+        return topic in self.own
+
+    def of(self, topic, topic_id):
+        assert topic_id.int
+        if self.own[topic] is None:
+            raise UnreadableTopicConfigsError("cannot be understood")
+        return self.own[topic]
+
+
+@pytest.fixture
+def planned(tmp_path):
+    file = tmp_path / "penstock.properties"
+
+    def make(cluster, configs, text=FILE):
+        file.write_text(text)
+        plan = Plan(load_configuration(file).policies)
+        topics = SimpleNamespace(create_topic="a.Create", alter_config=None)
+        gateway = SimpleNamespace(
+            policies=SimpleNamespace(plan=plan, topics=topics),
+            topic_configs=configs,
+            cluster=cluster,
+            is_loaded=True,
+        )
+        clock = SimpleNamespace(at=100.0)
+        return TopicPlans(gateway, lambda: clock.at), clock, gateway
+
+    return make
+
+
+async def test_each_setting_says_where_it_comes_from(planned):
+    configs = Configs(orders={"penstock.mode": "observe", "records.policy.enabled": "true"})
+    plans, _, _ = planned(Cluster("pii-x", "orders", "plain"), configs)
+    found = await plans.read()
+
+    by_name = {one["topic"]: one for one in found["topics"]}
+    assert list(by_name) == ["orders", "pii-x", "plain"]
+    assert by_name["orders"] == {
+        "topic": "orders",
+        "partitions": 3,
+        "observed": True,
+        "unusable": "",
+        "policies": [
+            {"judges": "batch", "class": "a.Batch", "key": "records.policy.class.name"},
+            {"judges": "record", "class": "a.One", "key": "record.validator.classes"},
+        ],
+        "settings": [
+            {"key": "penstock.mode", "value": "observe", "from": "topic", "line": ""},
+            {"key": "records.policy.class.name", "value": "a.Batch", "from": "pattern",
+             "line": "topics.*.records.policy.class.name"},
+            {"key": "records.policy.enabled", "value": "true", "from": "topic", "line": ""},
+        ],
+    }  # fmt: skip
+    settings = {one["key"]: (one["from"], one["line"]) for one in by_name["pii-x"]["settings"]}
+    assert settings == {
+        "penstock.mode": ("pattern", "topics.pii-*.penstock.mode"),
+        "record.validation.policy": ("pattern", "topics.pii-*.record.validation.policy"),
+        "records.policy.class.name": ("pattern", "topics.*.records.policy.class.name"),
+        "records.policy.enabled": ("pattern", "topics.pii-x.records.policy.enabled"),
+    }
+    settings = {one["key"]: (one["from"], one["line"]) for one in by_name["plain"]["settings"]}
+    assert settings["penstock.mode"] == ("file", "penstock.mode")
+    assert [one["pattern"] for one in found["patterns"]] == ["pii-*", "pii-x", "*"]
+    assert found["topic_policies"] == [
+        {"key": "create.topic.policy.class.name", "class": "a.Create", "observed": False}
+    ]
+
+
+async def test_settings_that_cannot_be_read_are_said_to_be(planned):
+    plans, _, _ = planned(Cluster("orders"), Configs(orders=None))
+    (one,) = (await plans.read())["topics"]
+    assert one["unusable"] == "cannot be understood"
+
+
+async def test_topics_without_policy_are_counted(planned):
+    text = "upstream.bootstrap.servers=k:1\ntopics.orders.records.policy.class.name=a.B\n"
+    plans, _, _ = planned(Cluster("orders", "x", "y"), Configs(), text)
+    found = await plans.read()
+    assert (found["topics"], found["topics_without_policy"]) == ([], 3)
+
+
+async def test_a_cluster_that_does_not_answer(planned):
+    plans, _, _ = planned(Cluster(None), Configs())
+    found = await plans.read()
+    assert found["topics_not_known"] == "the topics cannot be listed"
+    assert found["patterns"]
+
+
+async def test_they_are_made_anew_now_and_then(planned):
+    plans, clock, gateway = planned(Cluster("orders"), Configs())
+    await asyncio.gather(*(plans.read() for _ in range(50)))
+    assert gateway.cluster.asked == 1
+    clock.at += FRESH_S + 0.1
+    await plans.read()
+    assert gateway.cluster.asked == 2
+    plans.forget()
+    await plans.read()
+    assert gateway.cluster.asked == 3
+
+
+async def test_before_policies_are_loaded_there_are_none(planned):
+    plans, _, gateway = planned(Cluster("orders"), Configs())
+    gateway.is_loaded = False
+    assert await plans.read() == {}
+    gateway.is_loaded = True
+    assert (await plans.read())["topics"]
+
+
+async def test_many_topics_are_bounded_and_give_way_to_others(planned):
+    plans, _, _ = planned(Cluster(*(f"t{one:05}" for one in range(TOPICS_MAX + 500))), Configs())
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    found = await plans.read()
+    beside.cancel()
+
+    assert len(found["topics"]) == TOPICS_MAX
+    assert turns > TOPICS_MAX / 20
+
+
+async def test_names_do_nothing(planned):
+    plans, _, _ = planned(Cluster("a\x1b[2J"), Configs())
+    assert (await plans.read())["topics"][0]["topic"] == "a\ufffd[2J"

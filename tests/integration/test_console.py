@@ -1,0 +1,249 @@
+"""The console of a gateway at work, as its page and `penstock top` read it."""
+
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import subprocess
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from penstock.gateway.console.recent_refusals import ROWS_MAX
+from penstock.gateway.console.subscribers import SUBSCRIBERS_MAX
+from penstock.local import free_ports
+from tests.gateways import PENSTOCK, descriptors, wait_until
+from tests.metrics import get
+from tests.raw import RawClient, produce_request
+from tests.records.encoding import encode_batch, values
+
+POLICIES = """
+from pathlib import Path
+from penstock.policy import *
+
+if Path(__file__).with_name("broken").exists():
+    raise ValueError("broken")
+
+class Check(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return InvalidRecordException(f"no: {value.decode()}") if value.startswith(b"bad") else None
+"""
+CHECK = {"record.validator.classes": "policies.Check"}
+
+
+@pytest.fixture
+def watched(gateway):
+    """Starts gateways with a console; returns them with its port."""
+
+    def start(properties=None, **options):
+        port = free_ports(1)[0]
+        named = {**CHECK, "metrics.listener": f":{port}", **(properties or {})}
+        return gateway(named, POLICIES, **options), port
+
+    return start
+
+
+def produce(running, topic, *batches):
+    with RawClient(running.broker_address()) as client:
+        for batch in batches:
+            client.call(produce_request([(topic, [(0, encode_batch(values(*batch)))])]))
+
+
+def read(port, path):
+    status, text = get(port, path)
+    assert status == 200, text
+    return json.loads(text)
+
+
+class Events:
+    """Subscribes as a browser does."""
+
+    def __init__(self, port, headers=None):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.connection.request("GET", "/api/events", headers=headers or {})
+        self.response = self.connection.getresponse()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.response.close()
+        self.connection.close()
+
+    def __iter__(self):
+        name = ""
+        for line in self.response:
+            if line.startswith(b"event: "):
+                name = line[7:].decode().strip()
+            elif line.startswith(b"data: "):
+                yield name, json.loads(line[6:])
+
+    def wait_for(self, name, condition=lambda _: True):
+        return next(data for event, data in self if event == name and condition(data))
+
+
+def test_a_refusal_is_told_to_whoever_watches(watched, topic):
+    running, port = watched()
+    name = topic()
+    with Events(port) as early:
+        assert early.response.getheader("Content-Type") == "text/event-stream"
+        assert early.wait_for("state")["refusals"]["rows"] == []
+        produce(running, name, [b"a", b"bad 1"], [b"bad 1", b"a"], [b"a"])
+        both = early.wait_for("refusals", lambda told: told["rows"][0]["count"] == 2)
+        figures = early.wait_for("figures", lambda told: told["totals"].get("refused") == 4)
+
+    (row,) = both["rows"]
+    assert (row["topic"], row["policy"], row["code"]) == (name, "policies.Check", 87)
+    assert (row["message"], row["partition"], row["records"]) == ("no: bad 1", 0, 4)
+    assert row["address"] == "127.0.0.1"
+    assert figures["totals"]["accepted"] == 1
+    assert figures["rates"]["records"]["refused"] > 0
+    assert figures["workers"]["states"]["ready"] >= 1
+    with Events(port) as late:
+        state = late.wait_for("state")
+    assert [one["count"] for one in state["refusals"]["rows"]] == [2]
+    assert state["topics"] == [{"topic": name, "records": {"accepted": 1, "refused": 4}}]
+    assert [one["reachable"] for one in state["brokers"]] == [True]
+
+
+def test_a_point_is_told(watched, topic):
+    running, port = watched()
+    with Events(port) as events:
+        produce(running, topic(), [b"a"] * 50)
+        point = events.wait_for("point", lambda told: told["records"])
+    assert point["records"]["accepted"] > 0
+    assert point["produce"]["p50"] > 0
+    assert point["judging"]["p99"] is not None
+    assert read(port, "/api/state")["history"]["points"][-1]["at"] >= point["at"]
+
+
+def test_plans_with_settings_of_topics(watched, topic):
+    running, port = watched({
+        "record.validation.policy.class.name": "penstock.policies.JsonSchema",
+        "topics.pii-*.penstock.mode": "observe",
+    })  # fmt: skip
+    plain, pii = topic(), topic("pii")
+    from confluent_kafka.admin import AdminClient
+
+    entry = ConfigEntry("penstock.mode", "observe", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, plain, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": running.address})
+    next(iter(admin.incremental_alter_configs([resource]).values())).result(60)
+
+    def plans():
+        return {one["topic"]: one for one in read(port, "/api/topics")["topics"]}
+
+    wait_until(lambda: plans().get(plain, {}).get("observed"), what="the setting")
+    found = plans()
+    assert found[plain]["settings"] == [
+        {"key": "penstock.mode", "value": "observe", "from": "topic", "line": ""}
+    ]
+    assert found[pii]["settings"] == [
+        {"key": "penstock.mode", "value": "observe", "from": "pattern",
+         "line": "topics.pii-*.penstock.mode"}
+    ]  # fmt: skip
+    assert [one["class"] for one in found[plain]["policies"]] == ["policies.Check"]
+
+
+def test_a_reload_while_somebody_watches(watched, topic):
+    running, port = watched()
+    name = topic()
+    with Events(port) as events:
+        running.process.send_signal(signal.SIGHUP)
+        assert events.wait_for("reload")["worked"]
+        running.file.with_name("broken").touch()
+        running.process.send_signal(signal.SIGHUP)
+        failed = events.wait_for("reload")
+        produce(running, name, [b"bad 1"])
+        assert events.wait_for("refusals")["rows"][0]["message"] == "no: bad 1"
+    assert not failed["worked"]
+    assert "broken" in failed["why_not"]
+    assert read(port, "/api/state")["reload"] == failed
+
+
+def test_the_gateway_ends_while_as_many_watch_as_may(watched, topic):
+    running, port = watched()
+    with contextlib.ExitStack() as stack:
+        for _ in range(SUBSCRIBERS_MAX):
+            assert stack.enter_context(Events(port)).response.status == 200
+        one_more = stack.enter_context(Events(port))
+        assert (one_more.response.status, one_more.response.getheader("Retry-After")) == (503, "10")
+        assert get(port, "/livez")[0] == 200
+        assert running.stop(timeout_s=30) == 0
+
+
+def test_who_goes_makes_room(watched):
+    running, port = watched()
+    before = descriptors(running.pid)
+    for _ in range(3 * SUBSCRIBERS_MAX):
+        with Events(port) as events:
+            assert events.response.status in {200, 503}
+    wait_until(lambda: descriptors(running.pid) <= before, what="closed connections")
+    with Events(port) as events:
+        events.wait_for("state")
+
+
+def test_a_flood_and_who_does_not_read(watched, topic):
+    """A message with a number in it makes a reason of every record."""
+    running, port = watched()
+    name = topic()
+    deaf = socket.create_connection(("127.0.0.1", port))
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    with Events(port) as events:
+        events.wait_for("state")
+        produce(running, name, *([b"bad %d" % one + b"x" * 500] for one in range(3000)))
+        told = events.wait_for("refusals", lambda told: told["others"])
+        assert len(told["rows"]) <= 100
+        assert max(len(row["message"]) for row in told["rows"]) <= 300
+    state = read(port, "/api/state")
+    rows = state["refusals"]["rows"]
+    assert len(rows) <= ROWS_MAX
+    assert state["totals"]["refused"] == 3000
+    assert get(port, "/livez") == (200, "alive\n")
+    deaf.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "localhost"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+    ],
+)
+def test_pages_of_others_get_nothing(watched, headers, status):
+    _, port = watched()
+    for path in ("/", "/api/state", "/api/topics", "/api/events", "/metrics", "/readyz"):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        assert response.status == status, path
+        assert not [
+            name for name, _ in response.getheaders() if name.lower().startswith("access-control")
+        ]
+        response.close()
+        connection.close()
+
+
+def test_a_token(watched):
+    _, port = watched({"metrics.listener.token": "a-token"})
+    assert [get(port, path)[0] for path in ("/livez", "/console.css", "/")] == [200, 200, 401]
+    for path in ("/api/state", "/api/topics", "/api/events", "/metrics", "/no-such-page"):
+        assert get(port, path)[0] == 401
+    with Events(port, {"Authorization": "Bearer a-token"}) as events:
+        assert events.wait_for("state")["api"] == 1
+
+
+def test_top_shows_a_real_gateway(watched, topic):
+    running, _ = watched({"metrics.listener.token": "a-token"})
+    name = topic()
+    produce(running, name, [b"a", b"bad 1"])
+    done = subprocess.run([*PENSTOCK, "top", "--once", str(running.file)], capture_output=True,
+                          text=True, timeout=60, check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ready" in done.stdout
+    assert name in done.stdout
+    assert "no: bad 1" in done.stdout
