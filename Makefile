@@ -122,7 +122,6 @@ kills: setup  ## the gateway killed 200 times at random while topics are created
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200
 
 soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=
-	-cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
 
 dist: $(STAMP)  ## build wheel and sdist into dist/, and the wheel of native/ where cargo works; install each into an environment of its own, try it there

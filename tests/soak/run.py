@@ -17,7 +17,7 @@ from tests.soak.plan import draw, in_order
 from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
 from tests.soak.programs import Client, clients
 from tests.soak.records import Stored, read
-from tests.soak.samples import DESCRIPTORS, Samples, now
+from tests.soak.samples import AT_REST, DESCRIPTORS, Samples, now
 from tests.soak.stage import Stage
 from tests.soak.told import Told
 
@@ -105,7 +105,8 @@ class Soak:
         pid = stage.lasting.running.pid
         deadline = time.monotonic() + _REST_S
         after = now([], pid)
-        while after[DESCRIPTORS] > before[DESCRIPTORS] and time.monotonic() < deadline:
+        most = before[DESCRIPTORS] + AT_REST[DESCRIPTORS]
+        while after[DESCRIPTORS] > most and time.monotonic() < deadline:
             time.sleep(1)
             after = now([], pid)
         return after

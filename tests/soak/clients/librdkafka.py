@@ -104,7 +104,8 @@ def transact(sender: Sender) -> None:
                 if error.args[0].fatal() or error.args[0].retriable():
                     raise
                 again(producer.abort_transaction)
-                sender.note(ABORTED, _range(numbers), error.args[0].name())
+                if numbers:
+                    sender.note(ABORTED, _range(numbers), error.args[0].name())
         except KafkaException as error:
             if numbers:
                 sender.note(UNKNOWN, _range(numbers), error.args[0].name())
