@@ -82,7 +82,7 @@ func (s *sender) options() []kgo.Opt {
 		kgo.SeedBrokers(s.bootstrap),
 		kgo.DefaultProduceTopic(s.topic),
 		kgo.ProducerLinger(2 * time.Millisecond),
-		kgo.ProducerBatchMaxBytes(400),
+		kgo.ProducerBatchMaxBytes(1024),
 		kgo.RecordDeliveryTimeout(delivery),
 		kgo.ProduceRequestTimeout(20 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
