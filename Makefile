@@ -36,7 +36,7 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser"
 
-.PHONY: again help setup demo dist unit test test-native coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -134,6 +134,9 @@ schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in 
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200
+
+soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=
+	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED))
 
 dist: $(STAMP)  ## build wheel and sdist into dist/, and the wheel of native/ where cargo works; install each into an environment of its own, try it there
 	rm -rf dist

@@ -1,0 +1,114 @@
+"""Runs a soak: `python -m tests.soak [--minutes 20] [--seed N]`; see `make soak`.
+
+Ends with 0 if all is as it should be, with 1 if not (the evidence is kept, and named), with 3 if
+it could not be run to its end, with 130 when it was interrupted.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from penstock.artifacts import cache_folder
+from tests.soak.processes import descendants
+from tests.soak.run import Soak, remove_data
+
+LONGEST_MINUTES: Final = 24 * 60
+_AROUND_S: Final = 900
+"""How long a soak may take besides its minutes."""
+_END_S: Final = 180
+
+
+def main() -> int:
+    """Read the command line, run, tell."""
+    given = _arguments()
+    seed = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
+    folder = cache_folder() / "soak" / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
+    folder.mkdir(parents=True)
+    print(f"soak: {given.minutes:g} minutes, seed {seed}: "
+          f"`make soak MINUTES={given.minutes:g} SEED={seed}` does the same again", flush=True)  # fmt: skip
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(int(given.minutes * 60 + _AROUND_S))
+    soak = Soak(given.minutes, seed, given.rate, folder)
+    code = _run(soak, folder)
+    remove_data(folder)
+    if code or given.keep:
+        print(f"the evidence is in {os.path.relpath(folder)}", flush=True)
+    else:
+        shutil.rmtree(folder)
+    return code
+
+
+def _run(soak: Soak, folder: Path) -> int:
+    try:
+        findings = soak.run()
+    except KeyboardInterrupt:
+        print("\ninterrupted; everything is ended", flush=True)
+        return 130
+    except Exception as error:
+        (folder / "failure.txt").write_text(traceback.format_exc())
+        print(
+            f"\nthe soak could not be run to its end: {type(error).__name__}: {error}", flush=True
+        )
+        return 3
+    print(f"\n{soak.text}")
+    if not findings:
+        print("nothing acknowledged is lost, nothing refused is stored, nothing is stored twice but "
+              "where it may be, order is kept, and what the gateway uses is flat")  # fmt: skip
+        return 0
+    (folder / "findings.txt").write_text("\n".join(findings) + "\n")
+    print(f"NOT WELL, {len(findings)} findings:")
+    for text in findings:
+        print(f"- {text[:500]}")
+    return 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=None, help="drawn and told unless given")
+    parser.add_argument("--rate", type=int, default=20, help="records a second of each producer")
+    parser.add_argument("--keep", action="store_true", help="keep the evidence if all is well, too")
+    given = parser.parse_args()
+    if not 1 <= given.minutes <= LONGEST_MINUTES:
+        parser.error(f"--minutes is between 1 and {LONGEST_MINUTES}")
+    return given
+
+
+def _interrupt(*_: object) -> None:
+    _end_in_order()
+    raise KeyboardInterrupt
+
+
+def _too_long(*_: object) -> None:
+    _end_in_order()
+    raise TimeoutError("it takes too long")
+
+
+def _end_in_order() -> None:
+    """Let nothing interrupt the end, which does not take for ever."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, _end_at_once)
+    signal.alarm(_END_S)
+
+
+def _end_at_once(*_: object) -> None:
+    print("the end takes too long: every process is killed", flush=True)
+    for pid in descendants(os.getpid()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

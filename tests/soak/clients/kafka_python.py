@@ -1,0 +1,119 @@
+"""kafka-python: plain, idempotent and transactional producers."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kafka import KafkaProducer
+from kafka.errors import InvalidRecordError, KafkaError, PolicyViolationError
+
+from tests.soak.clients.lines import DELIVERY_S, OVER, TRANSACTION, WINDOW, Sender, run_in_threads
+from tests.soak.producers import KAFKA_PYTHON, PLAIN, TRANSACTIONAL
+from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
+
+SETTINGS = {"linger_ms": 5, "batch_size": 400, "reconnect_backoff_max_ms": 500, "acks": "all",
+            "retry_backoff_ms": 50, "request_timeout_ms": 20_000,
+            "delivery_timeout_ms": DELIVERY_S * 1000}  # fmt: skip
+REFUSALS = (InvalidRecordError, PolicyViolationError)
+# It raises what is no `KafkaError`, too, where a producer is in a state that does not allow a call.
+FAILURES = (KafkaError, RuntimeError, AssertionError, ValueError, OSError)
+
+
+class Run:
+    """A producer for as long as it can go on."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._kind = sender.producer.kind
+        settings: dict[str, Any] = {**SETTINGS, "enable_idempotence": self._kind != PLAIN}
+        if self._kind == TRANSACTIONAL:
+            settings["transactional_id"] = sender.producer.name
+        self._window = threading.Semaphore(WINDOW)
+        self._broken: list[BaseException] = []
+        self._producer = KafkaProducer(bootstrap_servers=sender.bootstrap, **settings)
+
+    def send(self) -> None:
+        """Send until all is over, or it cannot go on."""
+        try:
+            if self._kind == TRANSACTIONAL:
+                self._producer.init_transactions()
+                while not OVER.is_set():
+                    self._transact()
+            else:
+                while not OVER.is_set() and not self._broken:
+                    self._send_one()
+                self._producer.flush(timeout=DELIVERY_S + 10)
+                if self._broken:
+                    self._sender.dead(type(self._broken[0]).__name__)
+        except FAILURES as error:
+            self._sender.dead(type(error).__name__)
+        finally:
+            with contextlib.suppress(*FAILURES):
+                self._producer.close(timeout=10)
+
+    def _send_one(self) -> None:
+        self._sender.pace()
+        self._window.acquire()
+        number, key, value = self._sender.next()
+        try:
+            future = self._producer.send(self._sender.producer.topic, value, key)
+        except FAILURES as error:
+            self._failed(number)(error)
+            raise
+        future.add_callback(self._stored(number))
+        future.add_errback(self._failed(number))
+
+    def _stored(self, number: int) -> Callable[[object], None]:
+        def note(_: object) -> None:
+            self._window.release()
+            self._sender.note(ACKNOWLEDGED, number)
+
+        return note
+
+    def _failed(self, number: int) -> Callable[[BaseException], None]:
+        def note(error: BaseException) -> None:
+            self._window.release()
+            event = REFUSED if isinstance(error, REFUSALS) else UNKNOWN
+            self._sender.note(event, number, type(error).__name__)
+            if self._kind != PLAIN:
+                self._broken.append(error)  # every later one fails (docs/failures.md)
+
+        return note
+
+    def _transact(self) -> None:
+        numbers: list[int] = []
+        try:
+            self._producer.begin_transaction()
+            for _ in range(TRANSACTION):
+                self._sender.pace()
+                number, key, value = self._sender.next()
+                numbers.append(number)
+                self._producer.send(self._sender.producer.topic, value, key)
+            self._producer.commit_transaction()
+            self._sender.note(COMMITTED, f"{numbers[0]}-{numbers[-1]}")
+        except FAILURES as error:
+            # A commit that failed may have been made all the same.
+            if numbers:
+                self._sender.note(UNKNOWN, f"{numbers[0]}-{numbers[-1]}", type(error).__name__)
+            self._producer.abort_transaction()
+            if numbers and len(numbers) < TRANSACTION:
+                self._sender.note(ABORTED, f"{numbers[0]}-{numbers[-1]}")
+
+
+def run(sender: Sender) -> None:
+    """Run a producer, and make it anew when it cannot go on."""
+    for _ in sender.runs():
+        try:
+            made = Run(sender)
+        except FAILURES as error:
+            sender.dead(type(error).__name__)
+            continue
+        made.send()
+    sender.ended()
+
+
+if __name__ == "__main__":
+    logging.disable()
+    run_in_threads(KAFKA_PYTHON, run)

@@ -1,0 +1,125 @@
+"""What the programs in Python have in common: their arguments, their lines, their pace."""
+
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from tests.soak.producers import SCHEMAS, Producer
+from tests.soak.records import text_of, with_schema
+from tests.soak.told import DEAD, ENDED
+
+OVER: Final = threading.Event()
+"""Set when the input ends: what is on its way is waited for, nothing more is sent."""
+BURST: Final = 10
+"""Records that are sent at once, so that several batches are in flight."""
+WINDOW: Final = 200
+"""Records without an answer: what waits longer in a client's queue times out there."""
+TRANSACTION: Final = 12
+KEYS: Final = 10
+DELIVERY_S: Final = 60
+_NEXT_SCHEMA_S: Final = 5
+_DEAD_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Those of a program."""
+
+    bootstrap: str
+    rate: int
+    schemas: int
+    producers: tuple[Producer, ...]
+
+
+def arguments(client: str) -> Arguments:
+    """Read the command line."""
+    bootstrap, rate, schemas, *rest = sys.argv[1:]
+    made = []
+    for one in rest:
+        name, kind, topic, mix = one.split(",")
+        made.append(Producer(name, client, kind, topic, mix))
+    return Arguments(bootstrap, int(rate), int(schemas), tuple(made))
+
+
+class Sender:
+    """One producer's numbers, lines and pace.
+
+    Attributes:
+        run: How often it was made anew.
+    """
+
+    def __init__(self, producer: Producer, given: Arguments) -> None:
+        self.producer = producer
+        self.bootstrap = given.bootstrap
+        self.run = 0
+        self._numbers = itertools.count()
+        self._rate = given.rate
+        self._schemas = given.schemas
+        self._begun = time.monotonic()
+        self._sent = 0
+
+    def runs(self) -> Iterator[int]:
+        """Count the runs until all is over."""
+        while not OVER.is_set():
+            self.run += 1
+            yield self.run
+            OVER.wait(_DEAD_S)
+
+    def next(self) -> tuple[int, bytes, bytes]:
+        """Return the next record: its number, key and value."""
+        number = next(self._numbers)
+        self._sent += 1
+        name = self.producer.name
+        text = text_of(self.producer.letter(number), name, self.run, number)
+        value = text.encode()
+        if self.producer.topic == SCHEMAS:
+            new = int(time.time() / _NEXT_SCHEMA_S)  # ids that no worker has looked up yet
+            value = with_schema(1 + new % self._schemas, text)
+        return number, b"k%d" % (number % KEYS), value
+
+    def ahead_s(self) -> float:
+        """How long to wait before the next records; a standstill is not caught up all at once."""
+        if self._sent % BURST:
+            return 0.0
+        now = time.monotonic()
+        due = self._begun + self._sent / self._rate
+        self._begun = max(self._begun, now - self._sent / self._rate - 0.2)
+        return max(0.0, due - now)
+
+    def pace(self) -> None:
+        """Wait that long."""
+        time.sleep(self.ahead_s())
+
+    def note(self, event: str, numbers: object = "", why: object = "") -> None:
+        """Print a line, in one piece."""
+        text = " ".join(str(why).split())[:200]
+        fields = (self.producer.name, self.run, event, numbers, f"{time.time():.3f}", text)
+        sys.stdout.write("\t".join(map(str, fields)) + "\n")
+        sys.stdout.flush()
+
+    def dead(self, why: object) -> None:
+        """Tell that it is made anew."""
+        self.note(DEAD, "", why)
+
+    def ended(self) -> None:
+        """Tell that it has ended by itself."""
+        self.note(ENDED)
+
+
+def run_in_threads(client: str, run: Callable[[Sender], None]) -> None:
+    """Run every producer in a thread of its own until the input ends."""
+    given = arguments(client)
+    threads = [
+        threading.Thread(target=run, args=(Sender(one, given),), name=one.name)
+        for one in given.producers
+    ]
+    for thread in threads:
+        thread.start()
+    sys.stdin.read()
+    OVER.set()
+    for thread in threads:
+        thread.join()

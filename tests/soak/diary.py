@@ -1,0 +1,52 @@
+"""What was done and seen, and when: on the terminal, and in a file of the evidence."""
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+
+class Diary:
+    """Lines with the time since the beginning.
+
+    Attributes:
+        done: How often each kind of thing was done.
+        findings: What should never be, by those who do things.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("a")
+        self._lock = threading.Lock()
+        self._begun = time.monotonic()
+        self.done: dict[str, int] = {}
+        self.findings: list[str] = []
+
+    def begin(self) -> None:
+        """Count time from now on."""
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been."""
+        return time.monotonic() - self._begun
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        minutes, seconds = divmod(self.seconds, 60)
+        line = f"{int(minutes):02d}:{seconds:04.1f}  {text}\n"
+        with self._lock:
+            self._file.write(f"{time.time():.3f} {line}")
+            self._file.flush()
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+    def count(self, kind: str) -> None:
+        """Count a thing that was done."""
+        with self._lock:
+            self.done[kind] = self.done.get(kind, 0) + 1
+
+    def find(self, text: str) -> None:
+        """Write down what should never be."""
+        with self._lock:
+            self.findings.append(text)
+        self.say(f"FOUND: {text}")

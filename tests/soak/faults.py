@@ -1,0 +1,176 @@
+"""Does what the plan says: each lane in a thread of its own."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from tests.chaos.leaders import move_leaders
+from tests.gateways import wait_until
+from tests.policies.schema_policy.fake_registry import Fault as RegistryFault
+from tests.soak.diary import Diary
+from tests.soak.plan import Fault
+from tests.soak.producers import TOPICS
+from tests.soak.stage import Gateway, Stage, policies
+from tests.soak.topics import TopicChanges
+
+_RELOADED = "reloaded"
+_NOT_RELOADED = "not reloaded, the old policies stay in force"
+
+
+class Faults:
+    """All that is done to a stage."""
+
+    def __init__(self, stage: Stage, diary: Diary, plan: Mapping[str, Sequence[Fault]]) -> None:
+        self._stage = stage
+        self._diary = diary
+        self._over = threading.Event()
+        self._plan = plan
+        self._version = 0
+        self.topics = TopicChanges(stage, diary)
+        self._kinds: Mapping[str, Callable[[random.Random], str]] = {
+            "stop a broker": lambda chance: self._broker(chance, kill=False),
+            "kill a broker": lambda chance: self._broker(chance, kill=True),
+            "move leaders": self._leaders,
+            "stop a gateway": lambda chance: self._gateway(chance, kill=False),
+            "kill a gateway": lambda chance: self._gateway(chance, kill=True),
+            "kill a worker": self._worker,
+            "cut all connections": self._cut_all,
+            "cut some connections": self._cut_some,
+            "reload": self._reload,
+            "reload what cannot be used": self._reload_in_vain,
+            "registry away": self._registry_away,
+            "registry answers 503": self._registry_unavailable,
+            "registry silent": lambda c: self._registry_fault(c, RegistryFault.SILENT),
+            "registry hangs up": lambda c: self._registry_fault(c, RegistryFault.HANGS_UP),
+            **self.topics.kinds,
+        }
+        self._threads = [
+            threading.Thread(target=self._run, args=(faults,), name=lane)
+            for lane, faults in plan.items()
+        ]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Do no more; wait until what has been begun is done."""
+        self._over.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    def _run(self, faults: Sequence[Fault]) -> None:
+        for fault in faults:
+            if self._over.wait(max(0.0, fault.at - self._diary.seconds)):
+                return
+            begun = time.monotonic()
+            try:
+                text = self._kinds[fault.kind](random.Random(fault.seed))
+            except Exception as error:  # what cannot be done is evidence, and no end of the soak
+                self._diary.find(f"{fault.kind}: {type(error).__name__}: {error}")
+                continue
+            self._diary.count(fault.kind)
+            self._diary.say(f"{fault.kind}: {text} ({time.monotonic() - begun:.1f} s)")
+
+    def _broker(self, chance: random.Random, *, kill: bool) -> str:
+        node = chance.choice(self._stage.cluster.nodes)
+        if kill:
+            node.kill()
+        else:
+            node.stop()
+        self._over.wait(chance.uniform(0.5, 3))
+        node.start()
+        self._stage.wait_until_whole()
+        return f"broker {node.node_id}, and all replicas in sync again"
+
+    def _leaders(self, chance: random.Random) -> str:
+        for _ in range(2):
+            with suppress(OSError, EOFError):  # the broker that is asked first may be new
+                move_leaders(self._stage.upstream, TOPICS, chance)
+            self._over.wait(chance.uniform(0.3, 1.2))
+        return "of all partitions"
+
+    def _gateway(self, chance: random.Random, *, kill: bool) -> str:
+        gateway = chance.choice([one for one in self._stage.gateways if not one.lasts])
+        with gateway.lock:
+            if kill:
+                gateway.running.kill()
+            else:
+                code = gateway.running.stop()
+                if code:
+                    self._diary.find(f"{gateway.name} ended with {code} on SIGTERM")
+            self._over.wait(chance.uniform(0, 3))
+            gateway.running.restart(kill=True)
+        return f"{gateway.name}, and started again"
+
+    def _worker(self, chance: random.Random) -> str:
+        gateway = chance.choice(self._stage.gateways)
+        with gateway.lock:
+            workers = gateway.running.workers()
+            if not workers:
+                return "none runs now"
+            worker = chance.choice(workers)
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+        return f"process {worker} of {gateway.name}"
+
+    def _cut_all(self, _: random.Random) -> str:
+        self._stage.balancer.drop()
+        return "between clients and gateways"
+
+    def _cut_some(self, chance: random.Random) -> str:
+        self._stage.balancer.drop_some(chance)
+        return "between clients and gateways"
+
+    def _reload(self, chance: random.Random) -> str:
+        self._version += 1
+        text = policies(self._version, chance.uniform(0.02, 0.3))
+        for gateway in self._stage.gateways:
+            with gateway.lock:
+                (gateway.running.file.parent / "policies.py").write_text(text)
+                _hang_up(gateway, _RELOADED)
+        return f"version {self._version} of the policies in {len(self._stage.gateways)} gateways"
+
+    def _reload_in_vain(self, chance: random.Random) -> str:
+        gateway = chance.choice(self._stage.gateways)
+        with gateway.lock:
+            file = gateway.running.file
+            good = file.read_text()
+            file.write_text(good.replace("policies.Bad", "policies.Missing"))
+            try:
+                _hang_up(gateway, _NOT_RELOADED)
+            finally:
+                file.write_text(good)
+        return f"{gateway.name} keeps the old policies"
+
+    def _registry_away(self, chance: random.Random) -> str:
+        self._stage.registry.goes_away()
+        self._over.wait(chance.uniform(2, 8))
+        self._stage.registry.comes_back()
+        return "and back"
+
+    def _registry_unavailable(self, chance: random.Random) -> str:
+        self._stage.registry.status = 503
+        self._over.wait(chance.uniform(2, 8))
+        self._stage.registry.status = None
+        return "and well again"
+
+    def _registry_fault(self, chance: random.Random, fault: RegistryFault) -> str:
+        self._stage.registry.fault = fault
+        self._over.wait(chance.uniform(2, 8))
+        self._stage.registry.fault = None
+        return "and well again"
+
+
+def _hang_up(gateway: Gateway, event: str) -> None:
+    """SIGHUP; wait for what is logged of it."""
+    running = gateway.running
+    before = len(running.events(event))
+    running.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: len(running.events(event)) > before, 60, what=f"{gateway.name}: {event}")

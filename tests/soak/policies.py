@@ -1,0 +1,48 @@
+"""What the gateways of the soak run: each letter of `records` has one thing done to it.
+
+The file is copied into a gateway's folder, and written anew by reloads: `VERSION` and `SLOW_S`
+change then, and what becomes of a record does not.
+"""
+
+import re
+import time
+
+from penstock.policy import (
+    BrokerRecordValidator,
+    InvalidRecordException,
+    PolicyViolationException,
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+    RecordsPolicy,
+)
+
+VERSION = 0
+SLOW_S = 0.1
+
+
+class Bad(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value.startswith(b"b:"):
+            return InvalidRecordException(f"bad is not good, in version {VERSION}")
+        return None
+
+
+class NotToday(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        if any(record.value.startswith(b"n:") for record in records):
+            raise PolicyViolationException(f"not today, in version {VERSION}")
+
+
+class Changes(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return re.compile("soak-(intercepted|transactions|observed|passing-.*)")
+
+    def process_record(self, key, value, topic, partition, headers):
+        if value.startswith(b"d:"):
+            raise ProduceRequestInterceptorSkipRecordException
+        if value.startswith(b"s:"):
+            time.sleep(SLOW_S)
+        if value.startswith(b"c:"):
+            value = b"C" + value[1:]
+        return ProduceRequestInterceptorResult(key, value)

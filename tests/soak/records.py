@@ -1,0 +1,66 @@
+"""What stands in a record's value: what is to become of it, who sent it, and its number.
+
+The letters are those of `policies.py`, which the gateways run.
+"""
+
+import json
+import struct
+from typing import Final, NamedTuple
+
+GOOD: Final = "g"
+BAD: Final = "b"
+"""A validator refuses it: 87."""
+NOT_TODAY: Final = "n"
+"""A records policy refuses its batch: 44."""
+DROPPED: Final = "d"
+CHANGED: Final = "c"
+CHANGED_NOW: Final = "C"
+"""What the interceptor makes of `CHANGED`."""
+SLOW: Final = "s"
+
+REFUSED: Final = frozenset({BAD, NOT_TODAY})
+LETTERS: Final = frozenset({GOOD, BAD, NOT_TODAY, DROPPED, CHANGED, CHANGED_NOW, SLOW})
+_MAGIC: Final = 0
+
+
+class Stored(NamedTuple):
+    """A record as it is stored.
+
+    Attributes:
+        run: How often its producer had been made anew by then.
+        number: Given by the producer, never twice.
+    """
+
+    partition: int
+    letter: str
+    producer: str
+    run: int
+    number: int
+
+
+def text_of(letter: str, producer: str, run: int, number: int) -> str:
+    """Return a value, as every client's program writes it."""
+    return f"{letter}:{producer}:{run}:{number}"
+
+
+def with_schema(schema_id: int, text: str) -> bytes:
+    """Return a value with a schema's id: what the schema says, but for a record that is bad."""
+    is_bad = text.startswith(BAD)
+    content = {"record": 17, "was": text} if is_bad else {"record": text}
+    return struct.pack(">bi", _MAGIC, schema_id) + json.dumps(content).encode()
+
+
+def read(partition: int, value: bytes) -> Stored:
+    """Return what a stored value says.
+
+    Raises:
+        ValueError: No client of the soak has written it.
+    """
+    text = value.decode()
+    if value[:1] == b"\0":
+        content = json.loads(value[5:])
+        text = content.get("was") or content["record"]
+    letter, producer, run, number = text.split(":")
+    if letter not in LETTERS:
+        raise ValueError(f"unknown letter {letter!r}")
+    return Stored(partition, letter, producer, int(run), int(number))

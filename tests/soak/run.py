@@ -1,0 +1,172 @@
+"""One soak, from the first broker to the verdict."""
+
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from tests.integration.reading import read_topic
+from tests.soak import report
+from tests.soak.diary import Diary
+from tests.soak.faults import Faults
+from tests.soak.judge import Account, judge
+from tests.soak.plan import draw, in_order
+from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
+from tests.soak.programs import Client, clients
+from tests.soak.records import Stored, read
+from tests.soak.samples import AT_REST, DESCRIPTORS, Samples, now
+from tests.soak.stage import Stage
+from tests.soak.told import Told
+
+LAST_ANSWERS_S: Final = 200.0
+"""How long clients may take to end: a delivery, and one more for a transaction."""
+_REST_S: Final = 90.0
+
+
+class Soak:
+    """What is done for some minutes, and the evidence of it in a folder."""
+
+    def __init__(self, minutes: float, seed: int, rate: int, folder: Path) -> None:
+        self._seconds = minutes * 60
+        self._seed = seed
+        self._rate = rate
+        self._folder = folder
+        self._diary = Diary(folder / "diary.txt")
+        self._findings: list[str] = []
+        self._report: list[str] = []
+
+    def run(self) -> list[str]:
+        """Run it; return what should not be: nothing, where all is well."""
+        plan = draw(self._seed, self._seconds)
+        planned = in_order(plan)
+        (self._folder / "plan.txt").write_text("".join(f"{fault}\n" for fault in planned))
+        found, missing = clients(list(CLIENTS), self._seed, self._folder)
+        for name, needs in missing.items():
+            self._diary.say(f"LEFT OUT: {name} {needs}")
+        with ExitStack() as ends:
+            ends.callback(self._end_clients, found)
+            self._diary.say("three brokers and two gateways start")
+            stage = ends.enter_context(Stage(self._folder / "stage", self._seed))
+            ends.callback(stage.write_logs, self._folder)
+            faults = Faults(stage, self._diary, plan)
+            samples = Samples(stage, self._folder / "samples.csv")
+            ends.callback(samples.end)
+            ends.callback(faults.end)
+            before = now([], stage.lasting.running.pid)
+            self._diary.begin()
+            self._disturb(stage, found, faults, samples)
+            after = self._rest(stage, before)
+            accounts = self._accounts(stage, found)
+        self._tell(accounts, faults, samples, [fault.kind for fault in planned])
+        text, not_back = report.at_rest(before, after)
+        self._report.append(f"the same at rest:\n{text}")
+        self._findings += not_back + self._diary.findings
+        (self._folder / "report.txt").write_text(self.text)
+        return self._findings
+
+    @property
+    def text(self) -> str:
+        """What came of it, for people."""
+        return "\n\n".join(self._report) + "\n"
+
+    def _disturb(
+        self, stage: Stage, found: Sequence[Client], faults: Faults, samples: Samples
+    ) -> None:
+        samples.start()
+        for client in found:
+            client.start(stage.address, self._rate)
+        self._diary.say(f"{sum(len(c.producers) for c in found)} producers of "
+                        f"{', '.join(client.name for client in found)}")  # fmt: skip
+        faults.start()
+        while self._diary.seconds < self._seconds:
+            time.sleep(0.5)
+            for client in found:
+                if client.ended:
+                    raise RuntimeError(f"{client.name} ended by itself: {client.complaints()}")
+            if stage.lasting.running.process.poll() is not None:
+                raise RuntimeError(f"{stage.lasting.name} ended by itself")
+        faults.end()
+        samples.end()
+        stage.wait_until_whole()
+        self._diary.say("no more faults, nothing more is sent; last answers")
+        for client in found:
+            client.finish()
+        deadline = time.monotonic() + LAST_ANSWERS_S
+        for client in found:
+            if not client.wait(max(0.0, deadline - time.monotonic())):
+                self._findings.append(f"{client.name} does not end")
+                client.kill()
+
+    def _rest(self, stage: Stage, before: dict[str, float]) -> dict[str, float]:
+        """Wait until connections have gone."""
+        pid = stage.lasting.running.pid
+        deadline = time.monotonic() + _REST_S
+        after = now([], pid)
+        most = before[DESCRIPTORS] + AT_REST[DESCRIPTORS]
+        while after[DESCRIPTORS] > most and time.monotonic() < deadline:
+            time.sleep(1)
+            after = now([], pid)
+        return after
+
+    def _accounts(self, stage: Stage, found: Sequence[Client]) -> list[tuple[Account, Told]]:
+        self._diary.say("reading back what is stored")
+        stored = self._stored(stage)
+        accounts = []
+        for client in found:
+            for producer, told in client.told().items():
+                account = judge(producer, told, stored.pop(producer.name, []))
+                accounts.append((account, told))
+                if not told.ended:
+                    self._findings.append(f"{producer.name} did not end by itself")
+        self._findings += [f"records of {name}, which nobody is" for name in stored]
+        return accounts
+
+    def _stored(self, stage: Stage) -> dict[str, list[Stored]]:
+        found: dict[str, list[Stored]] = defaultdict(list)
+        for topic in TOPICS:
+            isolation = "read_committed" if topic == TRANSACTIONS else "read_uncommitted"
+            for partition, _, value, _ in read_topic(stage.upstream, topic, isolation=isolation):
+                try:
+                    one = read(partition, value)
+                except (ValueError, KeyError):
+                    self._findings.append(f"{topic} has what nobody has sent: {value[:60]!r}")
+                    continue
+                found[one.producer].append(one)
+        return found
+
+    def _tell(
+        self,
+        accounts: list[tuple[Account, Told]],
+        faults: Faults,
+        samples: Samples,
+        planned: list[str],
+    ) -> None:
+        self._report.append(report.table(accounts))
+        self._report.append(f"why records failed:\n{report.reasons(accounts)}")
+        done = ", ".join(f"{count} x {kind}" for kind, count in sorted(self._diary.done.items()))
+        passing = sum(one.counts["stored"] for one in faults.topics.accounts)
+        rest = report.not_reached(planned, self._diary.done)
+        self._report.append(f"done: {done}\nplanned, and not reached in time: {rest or 'nothing'}\n{len(faults.topics.accounts)} topics came and went, "
+                            f"{passing} records were stored in them")  # fmt: skip
+        text, not_flat = report.uses(samples.of_lasting())
+        self._report.append(f"what the gateway that lasts uses, after a warm-up:\n{text}")
+        self._findings += not_flat
+        self._findings += report.shortfalls(accounts, self._diary.done)
+        for account, _ in accounts:
+            for what, count in account.findings.items():
+                examples = ", ".join(account.examples[what])
+                self._findings.append(
+                    f"{account.producer.name}: {what}: {count} records: {examples}"
+                )
+
+    def _end_clients(self, found: Sequence[Client]) -> None:
+        for client in found:
+            client.kill()
+
+
+def remove_data(folder: Path) -> None:
+    """Remove the brokers' data: what they logged is in the evidence."""
+    shutil.rmtree(folder / "stage" / "kafka", ignore_errors=True)

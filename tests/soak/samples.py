@@ -1,0 +1,113 @@
+"""What gateways use: memory, descriptors and threads, every few seconds."""
+
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+from tests.gateways import descriptors
+from tests.soak.slopes import Tolerance
+from tests.soak.stage import Stage
+
+EVERY_S: Final = 2.0
+MEMORY: Final = "memory (PSS), MiB"
+RESIDENT: Final = "memory (RSS), MiB"
+DESCRIPTORS: Final = "descriptors"
+THREADS: Final = "threads"
+OF_WORKERS: Final = "memory of its workers (PSS), MiB"
+TOLERANCES: Final = {
+    MEMORY: Tolerance(8, 32),
+    RESIDENT: Tolerance(8, 32),
+    DESCRIPTORS: Tolerance(20, 30),
+    THREADS: Tolerance(3, 6),
+}
+"""Workers are killed, and start anew with less: theirs is shown, and not judged."""
+AT_REST: Final = {DESCRIPTORS: 12, THREADS: 4}
+"""How much more there may be when all clients have gone than there was before they came."""
+Series = dict[str, list[tuple[float, float]]]
+
+
+def pss_mib(pid: int) -> float:
+    """Return the memory of a process, what it shares counted in parts."""
+    return _smaps(pid, "Pss:") / 1024
+
+
+def _smaps(pid: int, key: str) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith(key):
+            return int(line.split()[1])
+    return 0
+
+
+def _threads(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+class Samples:
+    """Samples of every gateway, by process: one that is started again is another one.
+
+    Attributes:
+        series: By the gateway's name and its process id.
+    """
+
+    def __init__(self, stage: Stage, file: Path) -> None:
+        self._stage = stage
+        self._file = file
+        self._over = threading.Event()
+        self._begun = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="samples")
+        self.series: dict[tuple[str, int], Series] = defaultdict(lambda: defaultdict(list))
+
+    def start(self) -> None:
+        """Begin."""
+        self._begun = time.monotonic()
+        self._thread.start()
+
+    def end(self) -> None:
+        """Take no more samples."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def of_lasting(self) -> Series:
+        """Return those of the gateway that lasts."""
+        gateway = self._stage.lasting
+        return self.series[gateway.name, gateway.running.pid]
+
+    def _run(self) -> None:
+        with self._file.open("w") as file:
+            file.write("seconds,gateway,process,what,value\n")
+            while not self._over.wait(EVERY_S):
+                at = time.monotonic() - self._begun
+                for gateway in self._stage.gateways:
+                    pid = gateway.running.pid
+                    try:
+                        found = now(gateway.running.workers(), pid)
+                    except OSError:
+                        continue  # it ends
+                    for what, value in found.items():
+                        self.series[gateway.name, pid][what].append((at, value))
+                        file.write(f"{at:.1f},{gateway.name},{pid},{what},{value:.1f}\n")
+                file.flush()
+
+
+def now(workers: list[int], pid: int) -> dict[str, float]:
+    """Return what a gateway uses now.
+
+    Raises:
+        OSError: It has ended.
+    """
+    found = {
+        MEMORY: pss_mib(pid),
+        RESIDENT: _smaps(pid, "Rss:") / 1024,
+        DESCRIPTORS: float(descriptors(pid)),
+        THREADS: float(_threads(pid)),
+    }
+    of_workers = 0.0
+    for worker in workers:
+        try:
+            of_workers += pss_mib(worker)
+        except OSError:
+            continue  # killed
+    return found | {OF_WORKERS: of_workers}

@@ -1,0 +1,90 @@
+"""What a producer was told, by the lines that its program has written.
+
+A line has a producer's name, its run, an event, a number or a range of numbers, the time, and why;
+tabs stand between. Events: `acknowledged`, `refused` (87 or 44), `unknown` (any other error, and
+transactions of which nobody knows whether they are committed), `committed`, `aborted`, `dead`
+(the producer cannot go on, and is made anew), `ended`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+ACKNOWLEDGED: Final = "acknowledged"
+REFUSED: Final = "refused"
+UNKNOWN: Final = "unknown"
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+DEAD: Final = "dead"
+ENDED: Final = "ended"
+_OF_RECORDS: Final = frozenset({ACKNOWLEDGED, REFUSED, UNKNOWN, COMMITTED, ABORTED})
+
+
+class Outcome(NamedTuple):
+    """What was told of a record."""
+
+    event: str
+    run: int
+    at: float
+
+
+@dataclass
+class Told:
+    """What one producer was told.
+
+    Attributes:
+        outcomes: By number.
+        transactions: The ranges of numbers that were told of together.
+        troubles: By run, when errors were told, in order.
+        why: Texts of errors, and how often each was told.
+        deaths: How often it could not go on.
+        ended: Whether it ended by itself.
+    """
+
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    transactions: list[range] = field(default_factory=list)
+    troubles: dict[int, list[float]] = field(default_factory=dict)
+    why: dict[str, int] = field(default_factory=dict)
+    deaths: int = 0
+    ended: bool = False
+
+    def note(self, run: str, event: str, numbers: str, at: str, text: str) -> None:
+        """Take in a line.
+
+        Raises:
+            ValueError: It says what no program says.
+        """
+        if event == ENDED:
+            self.ended = True
+        elif event == DEAD:
+            self.deaths += 1
+            self._note_trouble(int(run), float(at), f"dead: {text}")
+        elif event in _OF_RECORDS:
+            self._note_records(int(run), event, numbers, float(at))
+            if event not in {ACKNOWLEDGED, COMMITTED}:
+                self._note_trouble(int(run), float(at), text)
+        else:
+            raise ValueError(f"unknown event {event!r}")
+
+    def _note_records(self, run: int, event: str, numbers: str, at: float) -> None:
+        first, _, last = numbers.partition("-")
+        told = range(int(first), int(last or first) + 1)
+        if last:
+            self.transactions.append(told)
+        for number in told:
+            self.outcomes[number] = Outcome(event, run, at)
+
+    def _note_trouble(self, run: int, at: float, text: str) -> None:
+        self.troubles.setdefault(run, []).append(at)
+        if text:
+            self.why[text] = self.why.get(text, 0) + 1
+
+
+def told_by(lines: Iterable[str], names: Iterable[str]) -> dict[str, Told]:
+    """Return what producers were told; the last line may be cut off where a program was killed."""
+    found = {name: Told() for name in names}
+    for line in lines:
+        fields = line.rstrip("\n").split("\t", 5)
+        if len(fields) == 6 and line.endswith("\n"):
+            found[fields[0]].note(*fields[1:])
+    return found
