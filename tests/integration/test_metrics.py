@@ -91,6 +91,22 @@ def produce(address, topic, *batches):
     return found
 
 
+def test_what_policies_count(observed, topic):
+    running, port = observed({"record.validator.classes": "policies.Counts"}, """
+from penstock.policy import *
+class Counts(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        count_event("value", value.decode(), len(value))
+""")  # fmt: skip
+    name = topic()
+    assert produce(running.broker_address(), name, [b"a"] * 5, [b"bc"], [b"a"]) == [0, 0, 0]
+
+    assert scrape(port).of("penstock_policy_events_total") == {
+        ("value", "a"): 6,
+        ("value", "bc"): 2,
+    }
+
+
 def test_requests_records_and_times(observed, topic):
     running, port = observed(CHECK)
     name = topic()

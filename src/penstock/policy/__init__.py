@@ -20,12 +20,14 @@ The last three may judge a batch at a time, as columns (`BatchProxy`): `validate
 `process_batch`.
 
 The four over records learn who sent them by a parameter ``context`` (`ClientContext`); those over
-topics have classes ``...WithContext`` for it.
+topics have classes ``...WithContext`` for it. What any of them counts (`count_event`) is one of
+the gateway's metrics.
 """
 
 from penstock.policy.batches import RecordsPolicy, RecordsPolicyWithContext
 from penstock.policy.clients import ClientContext
 from penstock.policy.columns import BatchProxy
+from penstock.policy.counting import count_event
 from penstock.policy.exceptions import (
     InvalidRecordException,
     PolicyViolationException,
@@ -98,4 +100,5 @@ __all__ = [
     "TopicIdPartition",
     "TopicMetadata",
     "TopicPartition",
+    "count_event",
 ]

@@ -111,6 +111,14 @@ async def test_what_is_rare_is_there_from_the_beginning(counts):
     assert found.of("penstock_topic_verdicts_total") == {("a.Topics", "accepted"): 1}
 
 
+async def test_what_policies_count(counts):
+    counts.policy_event("lookup", "found", 3)
+    counts.policy_event("lookup", "found", 1)
+
+    found = await read(counts)
+    assert found("penstock_policy_events_total", event="lookup", result="found") == 4
+
+
 async def test_clients_cannot_make_series_without_end(counts):
     for number in range(3000):
         plan = TopicPlan(topic=f"t{number}", validators=("a.V",))

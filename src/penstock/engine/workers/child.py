@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -17,7 +18,7 @@ from penstock.engine.workers.descendants import VARIABLE, kill_descendants, new_
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from penstock.engine.verdict import Verdict
     from penstock.engine.workers.messages import Ready, TopicsLoaded
@@ -39,6 +40,7 @@ _FROM_WORKER = frozenset(
         messages.VERDICT,
         messages.TOPICS_LOADED,
         messages.RECORDS_CLASS,
+        messages.EVENTS,
     }
 )
 _POLL_S = 0.01
@@ -60,6 +62,9 @@ class Events(Protocol):
 
     def on_records_class(self, name: str, *, takes_client: bool) -> None:
         """It has loaded a class of KIP-686 that the file does not name."""
+
+    def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
+        """Its policies have counted something: event, result, how often."""
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Attempts and their verdicts, in order."""
@@ -190,27 +195,33 @@ class Child(asyncio.Protocol):
                 if kind == messages.VERDICT:
                     verdicts.append(messages.read_verdict(body))
                     continue
-                if kind == messages.RECORDS_CLASS:
-                    name, takes_client = messages.read_records_class(body)
-                    self._events.on_records_class(name, takes_client=takes_client)
-                    continue
-                ready = messages.read_ready(body) if kind == messages.READY else None
-                report = (
-                    messages.read_topics_loaded(body) if kind == messages.TOPICS_LOADED else None
-                )
+                tell = self._read(kind, body)
             except Exception:
                 self._garbled = True
                 break
-            if ready is not None:
-                self._events.on_ready(self.worker, ready)
-            elif report is not None:
-                self._events.on_topics_loaded(self.worker, report)
-            else:
-                self._events.on_load_failed(self.worker, body.decode("utf-8", "replace"))
+            tell()
         if verdicts:
             self._events.on_verdicts(self.worker, verdicts)
         if self._garbled:
             self._events.on_protocol_error(self.worker)
+
+    def _read(self, kind: int, body: bytes) -> Callable[[], None]:
+        """Read a message that is no verdict; return what tells of it.
+
+        Raises:
+            ValueError: It is none.
+        """
+        tell, worker = self._events, self.worker
+        if kind == messages.READY:
+            return partial(tell.on_ready, worker, messages.read_ready(body))
+        if kind == messages.TOPICS_LOADED:
+            return partial(tell.on_topics_loaded, worker, messages.read_topics_loaded(body))
+        if kind == messages.RECORDS_CLASS:
+            name, takes_client = messages.read_records_class(body)
+            return partial(tell.on_records_class, name, takes_client=takes_client)
+        if kind == messages.EVENTS:
+            return partial(tell.on_policy_events, messages.read_events(body))
+        return partial(tell.on_load_failed, worker, body.decode("utf-8", "replace"))
 
     def _join(self, data: bytes) -> bytes:
         """Return data behind what was left of earlier data; nothing while a message is cut."""

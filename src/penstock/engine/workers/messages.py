@@ -6,8 +6,8 @@ A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
   to be dropped, the client as JSON if a policy asks for it, the record bytes), JUDGE_ADMIN
   (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), CLOSE (empty)
 - from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
-  VERDICT (attempt, outcome; behind them the new batch where there is one, JSON where the batch is
-  not accepted)
+  EVENTS (JSON), VERDICT (attempt, outcome; behind them the new batch where there is one, JSON
+  where the batch is not accepted)
 
 Positions are 32 bit numbers in this machine's byte order.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.configuration import PolicyConfiguration
 
 LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS = 1, 2, 3, 4, 5, 6
-READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS = 11, 12, 13, 14, 15
+READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS, EVENTS = 11, 12, 13, 14, 15, 16
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sIII")
@@ -144,6 +144,20 @@ def read_records_class(body: bytes) -> tuple[str, bool]:
     """
     name, takes_client = json.loads(body)
     return str(name), bool(takes_client)
+
+
+def events(counted: Iterable[tuple[str, str, int]]) -> bytes:
+    """Frame what policies counted: event, result, how often."""
+    return message(EVENTS, json.dumps(list(counted)).encode())
+
+
+def read_events(body: bytes) -> list[tuple[str, str, int]]:
+    """Read the body of an EVENTS.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    return [(str(event), str(result), int(amount)) for event, result, amount in json.loads(body)]
 
 
 def judge_admin(attempt: int, request: AdminRequest) -> bytes:

@@ -45,3 +45,6 @@ class WorkerObserver(Protocol):
 
     def ended(self, cause: WorkerEnd) -> None:
         """Take note of a worker that ended and was not asked to."""
+
+    def policy_event(self, event: str, result: str, amount: int) -> None:
+        """Take note of what a policy has counted (`penstock.policy.count_event`)."""

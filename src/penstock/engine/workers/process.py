@@ -44,6 +44,7 @@ from penstock.engine.workers import messages
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPARING, Progress
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.error_codes import POLICY_VIOLATION
+from penstock.policy.counting import take_events
 from penstock.records.batch import prepare, read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.implementation import SLACK
@@ -174,8 +175,14 @@ def _topic_id(data: bytes) -> UUID:
     return UUID(bytes=data)
 
 
+def _counted() -> bytes:
+    """Frame what policies have counted since the last call; nothing if they have not."""
+    counted = take_events()
+    return messages.events(counted) if counted else b""
+
+
 class _Verdicts:
-    """Verdicts about batches, gathered for one call to the system."""
+    """Verdicts about batches, and what policies counted, gathered for one call to the system."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
@@ -192,8 +199,9 @@ class _Verdicts:
 
     def send(self) -> None:
         """Send what was gathered."""
-        if self._gathered:
-            self._parent.sendall(b"".join(self._gathered))
+        counted = _counted()
+        if self._gathered or counted:
+            self._parent.sendall(counted + b"".join(self._gathered))
             self._gathered.clear()
 
 
@@ -248,7 +256,7 @@ def _loading_when_idle(
         while loading and not more:
             report = loading.load_next()
             if report is not None:
-                parent.sendall(messages.topics_loaded(report))
+                parent.sendall(messages.topics_loaded(report) + _counted())
             more = _has_message(parent)
 
 
@@ -301,7 +309,7 @@ def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: soc
     if attempt > progress.skipped:
         decided = judge.judge_admin(attempt, request)
         progress.begin(attempt, DONE)
-        parent.sendall(messages.verdict(attempt, decided))
+        parent.sendall(_counted() + messages.verdict(attempt, decided))
 
 
 def _judge_batch(judge: Judge, body: memoryview) -> Verdict:

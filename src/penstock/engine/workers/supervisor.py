@@ -462,6 +462,12 @@ class Supervisor:
         if takes_client:
             self._takes_client |= {name}
 
+    def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
+        """Handle EVENTS."""
+        if self._observer is not None:
+            for event, result, amount in counted:
+                self._observer.policy_event(event, result, amount)
+
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
         """Handle verdicts."""
         now, take = self._clock.now(), self._schedule.verdict

@@ -152,6 +152,12 @@ class GatewayCounts:
             "Policy workers that ended and were not asked to, by cause.",
             ("cause",),
         )
+        self._policy_events = BoundedCounter(
+            "penstock_policy_events_total",
+            "What policies count themselves, such as look-ups in a schema registry.",
+            ("event", "result"),
+            kept=(),
+        )
         self._reloads = BoundedCounter(
             "penstock_reload_total", "Reloads of the file (SIGHUP), by how they ended.", ("result",)
         )
@@ -163,8 +169,9 @@ class GatewayCounts:
     def families(self) -> Iterator[Family]:
         """Return everything that was counted."""
         yield self._requests()
-        counted = (self._whole, self._broker, self._waiting, self._judging,
-                   self._records, self._topic_verdicts, self._restarts, self._reloads)  # fmt: skip
+        times = self._whole, self._broker, self._waiting, self._judging
+        verdicts = self._records, self._topic_verdicts, self._policy_events
+        counted = (*times, *verdicts, self._restarts, self._reloads)
         yield from counted
         yield Gauge(
             "penstock_received_bytes_total",
@@ -302,6 +309,10 @@ class GatewayCounts:
         """Count how long a batch was judged that nobody waits for (`penstock.mode`)."""
         if cause is not FailureCause.NOT_JUDGED:
             self._judging.observe(policies, judged_s)
+
+    def policy_event(self, event: str, result: str, amount: int) -> None:
+        """Count what a policy has counted (`penstock.policy.count_event`)."""
+        self._policy_events.add((event, result), amount)
 
     def ended(self, cause: WorkerEnd) -> None:
         """Count a worker that ended and was not asked to."""

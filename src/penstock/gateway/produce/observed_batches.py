@@ -85,6 +85,10 @@ class TimesBeside:
         """Count a worker that ended and was not asked to."""
         self._counts.ended(cause)
 
+    def policy_event(self, event: str, result: str, amount: int) -> None:
+        """Count what a policy has counted."""
+        self._counts.policy_event(event, result, amount)
+
 
 class ObservedBatches:
     """The batches that are being observed by the policies of one configuration."""

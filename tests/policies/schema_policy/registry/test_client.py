@@ -3,13 +3,14 @@
 import pytest
 
 from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
-from penstock.policies.schema_policy.registry.client import PAUSE, RegistryClient
+from penstock.policies.schema_policy.registry.client import LOOKUP, PAUSE, RegistryClient
 from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
 )
 from penstock.policies.schema_policy.registry.settings import RegistrySettings
 from penstock.policy import RetriableException
+from penstock.policy.counting import take_events
 from tests.policies.schema_policy.clock import Clock
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
 
@@ -45,6 +46,22 @@ def connect(clock):
     yield make
     for one in made:
         one.close()
+
+
+def test_look_ups_are_counted(registry, connect):
+    schema_id = registry.register("orders-value", '"string"')
+    client = connect(registry)
+    take_events()
+    client.schema_by_id(schema_id)
+    client.subject_versions(schema_id)
+    with pytest.raises(UnknownSchemaError):
+        client.schema_by_id(schema_id + 1)
+    registry.fault = Fault.GARBAGE
+    with pytest.raises(RetriableException):
+        client.schema_by_id(schema_id)
+
+    counted = {result: amount for event, result, amount in take_events() if event == LOOKUP}
+    assert counted == {"found": 2, "unknown": 1, "failed": 1}
 
 
 def test_a_schema_is_found_by_its_id(registry, connect):

@@ -21,7 +21,7 @@ from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
 )
-from penstock.policy import RetriableException
+from penstock.policy import RetriableException, count_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.settings import RegistrySettings
 
+LOOKUP: Final = "schema_registry_lookup"
+"""What look-ups are counted as, with `found`, `unknown` or `failed`."""
 PAUSE: Final = 1.0
 """Seconds for which a URL that is away is not asked."""
 _TOO_LONG_FOR_ALL: Final = (
@@ -159,6 +161,19 @@ class RegistryClient:
             one.close()
 
     def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
+        """Ask, and count how it ended."""
+        try:
+            found = self._ask_in_turn(path, what, read)
+        except UnknownSchemaError:
+            count_event(LOOKUP, "unknown")
+            raise
+        except RetriableException:
+            count_event(LOOKUP, "failed")
+            raise
+        count_event(LOOKUP, "found")
+        return found
+
+    def _ask_in_turn(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
         """Ask one URL after another until one answers.
 
         Args:
