@@ -47,7 +47,8 @@ class Pool:
     def submit(self, plan, partition, topic_id, version, data, done, **options):
         self.jobs.append((data, done))
 
-    async def close(self, *, drain_s=0.0):
+    async def close(self, *, drain_s=0.0, close_s=30.0):
+        assert close_s <= 5.0
         self.closed.append(drain_s)
 
 

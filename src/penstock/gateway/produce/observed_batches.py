@@ -41,6 +41,8 @@ SHARE_OF_MEMORY: Final = 8
 WAIT_MS: Final = 30_000
 """As a client's request timeout: a batch waits three quarters of it for a worker."""
 _RETRY_S: Final = 30.0
+_CLOSE_S: Final = 5.0
+"""Nobody waits for a policy that hangs, and so neither does the end."""
 _LOG_EVERY_S: Final = 60.0
 
 
@@ -273,6 +275,6 @@ class ObservedBatches:
             drain_s = 0.0
             self._is_closed = True
         if pool is not None:
-            await pool.close(drain_s=drain_s)
+            await pool.close(drain_s=drain_s, close_s=_CLOSE_S)
         self._is_closed = True
         self._tell_left_out(self._clock())
