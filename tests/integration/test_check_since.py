@@ -20,12 +20,13 @@ from confluent_kafka.admin import (
 )
 
 from penstock.local import free_ports
+from penstock.policy import Record
 from tests.conftest import create_topic
 from tests.gateways import PENSTOCK, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.test_audit_trail import secured, secured_admin, upstream_as
 from tests.raw import RawClient, produce_request
-from tests.records.encoding import encode_batch, values
+from tests.records.encoding import encode_batch
 
 __all__ = ["secured", "secured_admin"]
 pytestmark = pytest.mark.system
@@ -67,7 +68,8 @@ def produce(address, topic, *batches, partition=0):
     """Send a request for each batch."""
     with RawClient(address, timeout_s=60) as client:
         for batch in batches:
-            data = encode_batch(values(*batch))
+            now = int(time.time() * 1000)
+            data = encode_batch([Record(now, None, value) for value in batch])
             response = client.call(produce_request([(topic, [(partition, data)])]))
             assert int(response.responses[0].partition_responses[0].error_code) == 0
 
@@ -148,7 +150,10 @@ def test_a_batch_is_judged_as_it_was_sent_whatever_is_compressed_or_compacted(
     kafka, topic, written
 ):
     name = topic("batches", **{"message.timestamp.type": "LogAppendTime"})
-    file = written({f"topics.{name}.records.policy.class.name": "policies.Few"})
+    file = written({
+        f"topics.{name}.records.policy.class.name": "policies.Few",
+        f"topics.{name}.records.policy.enabled": "true",
+    })  # fmt: skip
     for codec in ("none", "gzip", "zstd", "lz4", "snappy"):
         producer = Producer({
             "bootstrap.servers": kafka.bootstrap_servers, "compression.type": codec,

@@ -38,7 +38,7 @@ def piece(partition, start, end, *, is_first=True):
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
 def test_a_gateway_would_read_it_as_it_was_sent(codec):
     (one,) = reading([piece(5, 30, 34)], {5: [stored(30, codec=codec)]})
-    assert (one.topic, one.partition, one.count) == ("orders", 5, 4)
+    assert (one.topic, one.partition, one.record_count) == ("orders", 5, 4)
     assert one.data is not None
     read = read_batch(one.data, api_version=9, max_decompressed_bytes=2**20)
     assert [*read.records.values] == [record.value for record in RECORDS]
@@ -50,7 +50,7 @@ def test_a_damaged_batch_is_told_and_not_judged():
     data = bytearray(stored(30))
     data[-1] ^= 1
     first, second = reading([piece(5, 30, 40)], {5: [bytes(data), stored(34)]})
-    assert (first.data, first.count) == (None, 4)
+    assert (first.data, first.record_count) == (None, 4)
     assert second.data is not None
 
 

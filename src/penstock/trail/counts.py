@@ -118,7 +118,7 @@ class TrailCounts:
     def add(self, line: bytes) -> None:
         """Count a line, unless it was there already."""
         try:
-            record = json.loads(line) if len(line) <= LINE_MAX_BYTES else None
+            record: Any = json.loads(line) if len(line) <= LINE_MAX_BYTES else None
             when, run, number = _place(record)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             self.unreadable += 1

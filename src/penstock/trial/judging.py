@@ -103,7 +103,7 @@ class Trial:
     def _submit(self, batch: ReadBatch) -> None:
         if batch.data is None:
             self.tallies[batch.topic].unreadable(batch)
-            self.records += batch.count
+            self.records += batch.record_count
             return
         if self.kills >= KILLS_MAX:
             return
@@ -125,6 +125,6 @@ class Trial:
         self._waiting -= 1
         self._waiting_bytes -= size
         self.kills += verdict.cause in _KILLED
-        self.records += batch.count
+        self.records += batch.record_count
         self.tallies[batch.topic].add(plan, batch, verdict)
         self._changed.set()

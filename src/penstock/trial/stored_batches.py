@@ -32,7 +32,7 @@ class ReadBatch(NamedTuple):
         topic: The topic.
         partition: The partition.
         data: As a producer sends it; None if it cannot be read.
-        count: How many records it has.
+        record_count: How many records it has.
         stored_bytes: How large it is in the log.
         offsets: Of its records.
     """
@@ -40,7 +40,7 @@ class ReadBatch(NamedTuple):
     topic: str
     partition: int
     data: bytes | None
-    count: int
+    record_count: int
     stored_bytes: int
     offsets: Sequence[int]
 

@@ -89,7 +89,7 @@ class TopicTally:
             batch: What was judged.
             verdict: What they decided.
         """
-        count = batch.count
+        count = batch.record_count
         if verdict.cause is FailureCause.NOT_JUDGED:
             self._count(NOT_JUDGED, count)
             return
@@ -111,7 +111,7 @@ class TopicTally:
 
     def unreadable(self, batch: ReadBatch) -> None:
         """Count a batch that cannot be read."""
-        self._count(NOT_JUDGED, batch.count)
+        self._count(NOT_JUDGED, batch.record_count)
 
     def _count(self, outcome: str, records: int) -> None:
         self.records[outcome] += records
@@ -124,7 +124,7 @@ class TopicTally:
             self._add_reason(Reason(policy, verdict.outcome, error.message), 1, batch, offset)
         if not verdict.record_errors:
             one = Reason(verdict.policy, verdict.outcome, verdict.message)
-            self._add_reason(one, batch.count, batch, batch.offset_of(0))
+            self._add_reason(one, batch.record_count, batch, batch.offset_of(0))
 
     def _add_reason(self, reason: Reason, count: int, batch: ReadBatch, offset: int) -> None:
         if self.reasons.add(reason, count):

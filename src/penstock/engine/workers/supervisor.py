@@ -47,6 +47,8 @@ _IDLE_TICK_S = 0.05
 """While nothing is being judged; less than `RunningClock` counts at a time."""
 _ADMIN_TIMEOUT_S = 30.0
 """The default request timeout of admin clients."""
+CLOSE_MAX_S = 30.0
+"""Whoever ends the gateway waits: Kubernetes for so long, systemd for longer."""
 _SHARE_OF_TIMEOUT = 0.75
 _TIMEOUT_MS = 30_000
 """The share of the request timeout in which a batch is judged; the rest is the broker's."""
@@ -89,6 +91,7 @@ class Supervisor:
         self._schedule = Schedule(self._limits)
         loaded = Plan(configuration.policies).names if names is None else names
         self._load_message = messages.load(configuration.policies, loaded)
+        self._close_s = self._limits.timeout_s
         self.patterns: Patterns = []
         self.needs_context = False
         self.loads_topics = False
@@ -258,8 +261,15 @@ class Supervisor:
         if self._topics_message and worker in self._schedule.pool.slots:
             self._children[worker].write([self._topics_message])
 
-    async def close(self, *, drain_s: float = 0.0) -> None:
-        """Let the workers finish what they have, for at most `drain_s`, then end them."""
+    async def close(self, *, drain_s: float = 0.0, close_s: float = CLOSE_MAX_S) -> None:
+        """Let the workers finish what they have, for at most `drain_s`, then end them.
+
+        Args:
+            drain_s: How long what was submitted may take.
+            close_s: How long workers may take to close their policies, and no longer than a batch
+                may; then they are killed. One that hangs takes all of it.
+        """
+        self._close_s = min(self._limits.timeout_s, close_s)
         if drain_s and self._schedule.outstanding:
             self._idle.clear()
             with contextlib.suppress(TimeoutError):
@@ -423,7 +433,7 @@ class Supervisor:
 
     async def _kill_after_timeout(self, child: Child) -> None:
         """Kill a process that does not exit in time."""
-        deadline = asyncio.get_running_loop().time() + self._limits.timeout_s
+        deadline = asyncio.get_running_loop().time() + self._close_s
         while child.worker.state is not WorkerState.DEAD:
             if asyncio.get_running_loop().time() > deadline:
                 child.kill()

@@ -10,6 +10,8 @@ What waits for a verdict is copied and bounded; what finds no room is not judged
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -40,6 +42,8 @@ SHARE_OF_MEMORY: Final = 8
 WAIT_MS: Final = 30_000
 """As a client's request timeout: a batch waits three quarters of it for a worker."""
 _RETRY_S: Final = 30.0
+_CLOSE_S: Final = 5.0
+"""Nobody waits for a policy that hangs, and so neither does the end."""
 _LOG_EVERY_S: Final = 60.0
 
 
@@ -123,6 +127,7 @@ class ObservedBatches:
         self._is_open = False
         self._is_closed = False
         self._retry_at = 0.0
+        self._started = asyncio.Event()
         self._early: list[tuple[ObservedBatch, bytes]] = []
         self._left_out = 0
         self._left_out_logged = -_LOG_EVERY_S
@@ -182,6 +187,7 @@ class ObservedBatches:
         except Exception as error:
             self._cannot_start(error)
             return False
+        self._started.clear()
         self._run(self._open(self._pool))
         return True
 
@@ -210,6 +216,7 @@ class ObservedBatches:
                 self._is_open = True
         except Exception as error:
             self._cannot_start(error)
+        self._started.set()
         early, self._early = self._early, []
         for batch, data in early:
             if self._is_open and not self._is_closed:
@@ -266,10 +273,16 @@ class ObservedBatches:
     async def close(self, *, drain_s: float = 0.0) -> None:
         """Close the policies; see `Supervisor.close`."""
         pool = self._pool
+        ends_at = time.monotonic() + drain_s
+        if pool is not None and not self._is_open and drain_s:
+            # What came first is judged, too: after a reload the workers may still be starting.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._started.wait(), drain_s)
+        drain_s = max(ends_at - time.monotonic(), 0.0)
         if pool is None or not self._is_open:
             drain_s = 0.0
             self._is_closed = True
         if pool is not None:
-            await pool.close(drain_s=drain_s)
+            await pool.close(drain_s=drain_s, close_s=_CLOSE_S)
         self._is_closed = True
         self._tell_left_out(self._clock())
