@@ -34,15 +34,15 @@ def folder(tmp_path):
 
 
 PICTURES = {
-    "console-light.png": {"width": 1080, "height": 860, "color_scheme": "light"},
-    "console-dark.png": {"width": 1080, "height": 860, "color_scheme": "dark"},
+    "console-light.png": {"width": 1080, "height": 820, "color_scheme": "light"},
+    "console-dark.png": {"width": 1080, "height": 820, "color_scheme": "dark"},
     "console-phone.png": {"width": 360, "height": 1100, "color_scheme": "light"},
-    "console-topics.png": {"width": 1080, "height": 860, "color_scheme": "light"},
+    "console-topics.png": {"width": 1080, "height": 820, "color_scheme": "light"},
 }
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture(opened, made_up, folder, name):
+def test_a_picture(made_up, opened, folder, name):
     page = opened(made_up.address, timezone_id="UTC", reduced_motion="reduce", **PICTURES[name])
     page.locator("#plans tbody tr").first.wait_for()
     page.locator("#charts .plot svg[aria-label]").nth(3).wait_for()
@@ -55,7 +55,7 @@ def test_a_picture(opened, made_up, folder, name):
     assert 10_000 < file.stat().st_size < MAX_BYTES
 
 
-def test_a_picture_of_top(opened, made_up, folder, monkeypatch):
+def test_a_picture_of_top(made_up, opened, folder, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     with urllib.request.urlopen(f"{made_up.address}api/state") as told:
         state = json.load(told)
