@@ -147,7 +147,7 @@ def test_with_the_keyboard_alone(watched, opened, topic):
     assert {
         "Refusals by reason",
         "topic-filter",
-        "Topics and their policies",
+        "Plans of topics",
         "Brokers",
         "summary",
     } <= seen
