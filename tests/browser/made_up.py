@@ -213,9 +213,13 @@ class MadeUp:
         self.gateway = Gateway(folder, topics)
         counts = GatewayCounts(records_max=1000)
         addresses = {node: Address(f"kafka-{node}.internal", 9092) for node in (1, 2, 3)}
-        brokers = {node: Reached(address, "", 0.0) for node, address in addresses.items()}
+        brokers = {node: Reached(address, "", 1e12) for node, address in addresses.items()}
         self.console = Console(
-            self.gateway, counts, SimpleNamespace(brokers=brokers), now=lambda: at
+            self.gateway,
+            counts,
+            SimpleNamespace(brokers=brokers),
+            now=lambda: at,
+            clock=lambda: 0.0,
         )
         an_hour(self.console, random.Random(7))  # the same hour each time
         self.console._tick = self._tick

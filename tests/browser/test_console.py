@@ -55,7 +55,7 @@ def is_live(page):
     page.locator("#connection[data-is=live]").wait_for()
 
 
-def test_a_refusal_is_there_at_once(opened, watched, topic):
+def test_a_refusal_is_there_at_once(watched, opened, topic):
     running, address = watched()
     name = topic()
     page = opened(address)
@@ -77,7 +77,7 @@ def test_a_refusal_is_there_at_once(opened, watched, topic):
     assert rows(page).count() == 3
 
 
-def test_what_clients_choose_is_text(opened, watched, topic):
+def test_what_clients_choose_is_text(watched, opened, topic):
     running, address = watched()
     page = opened(address, expected="TrustedHTML")
     is_live(page)
@@ -93,7 +93,7 @@ def test_what_clients_choose_is_text(opened, watched, topic):
         page.evaluate("document.body.innerHTML = '<p>'")
 
 
-def test_with_the_keyboard_alone(opened, watched, topic):
+def test_with_the_keyboard_alone(watched, opened, topic):
     running, address = watched()
     name, other = topic("first"), topic("second")
     produce(running, name, b"bad 1", b"bad 2")
@@ -147,7 +147,7 @@ def test_with_the_keyboard_alone(opened, watched, topic):
     assert {
         "Refusals by reason",
         "topic-filter",
-        "Topics and their policies",
+        "Plans of topics",
         "Brokers",
         "summary",
     } <= seen
@@ -157,7 +157,7 @@ def outline(page):
     return page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
 
 
-def test_landmarks_and_names(opened, watched):
+def test_landmarks_and_names(watched, opened):
     _, address = watched()
     page = opened(address)
     is_live(page)
@@ -181,7 +181,7 @@ def test_landmarks_and_names(opened, watched):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_can_be_read(opened, watched, topic, scheme):
+def test_everything_can_be_read(watched, opened, topic, scheme):
     running, address = watched(penstock_mode="observe")
     produce(running, topic(), b"bad 1", b"good")
     page = opened(address, color_scheme=scheme)
@@ -216,7 +216,7 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("width", [320, 375, 768, 1280])
-def test_nothing_is_wider_than_the_screen(opened, watched, topic, width):
+def test_nothing_is_wider_than_the_screen(watched, opened, topic, width):
     running, address = watched()
     name = topic("t" * 200)
     produce(running, name, b"bad " + b"x" * 500, client="c" * 200)
@@ -229,7 +229,7 @@ def test_nothing_is_wider_than_the_screen(opened, watched, topic, width):
         assert name[:20] in rows(page).first.inner_text()
 
 
-def test_plans_say_where_settings_come_from(opened, watched, topic):
+def test_plans_say_where_settings_come_from(watched, opened, topic):
     name = topic("pii")
     _, address = watched(**{"topics.pii-*.penstock.mode": "observe"})
     page = opened(address)
@@ -243,7 +243,7 @@ def test_plans_say_where_settings_come_from(opened, watched, topic):
     wait_until(lambda: rows(page, "#plans").count() == 0, what="no topic")
 
 
-def test_shadow_mode_side_by_side(opened, watched, topic):
+def test_shadow_mode_side_by_side(watched, opened, topic):
     running, address = watched(penstock_mode="observe")
     name = topic()
     page = opened(address)
@@ -257,7 +257,7 @@ def test_shadow_mode_side_by_side(opened, watched, topic):
     assert boxes[0]["y"] == boxes[1]["y"]
 
 
-def test_a_reload_is_shown(opened, watched):
+def test_a_reload_is_shown(watched, opened):
     running, address = watched()
     page = opened(address)
     is_live(page)
@@ -270,7 +270,7 @@ def test_a_reload_is_shown(opened, watched):
     assert "old policies stay in force" in page.locator("#reload").inner_text()
 
 
-def test_the_page_outlives_its_gateway(opened, watched, topic):
+def test_the_page_outlives_its_gateway(watched, opened, topic):
     running, address = watched()
     page = opened(address, expected="Failed to load resource")
     is_live(page)
@@ -282,7 +282,7 @@ def test_the_page_outlives_its_gateway(opened, watched, topic):
     rows(page).first.wait_for()
 
 
-def test_logging_in_and_out(opened, watched):
+def test_logging_in_and_out(watched, opened):
     _, address = watched(**{"metrics.listener.token": "a-token"})
     page = opened(address, expected="Failed to load resource")
     page.keyboard.type("wrong\n")  # the field has the focus
@@ -303,7 +303,7 @@ def test_logging_in_and_out(opened, watched):
     page.get_by_label("Token").wait_for()
 
 
-def test_a_session_that_ends_leads_to_the_login(opened, watched):
+def test_a_session_that_ends_leads_to_the_login(watched, opened):
     running, address = watched(**{"metrics.listener.token": "a-token"})
     page = opened(address, expected="Failed to load resource")
     page.get_by_label("Token").fill("a-token")

@@ -34,28 +34,30 @@ def folder(tmp_path):
 
 
 PICTURES = {
-    "console-light.png": {"width": 1200, "height": 1010, "color_scheme": "light"},
-    "console-dark.png": {"width": 1200, "height": 1010, "color_scheme": "dark"},
+    "console-light.png": {"width": 1040, "height": 700, "color_scheme": "light"},
+    "console-dark.png": {"width": 1040, "height": 700, "color_scheme": "dark"},
     "console-phone.png": {"width": 360, "height": 1100, "color_scheme": "light"},
-    "console-topics.png": {"width": 1200, "height": 1010, "color_scheme": "light"},
+    "console-hour.png": {"width": 1080, "height": 520, "color_scheme": "light"},
+    "console-topics.png": {"width": 1080, "height": 820, "color_scheme": "light"},
 }
+SECTIONS = {"console-hour.png": "hour", "console-topics.png": "shadow"}
+"""What stands at the top; that of the page otherwise."""
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_a_picture(opened, made_up, folder, name):
+def test_a_picture(made_up, opened, folder, name):
     page = opened(made_up.address, timezone_id="UTC", reduced_motion="reduce", **PICTURES[name])
     page.locator("#plans tbody tr").first.wait_for()
-    page.locator("#charts .line").first.wait_for()
+    page.locator("#charts .plot svg[aria-label]").nth(3).wait_for()
     page.evaluate("document.fonts.ready")
-    if name == "console-topics.png":
-        page.locator("#shadow").scroll_into_view_if_needed()
-        page.evaluate("document.getElementById('shadow').scrollIntoView()")
+    if name in SECTIONS:
+        page.evaluate(f"document.getElementById('{SECTIONS[name]}').scrollIntoView()")
     file = folder / name
     page.screenshot(path=file, animations="disabled", caret="hide")
     assert 10_000 < file.stat().st_size < MAX_BYTES
 
 
-def test_a_picture_of_top(opened, made_up, folder, monkeypatch):
+def test_a_picture_of_top(made_up, opened, folder, monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     with urllib.request.urlopen(f"{made_up.address}api/state") as told:
         state = json.load(told)

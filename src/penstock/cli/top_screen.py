@@ -96,7 +96,7 @@ def _figures(state: Mapping[str, Any]) -> Table:
                 f"{sum(connections['states'].values())}"
                 + ("" if limit >= _NO_LIMIT else f" of {limit}"),
             ),
-            ("held", f"{_bytes(held['held'])} of {_bytes(held['limit'])}"),
+            ("held", f"{_bytes(held['held'])}, {100 * held['held'] / (held['limit'] or 1):.0f} %"),
             ("workers", f"{judging}, {workers['waiting']} wait"),
             ("brokers", f"{reachable} of {len(state['brokers'])}"),
         ),

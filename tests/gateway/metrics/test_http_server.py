@@ -233,7 +233,7 @@ async def test_a_stream_that_ends():
 @pytest.mark.parametrize("how", ["closes", "says more", "resets"])
 async def test_a_stream_ends_when_its_client_does(how):
     async with Server() as server, asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection(*server.address)
+        reader, writer = await asyncio.open_connection(*server.address, limit=LARGE)
         writer.write(get("/stream"))
         await reader.readuntil(b"\n3\n")
         assert server.streams == 1
@@ -259,7 +259,7 @@ async def test_a_client_that_does_not_read_its_stream_is_disconnected():
 async def test_the_end_ends_streams():
     async with asyncio.timeout(60):
         async with Server() as server:
-            reader, writer = await asyncio.open_connection(*server.address)
+            reader, writer = await asyncio.open_connection(*server.address, limit=LARGE)
             writer.write(get("/stream"))
             await reader.readuntil(b"\n3\n")
         assert not server.streams

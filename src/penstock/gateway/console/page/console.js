@@ -403,8 +403,8 @@ function tile(name, value, then, kind = "", alarm = false) {
 
 const of = (...names) => (point) => sum(point.records, names);
 const charts = [
-  new Chart("Records a second", [
-    { name: "accepted", class: "s-good", of: of("accepted") },
+  new Chart("Accepted records a second", [{ name: "accepted", class: "s-good", of: of("accepted") }], rate),
+  new Chart("Refused records a second", [
     { name: "refused", class: "s-bad", of: of(...NOT_STORED) },
     { name: "would be refused", class: "s-would", of: of("would_refuse", "would_fail", "would_postpone") },
   ], rate),
@@ -412,15 +412,11 @@ const charts = [
     { name: "99 %", class: "s-main", of: (point) => point.produce.p99 },
     { name: "median", class: "s-soft", of: (point) => point.produce.p50 },
   ], duration),
-  new Chart("Where the time goes, 99 %", [
+  new Chart("Parts of it, 99 %", [
     { name: "judging", class: "s-bad", of: (point) => point.judging.p99 },
     { name: "waiting", class: "s-would", of: (point) => point.waiting.p99 },
     { name: "broker", class: "s-main", of: (point) => point.broker.p99 },
   ], duration),
-  new Chart("Bytes a second", [
-    { name: "from clients", class: "s-main", of: (point) => point.client_bytes },
-    { name: "from brokers", class: "s-soft", of: (point) => point.broker_bytes },
-  ], bytes),
 ];
 
 $("charts").append(...charts.map((chart) => chart.figure));
