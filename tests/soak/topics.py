@@ -173,8 +173,9 @@ class TopicChanges:
             The code; None where nothing was answered.
         """
         for attempt in range(_ATTEMPTS):
+            admin = self._gateway()  # what it was asked ends with it
             try:
-                (future,) = call(self._gateway()).values()
+                (future,) = call(admin).values()
                 future.result(30)
                 return OK
             except KafkaException as error:

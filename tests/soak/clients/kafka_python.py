@@ -84,15 +84,20 @@ class Run:
 
     def _transact(self) -> None:
         numbers: list[int] = []
+        sent: list[Any] = []
         try:
             self._producer.begin_transaction()
             for _ in range(TRANSACTION):
                 self._sender.pace()
                 number, key, value = self._sender.next()
                 numbers.append(number)
-                self._producer.send(self._sender.producer.topic, value, key)
+                sent.append(self._producer.send(self._sender.producer.topic, value, key))
             self._producer.commit_transaction()
             self._sender.note(COMMITTED, f"{numbers[0]}-{numbers[-1]}")
+            for number, future in zip(numbers, sent, strict=True):
+                if not future.succeeded():  # it commits what is left of a transaction
+                    why = f"committed without: {type(future.exception).__name__}"
+                    self._sender.note(UNKNOWN, number, why)
         except FAILURES as error:
             # A commit that failed may have been made all the same.
             if numbers:
