@@ -152,7 +152,9 @@ class Faults:
                 finally:
                     gateway.lock.release()
                 names.append(gateway.name)
-        return f"version {self._version} of the policies in {', '.join(names)}"
+        return (
+            f"version {self._version} of the policies in {' and '.join(names) or 'none that runs'}"
+        )
 
     def _reload_in_vain(self, chance: random.Random) -> str:
         gateway = self._steady(chance)

@@ -115,7 +115,7 @@ class TopicChanges:
                 on_delivery=lambda error, _, number=number: note(number, error),
             )  # fmt: skip
         producer.flush(40)
-        found = read_topic(self._stage.upstream, name)
+        found = read_topic(self._stage.upstream, name, settings={"log_level": "0"})
         return judge(sent, told, [read(partition, value) for partition, _, value, _ in found])
 
     def _refused(self, chance: random.Random) -> str:

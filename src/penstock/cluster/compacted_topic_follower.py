@@ -111,7 +111,8 @@ class LogFollower:
                         await asyncio.sleep(_RETRY_AFTER_S)
                     else:
                         if end < before:
-                            raise CompactedTopicError(_CUT.format(self.topic))
+                            found = f"it ends at {end}, and was read up to {before}"
+                            raise CompactedTopicError(f"{_CUT.format(self.topic)} ({found})")
                         await self._read_up_to(end)
                         return
         except TimeoutError:
