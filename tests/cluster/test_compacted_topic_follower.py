@@ -3,9 +3,10 @@
 import asyncio
 import json
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.cluster.compacted_topic import CompactedTopic, LogRecord
+from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -42,6 +43,34 @@ async def test_a_record_that_cannot_be_taken_does_not_hold_back_all_new_producer
     follower._take(LogRecord(1, key, json.dumps(good).encode()))
     follower._take(LogRecord(2, key, json.dumps({**good, "epoch": "0"}).encode()))
     await follower.read_to_end(0.3)
+
+
+class Ends(Topic):
+    """Tells other ends one after the other, and the last one for ever."""
+
+    def __init__(self, *ends):
+        super().__init__(None)
+        self.ends = list(ends)
+
+    def end(self, timeout_s):
+        return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+
+
+def follower_at(position, topic):
+    follower = LogFollower(topic, lambda record: None)
+    follower._loop = asyncio.get_running_loop()
+    follower._take(LogRecord(position, b"k", b"v"))
+    return follower
+
+
+async def test_a_leader_that_does_not_know_the_end_yet_is_asked_again():
+    """One that has just started may answer before it knows that another one leads."""
+    await follower_at(5, Ends(3, 3, 5)).read_to_end(60)
+
+
+async def test_a_topic_that_has_lost_records():
+    with pytest.raises(CompactedTopicError, match=r"t has lost records .*ends at 3, .* up to 5"):
+        await follower_at(5, Ends(3)).read_to_end(0.3)
 
 
 def test_a_writer_that_had_a_fatal_error_is_made_anew():

@@ -76,7 +76,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=None, help="drawn and told unless given")
-    parser.add_argument("--rate", type=int, default=20, help="records a second of each producer")
+    parser.add_argument("--rate", type=int, default=10, help="records a second of each producer")
     parser.add_argument("--keep", action="store_true", help="keep the evidence if all is well, too")
     given = parser.parse_args()
     if not 1 <= given.minutes <= LONGEST_MINUTES:

@@ -17,6 +17,8 @@ from tests.soak.producers import TOPICS
 from tests.soak.stage import Gateway, Stage, policies
 from tests.soak.topics import TopicChanges
 
+_PAUSE_S = 4.0
+"""What stands between two things of a lane, also where the first has taken long."""
 _RELOADED = "reloaded"
 _NOT_RELOADED = "not reloaded, the old policies stay in force"
 
@@ -66,8 +68,9 @@ class Faults:
                 thread.join()
 
     def _run(self, faults: Sequence[Fault]) -> None:
+        earliest = 0.0
         for fault in faults:
-            if self._over.wait(max(0.0, fault.at - self._diary.seconds)):
+            if self._over.wait(max(0.0, max(fault.at, earliest) - self._diary.seconds)):
                 return
             begun = time.monotonic()
             try:
@@ -75,6 +78,8 @@ class Faults:
             except Exception as error:  # what cannot be done is evidence, and no end of the soak
                 self._diary.find(f"{fault.kind}: {type(error).__name__}: {error}")
                 continue
+            finally:
+                earliest = self._diary.seconds + _PAUSE_S
             self._diary.count(fault.kind)
             self._diary.say(f"{fault.kind}: {text} ({time.monotonic() - begun:.1f} s)")
 
@@ -109,10 +114,17 @@ class Faults:
             gateway.running.restart(kill=True)
         return f"{gateway.name}, and started again"
 
+    def _steady(self, chance: random.Random) -> Gateway:
+        """Return a gateway that is not being ended or started just now, if there is one."""
+        drawn = chance.choice(self._stage.gateways)
+        return self._stage.lasting if drawn.lock.locked() else drawn
+
     def _worker(self, chance: random.Random) -> str:
-        gateway = chance.choice(self._stage.gateways)
+        gateway = self._steady(chance)
         with gateway.lock:
-            workers = gateway.running.workers()
+            workers: list[int] = []
+            with suppress(OSError):  # one of its threads has ended
+                workers = gateway.running.workers()
             if not workers:
                 return "none runs now"
             worker = chance.choice(workers)
@@ -131,14 +143,21 @@ class Faults:
     def _reload(self, chance: random.Random) -> str:
         self._version += 1
         text = policies(self._version, chance.uniform(0.02, 0.3))
+        names = []
         for gateway in self._stage.gateways:
-            with gateway.lock:
-                (gateway.running.file.parent / "policies.py").write_text(text)
-                _hang_up(gateway, _RELOADED)
-        return f"version {self._version} of the policies in {len(self._stage.gateways)} gateways"
+            (gateway.running.file.parent / "policies.py").write_text(text)
+            if gateway.lock.acquire(blocking=False):  # another one starts, and reads it then
+                try:
+                    _hang_up(gateway, _RELOADED)
+                finally:
+                    gateway.lock.release()
+                names.append(gateway.name)
+        return (
+            f"version {self._version} of the policies in {' and '.join(names) or 'none that runs'}"
+        )
 
     def _reload_in_vain(self, chance: random.Random) -> str:
-        gateway = chance.choice(self._stage.gateways)
+        gateway = self._steady(chance)
         with gateway.lock:
             file = gateway.running.file
             good = file.read_text()

@@ -54,7 +54,7 @@ class Producer:
 
 _CLEAN: Final = GOOD * 20 + DROPPED * 5 + CHANGED * 5 + SLOW
 _SOME_REFUSED: Final = _CLEAN + GOOD * 20 + BAD * 2
-_JUDGED: Final = GOOD * 40 + BAD * 2 + NOT_TODAY * 2 + SLOW
+_JUDGED: Final = GOOD * 90 + BAD * 2 + NOT_TODAY * 2 + SLOW
 _OBSERVED: Final = GOOD * 20 + BAD * 4 + NOT_TODAY * 4 + DROPPED * 4 + CHANGED * 4
 _SCHEMAS: Final = GOOD * 20 + BAD * 2
 

@@ -56,10 +56,11 @@ def read(partition: int, value: bytes) -> Stored:
     Raises:
         ValueError: No client of the soak has written it.
     """
-    text = value.decode()
     if value[:1] == b"\0":
         content = json.loads(value[5:])
         text = content.get("was") or content["record"]
+    else:
+        text = value.decode()
     letter, producer, run, number = text.split(":")
     if letter not in LETTERS:
         raise ValueError(f"unknown letter {letter!r}")

@@ -62,7 +62,7 @@ def uses(series: Series) -> tuple[str, list[str]]:
         text = f"  {what:36} {found.mean:8.1f} on average, {found.per_hour:+9.1f} an hour"
         tolerance = TOLERANCES.get(what)
         if tolerance is None:
-            lines.append(f"{text}   (not judged: its workers are killed)")
+            lines.append(f"{text}   (not judged)")
             continue
         is_flat = found.is_flat(tolerance)
         seconds = counted[-1][0] - counted[0][0]

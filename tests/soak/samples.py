@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,15 +15,18 @@ EVERY_S: Final = 2.0
 MEMORY: Final = "memory (PSS), MiB"
 RESIDENT: Final = "memory (RSS), MiB"
 DESCRIPTORS: Final = "descriptors"
+NO_SOCKETS: Final = "descriptors but sockets"
 THREADS: Final = "threads"
 OF_WORKERS: Final = "memory of its workers (PSS), MiB"
 TOLERANCES: Final = {
     MEMORY: Tolerance(8, 32),
     RESIDENT: Tolerance(8, 32),
-    DESCRIPTORS: Tolerance(20, 30),
+    NO_SOCKETS: Tolerance(6, 6),
     THREADS: Tolerance(3, 6),
 }
-"""Workers are killed, and start anew with less: theirs is shown, and not judged."""
+"""How many sockets there are is the clients' affair, until they have gone (`AT_REST`).
+
+Workers are killed, and start anew with less: theirs is shown, and not judged."""
 AT_REST: Final = {DESCRIPTORS: 12, THREADS: 4}
 """How much more there may be when all clients have gone than there was before they came."""
 Series = dict[str, list[tuple[float, float]]]
@@ -42,6 +46,14 @@ def _smaps(pid: int, key: str) -> int:
 
 def _threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def _no_sockets(pid: int) -> int:
+    count = 0
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):  # closed since
+            count += not str(one.readlink()).startswith("socket:")
+    return count
 
 
 class Samples:
@@ -102,6 +114,7 @@ def now(workers: list[int], pid: int) -> dict[str, float]:
         MEMORY: pss_mib(pid),
         RESIDENT: _smaps(pid, "Rss:") / 1024,
         DESCRIPTORS: float(descriptors(pid)),
+        NO_SOCKETS: float(_no_sockets(pid)),
         THREADS: float(_threads(pid)),
     }
     of_workers = 0.0

@@ -8,7 +8,15 @@ from tests.soak.judge import judge
 from tests.soak.plan import LANES
 from tests.soak.producers import CLIENTS, producers
 from tests.soak.report import at_rest, not_reached, shortfalls, table, uses
-from tests.soak.samples import AT_REST, DESCRIPTORS, MEMORY, OF_WORKERS, RESIDENT, THREADS
+from tests.soak.samples import (
+    AT_REST,
+    DESCRIPTORS,
+    MEMORY,
+    NO_SOCKETS,
+    OF_WORKERS,
+    RESIDENT,
+    THREADS,
+)
 from tests.soak.told import told_by
 
 ALL_DONE = {kind: 1 for lane in LANES.values() for kind in lane.kinds}
@@ -22,7 +30,7 @@ def accounts_of(producer, *lines):
 
 def series(per_hour):
     samples = [(float(at), 100 + per_hour * at / 3600) for at in range(1200)]
-    return dict.fromkeys((MEMORY, RESIDENT, DESCRIPTORS, THREADS, OF_WORKERS), samples)
+    return dict.fromkeys((MEMORY, RESIDENT, NO_SOCKETS, THREADS, OF_WORKERS), samples)
 
 
 def test_every_client_has_producers_whose_names_are_unlike():

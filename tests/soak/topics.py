@@ -115,7 +115,7 @@ class TopicChanges:
                 on_delivery=lambda error, _, number=number: note(number, error),
             )  # fmt: skip
         producer.flush(40)
-        found = read_topic(self._stage.upstream, name)
+        found = read_topic(self._stage.upstream, name, settings={"log_level": "0"})
         return judge(sent, told, [read(partition, value) for partition, _, value, _ in found])
 
     def _refused(self, chance: random.Random) -> str:
@@ -173,8 +173,9 @@ class TopicChanges:
             The code; None where nothing was answered.
         """
         for attempt in range(_ATTEMPTS):
+            admin = self._gateway()  # what it was asked ends with it
             try:
-                (future,) = call(self._gateway()).values()
+                (future,) = call(admin).values()
                 future.result(30)
                 return OK
             except KafkaException as error:

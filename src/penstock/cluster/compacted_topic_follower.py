@@ -99,7 +99,7 @@ class LogFollower:
         await self._fetch_end_and_read(timeout_s)
 
     async def _fetch_end_and_read(self, timeout_s: float) -> None:
-        why = f"{self.topic} could not be read in time"
+        late = why = f"{self.topic} could not be read in time"
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -110,10 +110,14 @@ class LogFollower:
                         why = str(error)
                         await asyncio.sleep(_RETRY_AFTER_S)
                     else:
-                        if end < before:
-                            raise CompactedTopicError(_CUT.format(self.topic))
-                        await self._read_up_to(end)
-                        return
+                        if end >= before:
+                            why = late
+                            await self._read_up_to(end)
+                            return
+                        # Or a broker has answered that does not lead it any more.
+                        found = f"it ends at {end}, and was read up to {before}"
+                        why = f"{_CUT.format(self.topic)} ({found})"
+                        await asyncio.sleep(_RETRY_AFTER_S)
         except TimeoutError:
             raise CompactedTopicError(why) from None
 

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import InvalidRecordError, KafkaError, PolicyViolationError
+from kafka.errors import (
+    InvalidRecordError,
+    KafkaError,
+    KafkaTimeoutError,
+    PolicyViolationError,
+)
 
 from tests.soak.clients.lines import DELIVERY_S, OVER, TRANSACTION, WINDOW, Sender, run_in_threads
 from tests.soak.producers import KAFKA_PYTHON, PLAIN, TRANSACTIONAL
@@ -19,6 +24,29 @@ SETTINGS = {"linger_ms": 5, "batch_size": 400, "reconnect_backoff_max_ms": 500, 
 REFUSALS = (InvalidRecordError, PolicyViolationError)
 # It raises what is no `KafkaError`, too, where a producer is in a state that does not allow a call.
 FAILURES = (KafkaError, RuntimeError, AssertionError, ValueError, OSError)
+
+
+def within(call: Callable[[], None]) -> None:
+    """Call what takes no time limit, and was seen to wait for ever.
+
+    Raises:
+        KafkaTimeoutError: It does not return; its producer is not to be used any more.
+    """
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except FAILURES as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(DELIVERY_S + 10)
+    if thread.is_alive():
+        raise KafkaTimeoutError("does not return")
+    if failures:
+        raise failures[0]
 
 
 class Run:
@@ -84,20 +112,27 @@ class Run:
 
     def _transact(self) -> None:
         numbers: list[int] = []
+        sent: list[Any] = []
         try:
             self._producer.begin_transaction()
             for _ in range(TRANSACTION):
                 self._sender.pace()
                 number, key, value = self._sender.next()
                 numbers.append(number)
-                self._producer.send(self._sender.producer.topic, value, key)
-            self._producer.commit_transaction()
+                sent.append(self._producer.send(self._sender.producer.topic, value, key))
+            within(self._producer.commit_transaction)
             self._sender.note(COMMITTED, f"{numbers[0]}-{numbers[-1]}")
+            for number, future in zip(numbers, sent, strict=True):
+                if not future.succeeded():  # it commits what is left of a transaction
+                    why = f"committed without: {type(future.exception).__name__}"
+                    self._sender.note(UNKNOWN, number, why)
         except FAILURES as error:
             # A commit that failed may have been made all the same.
             if numbers:
                 self._sender.note(UNKNOWN, f"{numbers[0]}-{numbers[-1]}", type(error).__name__)
-            self._producer.abort_transaction()
+            if isinstance(error, KafkaTimeoutError):
+                raise
+            within(self._producer.abort_transaction)
             if numbers and len(numbers) < TRANSACTION:
                 self._sender.note(ABORTED, f"{numbers[0]}-{numbers[-1]}")
 
