@@ -5,6 +5,7 @@
     │   ├── CommandError                 cli: ends a command with a text and an exit code
     │   ├── ConfigurationError           the file, or a class it names, is not usable
     │   ├── MalformedError
+    │   │   ├── ProxyHeaderError         gateway: what a connection begins with, without a header
     │   │   ├── UnreadableBatchError     client: a stored batch
     │   │   ├── UnreadableRecords        records: a batch cannot be read, so not judged
     │   │   ├── UnreadableTopicConfigsError  topics: a record of the topic of settings
@@ -15,6 +16,7 @@
     │   │   └── ArrowMissingError        it asks for Arrow arrays, and pyarrow is not installed
     │   └── UnavailableError
     │       ├── ArtifactError            Java, or what is fetched from a Maven repository
+    │       ├── AuditTopicError          gateway: the topic of the audit trail
     │       ├── ClientError              client: what reads and writes raw batches
     │       │   ├── BrokerUnreachableError
     │       │   ├── LoginError
@@ -47,6 +49,7 @@
     │   ├── ProduceRequestInterceptorSkipRecordException
     │   └── RetriableException           not now: what a policy needs is away
     │       └── RegistryAwayException    policies: no URL of a schema registry can be asked
+    ├── EndedError                       gateway: a connection without a byte
     ├── EvaluationError                  policies: a rule has no result for a value
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     ├── SchemaError                      policies: a JSON Schema cannot be used
@@ -54,16 +57,13 @@
     LookupError
     └── UnknownSchemaError               policies: a schema registry has no such schema
     ValueError
+    ├── FlawError                        policies: what is wrong with a Protobuf message
     ├── FramingError                     policies: a record without a schema id
     ├── InvalidSchemaError               policies: a schema of a registry cannot be used
-    ├── TooLongError                     policies: a number in an Avro payload
-    └── UnreadableAnswerError            policies: what no schema registry answers
-
-    ValueError
-    ├── FlawError                        policies: what is wrong with a Protobuf message
-    ├── InvalidSchemaError               policies: a schema of a registry cannot be used
     ├── MessageIndexError                policies: a Protobuf payload does not say what it holds
-    └── TooManyFieldsError               policies: a Protobuf message is not looked at further
+    ├── TooLongError                     policies: a number in an Avro payload
+    ├── TooManyFieldsError               policies: a Protobuf message is not looked at further
+    └── UnreadableAnswerError            policies: what no schema registry answers
 
 Each is defined in the package that raises it; those of policies stand apart, since
 `penstock.policy` imports nothing of ours.

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import Address
+from penstock.errors import MalformedError
 
 if TYPE_CHECKING:
     import socket
@@ -34,7 +35,7 @@ _WITHOUT_ADDRESS: Final = frozenset({0x00, 0x12, 0x22, 0x31, 0x32})
 """Unspecified; and datagrams and Unix sockets, which are to be treated so where not supported."""
 
 
-class ProxyHeaderError(Exception):
+class ProxyHeaderError(MalformedError):
     """What a connection begins with is no header, or one that cannot be used."""
 
 
