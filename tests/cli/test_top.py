@@ -184,7 +184,7 @@ def test_on_a_terminal_it_goes_on_until_q(tmp_path, gateway, key):
     gateway.tell(state(refusals={"rows": [row("another reason")], "others": 0}))
     terminal.wait_for("another reason")
     gateway.status, gateway.body = 500, b""
-    terminal.wait_for("is no gateway of this version")
+    terminal.wait_for("HTTP 500")
     gateway.tell(state(refusals={"rows": [row("back again")], "others": 0}))
     terminal.wait_for("back again")
     if key == "\x03":
