@@ -1,5 +1,6 @@
 """`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, keys."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -168,10 +169,14 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def end(self):
-        os.set_blocking(self.master, False)
-        code = self.process.wait(60)
+        """Give the exit code; what is still written is read, or the process could not go on."""
+        deadline = time.monotonic() + 60
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if select.select([self.master], [], [], 0.1)[0]:
+                with contextlib.suppress(OSError):  # nobody writes any more
+                    os.read(self.master, 65536)
         os.close(self.master)
-        return code
+        return self.process.wait(1)
 
 
 @pytest.mark.parametrize("key", ["q", "\x03"])
