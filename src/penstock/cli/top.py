@@ -8,6 +8,7 @@ terminal, and with --once, they are printed once. q or Ctrl-C ends it.
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import sys
 import time
@@ -121,6 +122,9 @@ def _is_ended(within_s: float) -> bool:
     until = time.monotonic() + within_s
     while (left := until - time.monotonic()) > 0:
         readable, _, _ = select.select([sys.stdin], [], [], left)
-        if readable and sys.stdin.read(1) in {"q", "Q", ""}:
+        if not readable:
+            continue
+        keys = os.read(sys.stdin.fileno(), 64)  # what `sys.stdin` has buffered, select() hides
+        if not keys or b"q" in keys.lower():
             return True
     return False
