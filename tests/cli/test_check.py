@@ -1,16 +1,16 @@
-"""`penstock check`: what it prints of a trial, and the times it takes."""
+"""`penstock check`: what it prints of a backtest, and the times it takes."""
 
 from datetime import UTC, datetime
 
 import pytest
 
+from penstock.backtest.stored_batches import ReadBatch
+from penstock.backtest.tally import TopicTally
 from penstock.cli.check import moment
 from penstock.cli.check_since import lines_of
 from penstock.configuration import ConfigurationError
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
-from penstock.trial.stored_batches import ReadBatch
-from penstock.trial.tally import TopicTally
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 PLAN = TopicPlan(topic="orders", validators=("a.V",), is_observed=True)

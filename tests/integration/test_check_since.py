@@ -164,7 +164,7 @@ def test_a_batch_is_judged_as_it_was_sent_whatever_is_compressed_or_compacted(
                 producer.produce(name, b"x" * 100)
             assert producer.flush(60) == 0
 
-    # Enforced, and named: what a mode says makes no difference to a trial.
+    # Enforced, and named: what a mode says makes no difference to a backtest.
     done = check(file, "--since", "1h", "--topic", name, "--fail-over", "50%")
     assert done.returncode == 1
     assert part_of(done, name)[:3] == [

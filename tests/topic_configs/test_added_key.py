@@ -27,6 +27,15 @@ from tests.topic_configs.added_key import ADDED
 LEAST = {"upstream.bootstrap.servers": "a:1", "record.validator.classes": "policies.Any"}
 
 
+@pytest.fixture(autouse=True)
+def order_of_rows():
+    """A row that a test took out and put back would be the last one, in the reference, too."""
+    rows = dict(TOPIC_KEYS)
+    yield
+    TOPIC_KEYS.clear()
+    TOPIC_KEYS.update(rows)
+
+
 @pytest.fixture
 def added(monkeypatch):
     monkeypatch.setitem(TOPIC_KEYS, ADDED.name, ADDED)

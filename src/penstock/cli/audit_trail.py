@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.audit_trail.counts import BY, TrailCounts, as_document, hours
+from penstock.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.stream_lines import one_line
 from penstock.client.batches import read_fetched_batch
@@ -23,8 +25,6 @@ from penstock.configuration import ConfigurationError, load_configuration
 from penstock.progress import Progress
 from penstock.records.errors import UnreadableRecords
 from penstock.report.atomic_file import write_file
-from penstock.trail.counts import BY, TrailCounts, as_document, hours
-from penstock.trail.files import DAMAGED, files_of, lines_of, open_all, rotated
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:

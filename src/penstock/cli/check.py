@@ -12,6 +12,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from penstock.backtest.excerpt import RECORDS_MAX
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import positive_number, ratio
@@ -20,7 +21,6 @@ from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 from penstock.gateway.endpoints import endpoints_of
-from penstock.trial.excerpt import RECORDS_MAX
 
 if TYPE_CHECKING:
     import argparse

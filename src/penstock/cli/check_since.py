@@ -6,6 +6,10 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.backtest.excerpt import RECORDS_MAX, excerpt
+from penstock.backtest.judging import KILLS_MAX, Backtest
+from penstock.backtest.stored_batches import Reading, reader_of
+from penstock.backtest.tally import CHANGED, NOT_JUDGED, TopicTally, total
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.gateway_counts import counted_by_gateway
 from penstock.cli.jobs import kept_settings
@@ -21,10 +25,6 @@ from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.progress import Progress
 from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.trial.excerpt import RECORDS_MAX, excerpt
-from penstock.trial.judging import KILLS_MAX, Trial
-from penstock.trial.stored_batches import Reading, reader_of
-from penstock.trial.tally import CHANGED, NOT_JUDGED, TopicTally, total
 from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ class _Found(NamedTuple):
     """What came of it.
 
     Attributes:
-        trial: The verdicts.
+        backtest: The verdicts.
         offsets: How many offsets there are since then: the most that there can be of records.
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
     """
 
-    trial: Trial
+    backtest: Backtest
     offsets: int
     lost: int
     is_excerpt: bool
@@ -108,7 +108,7 @@ def judge_since(
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
     print(f"records since {since.isoformat(timespec='seconds')}, judged as if they were sent now")
     for one in wanted.values():
-        print("\n".join(lines_of(one.topic.name, one.plan, found.trial.tallies[one.topic.name])))
+        print("\n".join(lines_of(one.topic.name, one.plan, found.backtest.tallies[one.topic.name])))
     for line in _notes(found):
         print(f"note: {line}")
     for line in counted_by_gateway(configuration, wanted):
@@ -117,7 +117,7 @@ def judge_since(
 
 
 def _exit_code(options: argparse.Namespace, found: _Found) -> int:
-    tallies = found.trial.tallies
+    tallies = found.backtest.tallies
     whole = total(tallies)
     if whole.records.total() and not whole.judged:
         raise CommandError("none of the records could be judged")
@@ -200,15 +200,15 @@ async def _judge(
     pool = Supervisor(configuration, spare=False)
     await pool.start()
     try:
-        trial = Trial(pool, {name: one.plan for name, one in wanted.items()}, ids)
+        backtest = Backtest(pool, {name: one.plan for name, one in wanted.items()}, ids)
         to_read = sum(one.range.offsets for one in part.pieces)
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
-        with Progress().phase(f"judging {what}", lambda: trial.records, to_read):
-            is_all = await trial.judge(iter(reading))
+        with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
+            is_all = await backtest.judge(iter(reading))
     finally:
         await pool.close()
     offsets = sum(one.offsets for one in ranges)
-    return _Found(trial, offsets, sum(lost), not part.is_whole or reading.is_cut, is_all)
+    return _Found(backtest, offsets, sum(lost), not part.is_whole or reading.is_cut, is_all)
 
 
 def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
@@ -253,7 +253,7 @@ def _by_policy(tally: TopicTally, outcome: str) -> Iterator[str]:
 
 
 def _notes(found: _Found) -> Iterator[str]:
-    read = total(found.trial.tallies).records.total()
+    read = total(found.backtest.tallies).records.total()
     if not found.offsets:
         yield "there are no records since then"
     if found.is_excerpt:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sqlite3
 import time
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from confluent_kafka import KafkaException
@@ -18,61 +17,54 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
-from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
-from penstock.engine.workers.child import Child
 from penstock.engine.workers.supervisor import Supervisor
-from penstock.gateway.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
-from penstock.gateway.admin.topic_policies import TopicPolicies
 from penstock.gateway.audit_trail.opening import check_audit_keys, open_audit_trail
-from penstock.gateway.certificate_names import CertificateNames
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
-from penstock.gateway.listener import ConnectionLimits, Listener, bind
+from penstock.gateway.listener import ConnectionLimits
+from penstock.gateway.listening import Listening
 from penstock.gateway.memory import Budget, default_budget
 from penstock.gateway.metrics.broker_checks import BrokerChecks
 from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.metrics_listener import MetricsListener
-from penstock.gateway.policy_set import PolicySet, submit_or_accept
-from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.policy_loader import PolicyLoader
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.observed_batches import (
     SHARE_OF_MEMORY,
     ObservedBatches,
-    TimesBeside,
 )
 from penstock.gateway.produce.postponed_batches import PostponedBatches
-from penstock.gateway.produce.producer_state.cluster import ClusterStore
-from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
-from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
+from penstock.gateway.produce.producer_state.opening import OpenedProducers, open_producers
+from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
-from penstock.gateway.tls import renew, server_context
+from penstock.gateway.tls import server_context
 from penstock.records.implementation import NativeMissingError, describe
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from penstock.configuration import Configuration
-    from penstock.configuration.topic_keys import TopicKey
     from penstock.engine.workers.schedule import Schedule
+    from penstock.gateway.admin.topic_policies import TopicPolicies
     from penstock.gateway.audit_trail.trail import AuditTrail
-    from penstock.gateway.policy_set import Submit
-    from penstock.gateway.produce.producer_state.encoding import ProducerKey
-    from penstock.gateway.server_names import ServerNames
+    from penstock.gateway.policy_loader import LoadedPolicies
+    from penstock.gateway.policy_set import PolicySet
 
 log = structlog.get_logger()
 
 DISCOVERY_TIMEOUT_S: Final = 10.0
 TOPIC_CONFIGS_TIMEOUT_S: Final = 30.0
-PRODUCERS_TIMEOUT_S: Final = 30.0
 _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _CHECK_IDLE_EVERY_S: Final = 5.0
 _CHECK_CONNECTIONS_EVERY_S: Final = 1.0
+_CHECKS_A_ROUND: Final = 50
+_CHECKED_AT_ONCE_MIN: Final = 20
 FIRST_REQUEST_S: Final = 30.0
 """The time in which a client has to send its first request, and to authenticate if required."""
 _TRIED_PORTS: Final = 20
@@ -109,13 +101,9 @@ class Gateway:
         self.audit_trail: AuditTrail | None = None
         check_audit_keys(configuration)
         upstream = configuration.upstream_properties
-        endpoints = endpoints_of(configuration)
-        self._server_tls = endpoints.listener_tls
-        self._upstream_tls = endpoints.upstream_tls
-        self._advertised_host = endpoints.advertised_host
-        self._server_names = endpoints.server_names
-        self.warnings = endpoints.warnings
-        self._listeners: list[Listener] = []
+        self._endpoints = endpoints_of(configuration)
+        self.warnings = self._endpoints.warnings
+        self._listening: Listening | None = None
         self._rediscovered = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._reloading = asyncio.Lock()
@@ -127,81 +115,15 @@ class Gateway:
         self.transactions = EmptyTransactions()
         self.max_message_bytes = MaxMessageBytes()
         self.postponed = PostponedBatches(self.clock)
-        self.producers = Producers(now=time.time)
-        self.shared_producers: ClusterStore | None = None
-        self._local_store: LocalStore | None = None
-        self._pool: Supervisor | None = None
-        self._topic_policies: TopicPolicies | None = None
-        self._observed: ObservedBatches | None = None
+        self._use(OpenedProducers(Producers(now=time.time)))
+        self._loaded: LoadedPolicies | None = None
         self.counts: GatewayCounts | None = None
         self._checks: BrokerChecks | None = None
         self._metrics: MetricsListener | None = None
         if configuration.metrics_listener is not None:
             self.counts = GatewayCounts(records_max=configuration.decompressed_batch_max_records)
-            self._checks = BrokerChecks(self._known_brokers, self._upstream_tls)
+            self._checks = BrokerChecks(self._known_brokers, self._endpoints.upstream_tls)
             self._metrics = MetricsListener(self, self.counts, self._checks)
-
-    async def _restore_producers(self, cluster_id: str) -> None:
-        """Restore the state of producers that this gateway or others have stored.
-
-        Raises:
-            ConfigurationError: The directory or the topic cannot be used.
-            brokers.UnreachableError: The topic cannot be read now.
-        """
-        if self.configuration.produce_request_interceptors_state == "cluster":
-            await self._follow_producers()
-            return
-        store = self._local_store = open_store(self.configuration, cluster_id)
-        if store is not None:
-            self.producers = Producers(
-                now=time.time,
-                keep=partial(self._keep, store),
-                look_up=partial(self._look_up, store),
-            )
-            for key, record, used in store.records():
-                self.producers.restore(key, record, used)
-            self._expire_producers()
-
-    async def _follow_producers(self) -> None:
-        store = ClusterStore(self.configuration, self.configuration.upstream_properties)
-        self.producers = Producers(now=time.time, keep=store.keep, is_shared=True)
-        try:
-            await store.start(PRODUCERS_TIMEOUT_S, self.producers.restore)
-        except CompactedTopicError as error:
-            await store.close()
-            raise brokers.UnreachableError(str(error)) from None
-        except BaseException:
-            await store.close()
-            raise
-        self.shared_producers = store
-
-    @staticmethod
-    def _keep(
-        store: LocalStore, key: ProducerKey, record: bytes, done: Callable[[str | None], None]
-    ) -> None:
-        """Write a record to the local store; an error is logged, and does not stop the batch."""
-        try:
-            store.put(key, record)
-        except sqlite3.Error as error:
-            log.error("sequence numbers are not kept over a restart", reason=str(error))
-        done(None)
-
-    @staticmethod
-    def _look_up(store: LocalStore, key: ProducerKey) -> tuple[bytes, float] | None:
-        """Read a record from the local store; return None if there is none, or on an error."""
-        try:
-            return store.get(key)
-        except sqlite3.Error as error:
-            log.error("the state of a producer cannot be read", reason=str(error))
-            return None
-
-    def _expire_producers(self) -> None:
-        self.producers.expire()
-        if self._local_store is not None:
-            try:
-                self._local_store.expire(EXPIRATION_S)
-            except sqlite3.Error as error:
-                log.error("sequence numbers are not kept over a restart", reason=str(error))
 
     async def start(self) -> Address:
         """Load the policies, discover the brokers, and listen.
@@ -220,20 +142,13 @@ class Gateway:
             log.info("record batches", implementation=describe())
         except NativeMissingError as error:
             raise ConfigurationError(str(error)) from None
-        self._connection_limits = ConnectionLimits(
-            max_connections=of.max_connections,
-            per_ip=of.max_connections_per_ip,
-            creation_rate=of.max_connection_creation_rate,
-            clock=self.clock,
-        )
-        plan = Plan(self.configuration.policies)
         try:
             if self._metrics is not None and of.metrics_listener is not None:
                 await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
-            self._activate(await self._load(self.configuration, plan))
+            self._activate(await self._load(self.configuration))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
             self.audit_trail = await open_audit_trail(of, gateway_name(of))
-            await self._restore_producers(found.cluster_id)
+            self._use(await open_producers(of, found.cluster_id))
             if allows_topic_settings(self.configuration):
                 await self._open_topic_configs(self.configuration)
             address = await self._listen(found.brokers)
@@ -246,6 +161,27 @@ class Gateway:
         self.run(self._check_connections())
         return address
 
+    def _use(self, opened: OpenedProducers) -> None:
+        self._opened_producers = opened
+        self.producers, self.shared_producers = opened.producers, opened.shared
+
+    async def _listen(self, known: Mapping[int, Address]) -> Address:
+        of = self.configuration
+        limits = ConnectionLimits(
+            max_connections=of.max_connections,
+            per_ip=of.max_connections_per_ip,
+            creation_rate=of.max_connection_creation_rate,
+            clock=self.clock,
+        )
+        listening = Listening(of, self._endpoints, limits, partial(ClientConnection, self))
+        try:
+            address, self.addresses = await listening.open(known)
+        except BaseException:
+            await listening.close()
+            raise
+        self._listening = listening
+        return address
+
     @property
     def policies(self) -> PolicySet:
         """The current policies."""
@@ -254,28 +190,30 @@ class Gateway:
     @property
     def worker_pids(self) -> list[int]:
         """The process ids of all policy workers."""
-        running = (self._pool, self._topic_policies, self._observed)
-        return [pid for one in running if one is not None for pid in one.pids]
+        return [pid for one in (self._loaded.parts if self._loaded else ()) for pid in one.pids]
 
     # What metrics and readiness are made of
 
     @property
     def schedules(self) -> list[Schedule]:
         """What runs the policies in force: of records, of topics."""
-        pools = (self._pool, self._topic_policies.pool if self._topic_policies else None)
+        if self._loaded is None:
+            return []
+        pools = (self._loaded.pool, self._loaded.policies.topics.pool)
         return [one.schedule for one in pools if one is not None]
 
     @property
     def all_schedules(self) -> list[Schedule]:
         """What runs policies: those in force, and those before that finish their work."""
-        beside = [*self._draining, *([self._observed] if self._observed else [])]
+        observed = self._loaded.policies.observed if self._loaded else None
+        beside = [*self._draining, *([observed] if observed else [])]
         pools = (one if isinstance(one, Supervisor) else one.pool for one in beside)
         return [*self.schedules, *(one.schedule for one in pools if one is not None)]
 
     @property
     def is_loaded(self) -> bool:
         """Whether policies are in force."""
-        return self._topic_policies is not None
+        return self._loaded is not None
 
     @property
     def settings_are_missing(self) -> bool:
@@ -303,7 +241,7 @@ class Gateway:
         return self.configuration.max_connections
 
     def _known_brokers(self) -> Mapping[int, Address]:
-        return self.addresses.brokers if self._listeners else {}
+        return self.addresses.brokers if self._listening is not None else {}
 
     def refused(self, refused: Refused) -> None:
         """Log a refusal, and pass it to the watcher; write it to the audit trail if it was done."""
@@ -325,22 +263,21 @@ class Gateway:
                 policies stay active.
         """
         async with self._reloading:
-            if self._server_tls is not None:  # checked first: an error changes nothing
+            if self._endpoints.listener_tls is not None:  # first: an error changes nothing
                 server_context(self.configuration.properties, self.configuration.path)
-            loaded = await self._load(configuration, Plan(configuration.policies))
+            loaded = await self._load(configuration)
             try:
                 put_in_force(loaded.topic_keys)
                 if not self.topic_configs.are_stored and allows_topic_settings(configuration):
                     await self._open_topic_configs(configuration)
             except BaseException:
-                put_in_force(self._topic_keys)
+                put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
                 raise
             self._activate(loaded)
             self.run(self._load_topics())
-            if self._server_tls is not None:
-                renew(self._server_tls, self.configuration.properties, self.configuration.path)
-                self._check_certificate_for(*self.addresses.brokers)
+            if self._listening is not None:
+                self._listening.renew(self.addresses.brokers)
 
     def reloaded(self, *, worked: bool, why_not: str = "") -> None:
         """Count a reload, also one that ended before `reload` was called.
@@ -363,86 +300,24 @@ class Gateway:
         """Return the keys that differ in another configuration, and that `reload` ignores."""
         return self.configuration.changed_until_restart(configuration)
 
-    async def _load(self, configuration: Configuration, plan: Plan) -> _Loaded:
-        """Start the workers for a plan, if it has any policies."""
-        settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
-        topics = TopicPolicies(configuration, tries_classes=settings, counts=self.counts)
-        pool = observed = None
-        if plan.is_empty and not settings:
-            log.warning("no topic has a policy: every record passes", file=str(configuration.path))
-        if settings or not plan.is_empty or any(plan.names.values()):
-            pool = Supervisor(configuration, observer=self.counts)
-            observed = ObservedBatches(
-                partial(
-                    Supervisor,
-                    configuration,
-                    spare=False,
-                    child=partial(Child, nice=_NICE),
-                    observer=TimesBeside(self.counts) if self.counts is not None else None,
-                ),
-                max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
-                run=self.run,
-                refused=self.refused,
-                counts=self.counts,
-                clock=self.clock,
-            )
-        submit: Submit = _nothing_to_judge
-        inline = None
-        try:
-            await topics.start()
-            if pool is not None:
-                await pool.start()
-                plan.set_interceptor_patterns(pool.patterns)
-                submit = pool.submit
-                inline = await self._inline_judge(pool, configuration)
-                if inline is not None:
-                    submit = partial(submit_or_accept, inline, submit)
-        except BaseException:
-            await topics.close()
-            raise
-        policies = PolicySet(
-            plan,
-            submit,
-            whole_request=configuration.produce_rejection_scope == "request",
-            topics=topics,
-            retain=partial(_retain, pool, observed) if pool else _nothing_to_retain,
-            cancel=pool.cancel if pool else _nothing_to_cancel,
-            idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
-            judges_partitions=configuration.create_topic_policy_create_partitions,
-            refused_automatic_creation_code=int(
-                configuration.create_topic_policy_auto_create_error_code
-            ),
-            inline=inline,
-            observed=observed,
+    async def _load(self, configuration: Configuration) -> LoadedPolicies:
+        have_settings = self.topic_configs.are_stored or allows_topic_settings(configuration)
+        loader = PolicyLoader(
+            self.run,
+            self.refused,
+            self.counts,
+            self.clock,
+            observed_max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
         )
-        return _Loaded(policies, pool, configuration.policies.topic_keys)
+        plan = Plan(configuration.policies)
+        return await loader.load(configuration, plan, topics_have_settings=have_settings)
 
-    async def _inline_judge(
-        self, pool: Supervisor, configuration: Configuration
-    ) -> InlineJudge | None:
-        """Return what accepts small batches without a worker; it may read files first."""
-        try:
-            inline = await asyncio.to_thread(
-                InlineJudge,
-                configuration.policies,
-                in_background=self._in_background,
-                on_accepted=self.counts.accepted_inline if self.counts is not None else None,
-            )
-        except BaseException:
-            await pool.close()
-            raise
-        return inline if inline.has_policy else None
-
-    def _activate(self, loaded: _Loaded) -> None:
+    def _activate(self, loaded: LoadedPolicies) -> None:
         """Use the loaded policies from now on; the previous ones finish their work."""
-        in_force = (self._pool, self._topic_policies, self._observed)
-        before = [one for one in in_force if one is not None]
-        self._policies, self._pool = loaded.policies, loaded.pool
-        self._observed = loaded.policies.observed
-        self._topic_keys = loaded.topic_keys
+        before = self._loaded.parts if self._loaded is not None else []
+        self._loaded, self._policies = loaded, loaded.policies
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
-        self._topic_policies = loaded.policies.topics
         for one in before:
             self._draining.add(one)
             self.run(self._drain(one))
@@ -453,7 +328,7 @@ class Gateway:
 
     async def _load_topics(self) -> None:
         """Have the workers load the topics that are known by now; nothing waits for it."""
-        pool, plan = self._pool, self._policies.plan
+        pool, plan = self._loaded.pool if self._loaded else None, self._policies.plan
         if pool is None or not pool.loads_topics:
             return
         try:
@@ -508,102 +383,6 @@ class Gateway:
         self.cluster.disallow(name)
         self._policies.retain(name, ())
 
-    # Listening
-
-    async def _listen(self, known: Mapping[int, Address]) -> Address:
-        of = self.configuration
-        any_port = not of.listener.address.port and not of.broker_ports
-        tries = _TRIED_PORTS if any_port else 1
-        while True:
-            tries -= 1
-            try:
-                return self._listen_for(known)
-            except ConfigurationError:
-                if not tries:
-                    raise
-            # The port was free, but one of those that follow it was not.
-            for listener in self._listeners:
-                await listener.close()
-            self._listeners.clear()
-
-    def _listen_for(self, known: Mapping[int, Address]) -> Address:
-        """Listen on the bootstrap address and on the ports of the known brokers."""
-        where = self.configuration.listener.address
-        listening = self._bind(where.port, "listeners")
-        names = self._server_names
-        self._serve(listening, names.node_of if names is not None else _any_node)
-        port: int = listening.getsockname()[1]
-        self.addresses = Addresses(
-            bootstrap=self.configuration.upstream_servers,
-            advertised_host=self._advertised_host,
-            places=self._broker_ports(port) if names is None else self._broker_names(port, names),
-        )
-        for node, found in sorted(known.items()):
-            self.addresses.learn(node, found)
-        return Address(where.host, port)
-
-    def _broker_ports(self, port: int) -> BrokerPorts:
-        ports = self.configuration.broker_ports or range(port + 1, min(port + 101, 65536))
-        if not ports:
-            raise ConfigurationError(
-                f"{self.configuration.path}: listeners: no port after {port} is left for brokers; "
-                f"take a lower one, or set broker.ports"
-            )
-        first_id = self.configuration.broker_ids_first
-        return BrokerPorts(self._advertised_host, ports, first_id, self._open_broker_port)
-
-    def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
-        advertised = self.configuration.advertised_port or port
-        return BrokerNames(names.name, advertised, self._check_certificate_for)
-
-    def _check_certificate_for(self, *nodes: int) -> None:
-        """Log the brokers for whose names clients would not accept the certificate."""
-        if self._server_names is None:
-            return
-        names = {self._server_names.name(node): node for node in nodes}
-        try:
-            certificate = CertificateNames(self.configuration.properties, self.configuration.path)
-        except ConfigurationError:
-            return  # a file that is being replaced: the next reload reads it again, and tells
-        for name in certificate.uncovered(names):
-            log.error(
-                "broker out of reach for clients: the certificate does not cover its name",
-                node=names[name],
-                name=name,
-            )
-
-    def _bind(self, port: int, key: str) -> socket.socket:
-        host = self.configuration.listener.address.host
-        return bind(Address(host, port), key, self.configuration.path)
-
-    def _serve(
-        self,
-        listening: socket.socket,
-        node_of: Callable[[asyncio.BaseTransport], int | None],
-    ) -> None:
-        listening.setblocking(False)
-        self._listeners.append(
-            Listener(
-                listening,
-                self._connection_limits,
-                lambda peer, on_closed: ClientConnection(self, node_of, peer, on_closed),
-                self._server_tls,
-                proxied=self.configuration.listener_proxy_protocol,
-            )
-        )
-
-    def _open_broker_port(self, node: int, port: int) -> None:
-        """Listen on the port of a broker."""
-        try:
-            listening = self._bind(port, "broker.ports")
-        except ConfigurationError as error:
-            if not self._started:
-                raise
-            log.error("broker out of reach for clients", node=node, reason=str(error))
-            return
-
-        self._serve(listening, lambda _: node)
-
     # The cluster
 
     async def connect_upstream(
@@ -618,14 +397,14 @@ class Gateway:
             if known is None:  # a name in a TLS handshake may be of any broker
                 log.warning("broker is not known", node=node)
         for address in addresses:
-            name = address.host if self._upstream_tls else None
+            name = address.host if self._endpoints.upstream_tls else None
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     transport, _ = await self.loop.create_connection(
                         lambda: protocol,
                         address.host,
                         address.port,
-                        ssl=self._upstream_tls,
+                        ssl=self._endpoints.upstream_tls,
                         server_hostname=name,
                     )
             except (OSError, TimeoutError) as error:
@@ -670,8 +449,8 @@ class Gateway:
     async def stop(self) -> None:
         """Stop accepting, finish the requests in flight, and stop the workers."""
         self._ended = True
-        for listener in self._listeners:
-            await listener.close()
+        if self._listening is not None:
+            await self._listening.close()
         for client in list(self.connections):
             client.end()
         limit = self.configuration.policy_timeout_ms / 1000 + _ENDING_EXTRA_S
@@ -680,9 +459,8 @@ class Gateway:
             await asyncio.sleep(0.02)
         for client in list(self.connections):
             client.abort()
-        for pool in (*self._draining, self._pool, self._topic_policies, self._observed):
-            if pool is not None:
-                await pool.close()
+        for one in (*self._draining, *(self._loaded.parts if self._loaded else ())):
+            await one.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -699,16 +477,13 @@ class Gateway:
         if self.audit_trail is not None:
             await asyncio.to_thread(self.audit_trail.close)
         await self.topic_configs.close()
-        if self.shared_producers is not None:
-            await self.shared_producers.close()
-        if self._local_store is not None:
-            self._local_store.close()
+        await self._opened_producers.close()
 
     async def _close_idle(self) -> None:
         max_idle_s = self.configuration.connections_max_idle_ms / 1000
         while True:
             await asyncio.sleep(min(max_idle_s / 4, _CHECK_IDLE_EVERY_S))
-            self._expire_producers()
+            self._opened_producers.expire()
             self.budget.tick()
             now = self.loop.time()
             for client in list(self.connections):
@@ -718,13 +493,15 @@ class Gateway:
                     client.close()
 
     async def _check_connections(self) -> None:
+        """Check each connection once a second, a few at a time: no request waits for all."""
         while True:
-            await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S)
-            for client in list(self.connections):
-                client.check()
-
-    def _in_background(self, work: Callable[[], None]) -> None:
-        self.run(asyncio.to_thread(work))
+            clients = list(self.connections)
+            size = max(_CHECKED_AT_ONCE_MIN, -(-len(clients) // _CHECKS_A_ROUND))
+            parts = [clients[start : start + size] for start in range(0, len(clients), size)]
+            for part in parts or [[]]:
+                for client in part:
+                    client.check()
+                await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S / max(1, len(parts)))
 
     def run(self, coroutine: Coroutine[object, object, Any]) -> asyncio.Task[Any]:
         """Run a coroutine until it ends or the gateway stops."""
@@ -734,75 +511,8 @@ class Gateway:
         return task
 
 
-def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | None:
-    """Open the file that stores the state of a cluster's producers across restarts.
-
-    Returns:
-        None if no interceptor is configured, and none ever was.
-
-    Raises:
-        ConfigurationError: The file cannot be used.
-    """
-    key = "produce.request.interceptors.state.dir"
-    folder = configuration.produce_request_interceptors_state_dir
-    if not folder:
-        return None
-    file = configuration.folder / folder / f"producer-state-{cluster_id}.sqlite"
-    if not configuration.produce_request_interceptors and not file.exists():
-        return None
-    try:
-        return LocalStore(file, time.time)
-    except LocalStoreError as error:
-        raise ConfigurationError(
-            f"{configuration.path}: {key}: {error}; name a folder that only this gateway writes, "
-            "or leave the value empty to keep nothing over a restart"
-        ) from None
-
-
-class _Loaded(NamedTuple):
-    """Policies whose workers have started."""
-
-    policies: PolicySet
-    pool: Supervisor | None
-    topic_keys: Mapping[str, TopicKey]
-    """The topic level keys that the validation policy declares."""
-
-    async def close(self) -> None:
-        """Stop the workers."""
-        await self.policies.topics.close()
-        if self.pool is not None:
-            await self.pool.close()
-
-
 def gateway_name(configuration: Configuration) -> str:
     """Return a name that identifies this gateway, also after a restart: its host and listener."""
     where = configuration.listener.address
     name = f"{socket.gethostname()}/{where}"
     return name if where.port else f"{name}/{uuid.uuid4()}"
-
-
-def _any_node(_: asyncio.BaseTransport) -> None:
-    """Return None: the bootstrap address stands for any broker."""
-
-
-def _nothing_to_judge(*_: object, **__: object) -> None:
-    raise AssertionError("a topic without a policy is not judged")
-
-
-def _retain(
-    pool: Supervisor,
-    observed: ObservedBatches | None,
-    topic: str,
-    records_policies: Container[str],
-) -> None:
-    pool.retain(topic, records_policies)
-    if observed is not None:
-        observed.retain(topic, records_policies)
-
-
-def _nothing_to_retain(*_: object) -> None:
-    """No topic has an instance of its own."""
-
-
-def _nothing_to_cancel(_: object) -> None:
-    """Nothing waits for a verdict."""

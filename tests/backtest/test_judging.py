@@ -3,11 +3,11 @@
 import asyncio
 import uuid
 
+from penstock.backtest import judging
+from penstock.backtest.judging import Backtest
+from penstock.backtest.stored_batches import ReadBatch
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, FailureCause, failed, refused
-from penstock.trial import judging
-from penstock.trial.judging import Trial
-from penstock.trial.stored_batches import ReadBatch
 
 PLANS = {"orders": TopicPlan(topic="orders", validators=("a.V",))}
 ID = uuid.UUID(int=7)
@@ -34,18 +34,18 @@ class Pool:
 
 async def test_everything_is_judged_and_counted():
     pool = Pool(refused(87, "no", "a.V"))
-    trial = Trial(pool, PLANS, {"orders": ID})
-    assert await trial.judge(iter([batch(n) for n in range(1000)]))
-    assert trial.tallies["orders"].records == {"refused": 2000}
-    assert trial.records == 2000
+    backtest = Backtest(pool, PLANS, {"orders": ID})
+    assert await backtest.judge(iter([batch(n) for n in range(1000)]))
+    assert backtest.tallies["orders"].records == {"refused": 2000}
+    assert backtest.records == 2000
     assert pool.ids == {ID}
 
 
 async def test_what_waits_is_bounded(monkeypatch):
     monkeypatch.setattr(judging, "WAITING_MAX_BYTES", 1000)
     pool = Pool()
-    trial = Trial(pool, PLANS, {})
-    task = asyncio.create_task(trial.judge(iter([batch(n) for n in range(50)])))
+    backtest = Backtest(pool, PLANS, {})
+    task = asyncio.create_task(backtest.judge(iter([batch(n) for n in range(50)])))
     answered = 0
     while answered < 50:
         while not pool.waiting:
@@ -54,20 +54,20 @@ async def test_what_waits_is_bounded(monkeypatch):
         answered += 1
     assert await task
     assert pool.most <= 10
-    assert trial.tallies["orders"].records == {"accepted": 100}
+    assert backtest.tallies["orders"].records == {"accepted": 100}
 
 
 async def test_what_cannot_be_read_is_counted_and_sent_to_nobody():
     pool = Pool(ACCEPTED)
-    trial = Trial(pool, PLANS, {})
-    assert await trial.judge(iter([batch(0)._replace(data=None)]))
-    assert trial.tallies["orders"].records == {"not judged": 2}
+    backtest = Backtest(pool, PLANS, {})
+    assert await backtest.judge(iter([batch(0)._replace(data=None)]))
+    assert backtest.tallies["orders"].records == {"not judged": 2}
     assert pool.ids == set()
 
 
 async def test_a_policy_that_costs_a_worker_each_time_is_not_asked_for_ever():
     pool = Pool(failed("a.V", "took too long", cause=FailureCause.TIMED_OUT))
-    trial = Trial(pool, PLANS, {})
-    assert not await trial.judge(iter([batch(n) for n in range(10_000)]))
-    assert trial.kills == judging.KILLS_MAX
-    assert trial.tallies["orders"].records == {"failed": 2 * judging.KILLS_MAX}
+    backtest = Backtest(pool, PLANS, {})
+    assert not await backtest.judge(iter([batch(n) for n in range(10_000)]))
+    assert backtest.kills == judging.KILLS_MAX
+    assert backtest.tallies["orders"].records == {"failed": 2 * judging.KILLS_MAX}

@@ -7,17 +7,17 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
+from penstock.backtest.tally import TopicTally
 from penstock.engine.verdict import FailureCause
-from penstock.trial.tally import TopicTally
 from penstock.wire.names import NO_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from uuid import UUID
 
+    from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Verdict
-    from penstock.trial.stored_batches import ReadBatch
 
 WAITING_MAX_BYTES: Final = 32 * 2**20
 KILLS_MAX: Final = 20
@@ -47,7 +47,7 @@ class Pool(Protocol):
     ) -> None: ...
 
 
-class Trial:
+class Backtest:
     """Batches on their way through the workers, and what came of them.
 
     Attributes:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from uuid import UUID
 
+    from penstock.backtest.excerpt import Piece
     from penstock.client.batches import FetchedBatch
     from penstock.client.reader import Cluster, LostOffsets
-    from penstock.trial.excerpt import Piece
 
     Read = Callable[[Piece], Iterable[FetchedBatch]]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from penstock.audit_trail.numbers import Numbers
 from penstock.report.bounded_counter import BoundedCounter
 from penstock.report.times import TimeBins, hour_of, in_range, moment
-from penstock.trail.numbers import Numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,7 +1,10 @@
-"""What a trial counts."""
+"""What a backtest counts."""
 
 import pytest
 
+from penstock.backtest import tally
+from penstock.backtest.stored_batches import ReadBatch
+from penstock.backtest.tally import CHANGED, NOT_JUDGED, Place, Reason, TopicTally, total
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
@@ -13,9 +16,6 @@ from penstock.engine.verdict import (
     refused_records,
     replaced,
 )
-from penstock.trial import tally
-from penstock.trial.stored_batches import ReadBatch
-from penstock.trial.tally import CHANGED, NOT_JUDGED, Place, Reason, TopicTally, total
 
 PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), is_observed=True)
 BATCH = ReadBatch("orders", 3, b"", 4, 100, range(50, 54))

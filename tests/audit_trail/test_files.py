@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from penstock.trail.counts import LINE_MAX_BYTES
-from penstock.trail.files import DAMAGED, files_of, lines_of, open_all, rotated
+from penstock.audit_trail.counts import LINE_MAX_BYTES
+from penstock.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
 
 
 def test_a_file_and_what_it_was_renamed_to(tmp_path):

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from penstock.audit_trail import counts as counted
+from penstock.audit_trail.counts import BY, Count, TrailCounts, as_document
 from penstock.engine.verdict import RecordError, refused, refused_records
 from penstock.gateway.audit_trail.audit_record import audit_record
 from penstock.gateway.refusal_log import Refused
-from penstock.trail import counts as counted
-from penstock.trail.counts import BY, Count, TrailCounts, as_document
 
 AT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
 ONE = Refused(

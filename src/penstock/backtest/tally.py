@@ -1,4 +1,4 @@
-"""What came of a trial: by topic, policy and reason, in bounded memory."""
+"""What came of a backtest: by topic, policy and reason, in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.engine.verdict import REJECTED, FailureCause, Outcome
 from penstock.report.bounded_counter import BoundedCounter
 
 if TYPE_CHECKING:
+    from penstock.backtest.stored_batches import ReadBatch
     from penstock.engine.plan import TopicPlan
     from penstock.engine.verdict import Verdict
-    from penstock.trial.stored_batches import ReadBatch
 
 REASONS_KEPT: Final = 200
 """Reasons of one topic."""

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from penstock.trail.counts import LINE_MAX_BYTES
+from penstock.audit_trail.counts import LINE_MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
-"""Which offsets a trial reads."""
+"""Which offsets a backtest reads."""
 
 from itertools import pairwise
 
+from penstock.backtest.excerpt import Piece, excerpt
 from penstock.cluster.ranges import OffsetRange
-from penstock.trial.excerpt import Piece, excerpt
 
 SMALL = OffsetRange("a", 0, 100, 150)
 LARGE = OffsetRange("a", 1, 0, 1_000_000)

@@ -2,12 +2,12 @@
 
 import pytest
 
+from penstock.backtest.excerpt import Piece
+from penstock.backtest.stored_batches import Reading
 from penstock.client.batches import select
 from penstock.cluster.ranges import OffsetRange
 from penstock.policy import Header, Record
 from penstock.records.batch import read_batch
-from penstock.trial.excerpt import Piece
-from penstock.trial.stored_batches import Reading
 from tests.records.encoding import encode_batch
 
 RECORDS = [Record(1000 + n, b"k", b"v%d" % n, (Header("h", b"x"),)) for n in range(4)]

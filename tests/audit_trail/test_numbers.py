@@ -2,7 +2,7 @@
 
 import random
 
-from penstock.trail.numbers import Numbers
+from penstock.audit_trail.numbers import Numbers
 
 
 def test_each_number_is_new_once_in_whatever_order():

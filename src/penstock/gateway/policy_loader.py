@@ -1,0 +1,181 @@
+"""Loads the policies of a configuration: starts the workers that run them."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import structlog
+
+from penstock.engine.inline import InlineJudge
+from penstock.engine.workers.child import Child
+from penstock.engine.workers.supervisor import Supervisor
+from penstock.gateway.admin.topic_policies import TopicPolicies
+from penstock.gateway.policy_set import PolicySet, submit_or_accept
+from penstock.gateway.produce.idempotence import Idempotence
+from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Coroutine, Mapping
+
+    from penstock.configuration import Configuration
+    from penstock.configuration.topic_keys import TopicKey
+    from penstock.engine.plan import Plan
+    from penstock.gateway.metrics.counts import GatewayCounts
+    from penstock.gateway.policy_set import Submit
+    from penstock.gateway.refusal_log import Refused
+
+log = structlog.get_logger()
+
+_NICE: Final = 10
+"""Of the workers for observed topics: those that clients wait for go first."""
+
+
+class LoadedPolicies(NamedTuple):
+    """Policies whose workers have started.
+
+    Attributes:
+        policies: The policies.
+        pool: Runs the policies of records; None if there are none.
+        topic_keys: The topic level keys that the validation policy declares.
+    """
+
+    policies: PolicySet
+    pool: Supervisor | None
+    topic_keys: Mapping[str, TopicKey]
+
+    @property
+    def parts(self) -> list[Supervisor | TopicPolicies | ObservedBatches]:
+        """Everything that has to be closed when these policies are replaced."""
+        every = (self.pool, self.policies.topics, self.policies.observed)
+        return [one for one in every if one is not None]
+
+    async def close(self) -> None:
+        """Stop the workers."""
+        for one in self.parts:
+            await one.close()
+
+
+class PolicyLoader(NamedTuple):
+    """Loads policies for a gateway.
+
+    Attributes:
+        run: Runs a coroutine until it ends or the gateway stops.
+        refused: Called for each refusal of an observed batch.
+        counts: Counts what workers do; None if nobody reads it.
+        clock: Returns the monotonic time in seconds.
+        observed_max_bytes: The most bytes of observed batches that wait to be judged.
+    """
+
+    run: Callable[[Coroutine[object, object, Any]], asyncio.Task[Any]]
+    refused: Callable[[Refused], None]
+    counts: GatewayCounts | None
+    clock: Callable[[], float]
+    observed_max_bytes: int
+
+    async def load(
+        self, configuration: Configuration, plan: Plan, *, topics_have_settings: bool
+    ) -> LoadedPolicies:
+        """Start the workers for a plan, if it has any policies.
+
+        Args:
+            configuration: The configuration.
+            plan: Its policies.
+            topics_have_settings: Whether a topic may name policies that the file does not.
+
+        Raises:
+            ConfigurationError: A policy cannot be loaded.
+        """
+        topics = TopicPolicies(
+            configuration, tries_classes=topics_have_settings, counts=self.counts
+        )
+        if plan.is_empty and not topics_have_settings:
+            log.warning("no topic has a policy: every record passes", file=str(configuration.path))
+        pool = observed = inline = None
+        if topics_have_settings or not plan.is_empty or any(plan.names.values()):
+            pool = Supervisor(configuration, observer=self.counts)
+            observed = self._observed_batches(configuration)
+        submit: Submit = _nothing_to_judge
+        try:
+            await topics.start()
+            if pool is not None:
+                await pool.start()
+                plan.set_interceptor_patterns(pool.patterns)
+                submit = pool.submit
+                inline = await self._inline_judge(configuration)
+                if inline is not None:
+                    submit = partial(submit_or_accept, inline, submit)
+        except BaseException:
+            await topics.close()
+            if pool is not None:
+                await pool.close()
+            raise
+        policies = PolicySet(
+            plan,
+            submit,
+            whole_request=configuration.produce_rejection_scope == "request",
+            topics=topics,
+            retain=partial(_retain, pool, observed) if pool else _nothing_to_retain,
+            cancel=pool.cancel if pool else _nothing_to_cancel,
+            idempotence=Idempotence(configuration.produce_request_interceptors_idempotence),
+            judges_partitions=configuration.create_topic_policy_create_partitions,
+            refused_automatic_creation_code=int(
+                configuration.create_topic_policy_auto_create_error_code
+            ),
+            inline=inline,
+            observed=observed,
+        )
+        return LoadedPolicies(policies, pool, configuration.policies.topic_keys)
+
+    def _observed_batches(self, configuration: Configuration) -> ObservedBatches:
+        return ObservedBatches(
+            partial(
+                Supervisor,
+                configuration,
+                spare=False,
+                child=partial(Child, nice=_NICE),
+                observer=TimesBeside(self.counts) if self.counts is not None else None,
+            ),
+            max_bytes=self.observed_max_bytes,
+            run=self.run,
+            refused=self.refused,
+            counts=self.counts,
+            clock=self.clock,
+        )
+
+    async def _inline_judge(self, configuration: Configuration) -> InlineJudge | None:
+        """Return what accepts small batches without a worker; it may read files first."""
+        inline = await asyncio.to_thread(
+            InlineJudge,
+            configuration.policies,
+            in_background=self._in_background,
+            on_accepted=self.counts.accepted_inline if self.counts is not None else None,
+        )
+        return inline if inline.has_policy else None
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        self.run(asyncio.to_thread(work))
+
+
+def _nothing_to_judge(*_: object, **__: object) -> None:
+    raise AssertionError("a topic without a policy is not judged")
+
+
+def _retain(
+    pool: Supervisor,
+    observed: ObservedBatches | None,
+    topic: str,
+    records_policies: Container[str],
+) -> None:
+    pool.retain(topic, records_policies)
+    if observed is not None:
+        observed.retain(topic, records_policies)
+
+
+def _nothing_to_retain(*_: object) -> None:
+    """No topic has an instance of its own."""
+
+
+def _nothing_to_cancel(_: object) -> None:
+    """Nothing waits for a verdict."""
