@@ -89,6 +89,7 @@ def test_fields_that_are_not_there_or_are_something_else():
     assert as_document(found, 10)["hours"] == []
 
 
+@pytest.mark.thorough
 def test_memory_is_bounded_whatever_clients_call_themselves(monkeypatch):
     monkeypatch.setattr(counted, "RUNS_MAX", 3)
     found = TrailCounts()
