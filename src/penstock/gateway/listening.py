@@ -10,6 +10,7 @@ import structlog
 from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.certificate_names import CertificateNames
+from penstock.gateway.endpoints import names_that_are_not_covered
 from penstock.gateway.listener import Listener, bind
 from penstock.gateway.tls import renew
 
@@ -102,6 +103,11 @@ class Listening:
         if self._endpoints.listener_tls is not None:
             of = self._configuration
             renew(self._endpoints.listener_tls, of.properties, of.path)
+            names = self._endpoints.server_names
+            if names is not None:
+                host = self._endpoints.advertised_host
+                for text in names_that_are_not_covered(of, host, names):
+                    log.warning("configuration", file=str(of.path), text=text)
             self._check_certificate_for(*known)
 
     def _open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
