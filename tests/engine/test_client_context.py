@@ -204,7 +204,10 @@ class DecoratedColumns(BrokerRecordValidator):
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"validators": [PositionOnly]}, r"validate_record\(\) must take 4 .* context, by its name"),
+        (
+            {"validators": [PositionOnly]},
+            r"validate_record\(\) must take 4 .* context, by its name",
+        ),
         ({"validators": [Decorated]}, r"validate_record\(\) must take 4 .* context, by its name"),
         ({"validators": [DecoratedColumns]}, r"validate_batch\(\) must take 2 .* by its name"),
         ({"validators": [TooMany]}, r"validate_record\(\) must take 4 arguments .* then context"),

@@ -148,9 +148,7 @@ def test_a_resumed_session_of_tls_1_2_goes_where_the_first_one_went(handshakes, 
     """Under another name, too, which RFC 6066 forbids clients: OpenSSL tells the first one's."""
     client = handshakes.client(ssl.TLSVersion.TLSv1_2)
     first, _ = handshakes.server(f"broker-1.{HOST}", client=client)
-    again, server = handshakes.server(
-        f"broker-{node}.{HOST}", client=client, session=first.session
-    )
+    again, server = handshakes.server(f"broker-{node}.{HOST}", client=client, session=first.session)
     assert again.session_reused
     assert handshakes.node_of(server) == 1
 
