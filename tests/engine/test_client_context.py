@@ -76,9 +76,32 @@ class DuckPolicy:
         raise InvalidRecordException(str(context))
 
 
+class StaticWhole:
+    @staticmethod
+    def validate(topic, partition, records, context):
+        raise PolicyViolationException(str(context))
+
+
+class StaticPolicy:
+    @classmethod
+    def validate(cls, topic, record, context):
+        raise InvalidRecordException(str(context))
+
+
 @pytest.mark.parametrize(
     "policy",
-    [Validator, ColumnsValidator, Policy, Prepared, KeywordOnly, Whole, DuckWhole, DuckPolicy],
+    [
+        Validator,
+        ColumnsValidator,
+        Policy,
+        Prepared,
+        KeywordOnly,
+        Whole,
+        DuckWhole,
+        DuckPolicy,
+        StaticWhole,
+        StaticPolicy,
+    ],
 )
 def test_a_policy_that_asks_is_told(policy):
     assert [one.message for one in judge(policy, [b"a", b"b"], **IDENTITY)] == [TOLD] * 2
