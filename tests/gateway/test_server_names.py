@@ -264,6 +264,18 @@ def test_a_renewed_certificate_is_looked_at_as_the_first_one_was(
     assert [one["node"] for one in told if "out of reach" in one["event"]] == brokers
 
 
+def test_a_file_that_is_being_replaced_does_not_undo_a_reload(issue, tmp_path, monkeypatch):
+    """The policies are in force by then; the next reload looks at the file again."""
+    of = configuration(tmp_path, **issue(HOST, f"*.{HOST}"))
+    listening = Listening(of, endpoints_of(of), None, None)
+
+    def renewed(*_):
+        (tmp_path / "listener.pem").write_text("half of a")
+
+    monkeypatch.setattr("penstock.gateway.listening.renew", renewed)
+    listening.renew({1: Address("kafka", 9092)})
+
+
 def test_a_certificate_that_stands_in_the_file(issue, tmp_path):
     """`ssl.keystore.certificate.chain` and `ssl.keystore.key` (KIP-651)."""
     pem = Path(issue(HOST, f"*.{HOST}")["ssl.keystore.location"]).read_text()
