@@ -28,3 +28,10 @@ def test_every_place_in_the_design_exists():
 def test_python_in_documents_compiles(document):
     for block in re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL):
         compile(block, str(document), "exec")
+
+
+def test_every_document_has_its_place_on_the_site():
+    """`make site` builds nothing otherwise."""
+    _, _, navigation = (ROOT / "deploy/site/mkdocs.yml").read_text().partition("\nnav:\n")
+    named = re.findall(r"[\w/]+\.md", navigation)
+    assert sorted(named) == sorted(str(one.relative_to(ROOT)) for one in DOCUMENTS)

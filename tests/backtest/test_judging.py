@@ -22,9 +22,11 @@ class Pool:
 
     def __init__(self, verdict=None):
         self.verdict, self.waiting, self.most, self.ids = verdict, [], 0, set()
+        self.senders = set()
 
     def submit(self, plan, partition, topic_id, version, data, done, **options):
         self.ids.add(topic_id)
+        self.senders.add(options.get("sender"))
         if self.verdict is not None:
             done(self.verdict)
             return
@@ -39,6 +41,7 @@ async def test_everything_is_judged_and_counted():
     assert backtest.tallies["orders"].records == {"refused": 2000}
     assert backtest.records == 2000
     assert pool.ids == {ID}
+    assert pool.senders == {None}  # brokers do not store who sent a record
 
 
 async def test_what_waits_is_bounded(monkeypatch):

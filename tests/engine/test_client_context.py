@@ -1,5 +1,7 @@
 """Who sent records: given to the methods that ask for it, and to no others."""
 
+import functools
+
 import pytest
 
 from penstock.configuration import ConfigurationError
@@ -74,9 +76,32 @@ class DuckPolicy:
         raise InvalidRecordException(str(context))
 
 
+class StaticWhole:
+    @staticmethod
+    def validate(topic, partition, records, context):
+        raise PolicyViolationException(str(context))
+
+
+class StaticPolicy:
+    @classmethod
+    def validate(cls, topic, record, context):
+        raise InvalidRecordException(str(context))
+
+
 @pytest.mark.parametrize(
     "policy",
-    [Validator, ColumnsValidator, Policy, Prepared, KeywordOnly, Whole, DuckWhole, DuckPolicy],
+    [
+        Validator,
+        ColumnsValidator,
+        Policy,
+        Prepared,
+        KeywordOnly,
+        Whole,
+        DuckWhole,
+        DuckPolicy,
+        StaticWhole,
+        StaticPolicy,
+    ],
 )
 def test_a_policy_that_asks_is_told(policy):
     assert [one.message for one in judge(policy, [b"a", b"b"], **IDENTITY)] == [TOLD] * 2
@@ -174,9 +199,40 @@ class WrongPreparation(RecordValidationPolicy):
         """Let everything pass."""
 
 
+class PositionOnly(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers, context, /):
+        return None
+
+
+def passes_positions_alone(method):
+    @functools.wraps(method)
+    def decorated(*arguments):
+        return method(*arguments)
+
+    return decorated
+
+
+class Decorated(BrokerRecordValidator):
+    @passes_positions_alone
+    def validate_record(self, topic_partition, key, value, headers, context):
+        return None
+
+
+class DecoratedColumns(BrokerRecordValidator):
+    @passes_positions_alone
+    def validate_batch(self, topic_partition, batch, context):
+        return ()
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
+        (
+            {"validators": [PositionOnly]},
+            r"validate_record\(\) must take 4 .* context, by its name",
+        ),
+        ({"validators": [Decorated]}, r"validate_record\(\) must take 4 .* context, by its name"),
+        ({"validators": [DecoratedColumns]}, r"validate_batch\(\) must take 2 .* by its name"),
         ({"validators": [TooMany]}, r"validate_record\(\) must take 4 arguments .* then context"),
         ({"validators": [TooFewColumns]}, r"validate_batch\(\) must take 2 arguments"),
         ({"validation": WrongPreparation}, r"prepare_batch\(\) must take 2 arguments"),
@@ -185,6 +241,50 @@ class WrongPreparation(RecordValidationPolicy):
 def test_what_could_not_be_called_is_refused_at_start(given, complaint):
     with pytest.raises(ConfigurationError, match=complaint):
         instances(**given)
+
+
+def passes_all(method):
+    @functools.wraps(method)
+    def decorated(*arguments, **named):
+        return method(*arguments, **named)
+
+    return decorated
+
+
+class Asks:
+    def __call__(self, topic, record, context):
+        raise InvalidRecordException(str(context))
+
+
+class ByAnObject(RecordValidationPolicy):
+    validate = Asks()
+
+
+class ByADecorator(RecordValidationPolicy):
+    @passes_all
+    def validate(self, topic, record, context):
+        raise InvalidRecordException(str(context))
+
+
+class OfTheClass(RecordValidationPolicy):
+    @classmethod
+    def validate(cls, topic, record, context):
+        raise InvalidRecordException(str(context))
+
+
+class OfNobody(RecordValidationPolicy):
+    @staticmethod
+    def validate(topic, record, context):
+        raise InvalidRecordException(str(context))
+
+
+class Inherits(Policy):
+    pass
+
+
+@pytest.mark.parametrize("policy", [ByAnObject, ByADecorator, OfTheClass, OfNobody, Inherits])
+def test_however_a_method_comes_to_its_class(policy):
+    assert [one.message for one in judge(policy, [b"a"], **IDENTITY)] == [TOLD]
 
 
 class WrongWhole:

@@ -23,12 +23,13 @@ from penstock.gateway.metrics.counts import GatewayCounts
 from penstock.gateway.metrics.exposition import render
 from penstock.gateway.produce import observed_batches
 from penstock.gateway.produce.observed_batches import ObservedBatch, ObservedBatches, TimesBeside
-from penstock.policy import Record
+from penstock.policy import ClientContext, Record
 from tests.metrics import Metrics
 from tests.records.encoding import encode_batch
 
 PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), is_observed=True)
-BATCH = ObservedBatch(PLAN, 3, uuid.UUID(int=1), 9, "client", 7)
+SENDER = ClientContext("User:alice", "client", "10.0.0.7")
+BATCH = ObservedBatch(PLAN, 3, uuid.UUID(int=1), 9, "client", 7, SENDER)
 DATA = encode_batch([Record(0, None, b"x")] * 4)
 
 
@@ -129,8 +130,17 @@ async def test_what_would_not_pass_is_counted_and_told(observing, verdict, count
     assert await observing.counted() == counted
     (told,) = observing.refusals
     assert (told.topic, told.partition, told.client_id) == ("orders", 3, "client")
+    assert (told.principal, told.address) == ("User:alice", "10.0.0.7")
     assert told.verdict is verdict
     assert told.is_observed
+
+
+async def test_of_a_client_that_is_not_known_nothing_more_is_told(observing):
+    observing.batches.submit(BATCH._replace(sender=None), DATA)
+    await observing.opened()
+    observing.pools[0].jobs[0][1](refused(87, "no", "a.V"))
+    (told,) = observing.refusals
+    assert (told.principal, told.client_id, told.address) == (None, "client", None)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,14 @@ def test_a_certificate_and_a_login():
     assert secured.senders == [ClientContext("User:alice", "User:bob", "10.0.0.7")]
 
 
+def test_a_client_id_that_is_no_text_is_read_as_a_broker_reads_it():
+    talk = NotingTalk()
+    talk.session.client_data(request(1, "till").replace(b"till", b"t\xffl\n"))
+    assert talk.senders == [ClientContext(None, "t\ufffdl\n", "10.0.0.7")]
+    talk.session.client_data(request(2, "") + request(3, "x" * 5_000))
+    assert [len(one.client_id) for one in talk.senders[1:]] == [0, 5_000]
+
+
 def test_partitions_of_a_request_have_one_sender():
     talk = NotingTalk()
     frame = produce_request([("judged", [(n, b"records") for n in range(5)])])

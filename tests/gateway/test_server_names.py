@@ -11,9 +11,10 @@ import pytest
 import structlog
 import trustme
 
-from penstock.configuration import ConfigurationError, read_configuration
+from penstock.configuration import Address, ConfigurationError, read_configuration
 from penstock.gateway.certificate_names import CertificateNames
 from penstock.gateway.endpoints import endpoints_of
+from penstock.gateway.listening import Listening
 from penstock.gateway.server_names import ServerNames
 from penstock.gateway.tls import server_context
 
@@ -142,11 +143,12 @@ def test_a_resumed_session_goes_where_its_own_name_says(handshakes):
     assert handshakes.node_of(server) is None
 
 
-def test_a_session_of_tls_1_2_that_is_resumed_under_its_own_name(handshakes):
-    """Under another one, which RFC 6066 forbids clients, OpenSSL tells the first one's name."""
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_resumed_session_of_tls_1_2_goes_where_the_first_one_went(handshakes, node):
+    """Under another name, too, which RFC 6066 forbids clients: OpenSSL tells the first one's."""
     client = handshakes.client(ssl.TLSVersion.TLSv1_2)
     first, _ = handshakes.server(f"broker-1.{HOST}", client=client)
-    again, server = handshakes.server(f"broker-1.{HOST}", client=client, session=first.session)
+    again, server = handshakes.server(f"broker-{node}.{HOST}", client=client, session=first.session)
     assert again.session_reused
     assert handshakes.node_of(server) == 1
 
@@ -236,6 +238,42 @@ def test_a_certificate_that_does_not_cover_the_names(issue, tmp_path, names, war
     assert len(found) == len(warned)
     for text, expected in zip(found, warned, strict=True):
         assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("names", "warned", "brokers"),
+    [
+        ([HOST, f"*.{HOST}"], [], []),
+        ([f"*.{HOST}"], [f"does not cover {HOST} (advertised.host)"], []),
+        ([HOST, f"broker-1.{HOST}"], [f"does not cover *.{HOST}"], [2]),
+        (["other.example.com"], [f"does not cover {HOST} (", f"does not cover *.{HOST}"], [1, 2]),
+    ],
+)
+def test_a_renewed_certificate_is_looked_at_as_the_first_one_was(
+    issue, tmp_path, names, warned, brokers
+):
+    of = configuration(tmp_path, **issue(HOST, f"*.{HOST}"))
+    listening = Listening(of, endpoints_of(of), None, None)
+    issue(*names)
+    with structlog.testing.capture_logs() as told:
+        listening.renew({node: Address("kafka", 9092) for node in (1, 2)})
+    texts = [one["text"] for one in told if one["event"] == "configuration"]
+    assert len(texts) == len(warned)
+    for text, expected in zip(texts, warned, strict=True):
+        assert expected in text
+    assert [one["node"] for one in told if "out of reach" in one["event"]] == brokers
+
+
+def test_a_file_that_is_being_replaced_does_not_undo_a_reload(issue, tmp_path, monkeypatch):
+    """The policies are in force by then; the next reload looks at the file again."""
+    of = configuration(tmp_path, **issue(HOST, f"*.{HOST}"))
+    listening = Listening(of, endpoints_of(of), None, None)
+
+    def renewed(*_):
+        (tmp_path / "listener.pem").write_text("half of a")
+
+    monkeypatch.setattr("penstock.gateway.listening.renew", renewed)
+    listening.renew({1: Address("kafka", 9092)})
 
 
 def test_a_certificate_that_stands_in_the_file(issue, tmp_path):

@@ -1,6 +1,7 @@
 """The examples; of those that judge columns `judge` compares each with itself, record by record."""
 
 import importlib.util
+import re
 import struct
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from penstock.policy.testing import judge
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "policies"
+GUIDE = Path(__file__).parents[2] / "docs" / "policies.md"
 
 
 def example(name: str) -> ModuleType:
@@ -112,3 +114,19 @@ def test_tenants_write_their_own_records_only():
     assert [one.outcome for one in told] == ["accepted", "refused", "refused", "refused"]
     nobody = judge(policy, records, validation_policy="tenant", client_id="shop-7")
     assert {one.message for one in nobody} == {"test needs a login"}
+
+
+def test_the_tenants_of_the_guide_keep_to_their_own_records():
+    """The example of docs/policies.md, as it stands there."""
+    [code] = re.findall(r"```python\n(.*?class OwnTenant.*?)```", GUIDE.read_text(), re.DOTALL)
+    code = code.rpartition("```python\n")[2]
+    space: dict = {"__name__": "guide"}
+    exec(compile(code, "docs/policies.md", "exec"), space)
+    policy = space["OwnTenant"]
+    own = [("tenant", b"shop-7")]
+    headers = [own, [*own, ("tenant", b"shop-8")], [("tenant", b"")], [("tenant", None)], []]
+    records = [{"value": b"v", "headers": one} for one in headers]
+
+    told = judge(policy, records, principal="User:shop-7")
+    assert [one.outcome for one in told] == ["accepted", *["refused"] * 4]
+    assert {one.outcome for one in judge(policy, records, client_id="shop-7")} == {"refused"}

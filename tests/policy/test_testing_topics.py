@@ -1,5 +1,8 @@
 """`judge_topic` and `judge_configs`: the verdicts of the gateway, without one."""
 
+import pytest
+
+from penstock.configuration import ConfigurationError
 from penstock.policies import ConfigRules, TopicRules
 from penstock.policy import (
     AlterConfigPolicy,
@@ -64,3 +67,35 @@ def test_configs():
     assert (refused.outcome, refused.code) == ("refused", 44)
     assert judge_configs(Named, {"retention.ms": None}).message == "test needs retention.ms"
     assert judge_configs(Named, {"cleanup.policy": "delete"}).outcome == "accepted"
+
+
+class HasADefault:
+    """As policies of records may have it."""
+
+    def validate(self, request, context=None):
+        raise PolicyViolationException(str(context and context.principal))
+
+
+class OptionalOfItsOwn:
+    def validate(self, request, strictness="high"):
+        raise PolicyViolationException(strictness)
+
+
+class ByName:
+    def validate(self, request, *, context=None):
+        """Would let everything pass, since it is told of nobody."""
+
+
+def test_a_context_with_a_default_is_a_context():
+    verdict = judge_topic(HasADefault, "orders", principal="User:alice")
+    assert verdict.message == "User:alice"
+    assert judge_configs(HasADefault, {}, principal="User:alice").message == "User:alice"
+
+
+def test_another_parameter_with_a_default_is_none():
+    assert judge_topic(OptionalOfItsOwn, "orders", principal="User:alice").message == "high"
+
+
+def test_a_context_that_could_not_be_given_is_refused_at_start():
+    with pytest.raises(ConfigurationError, match="must take a request, or a request and a context"):
+        judge_topic(ByName, "orders", principal="User:alice")

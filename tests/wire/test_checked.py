@@ -108,3 +108,10 @@ def test_bytes_that_lie_are_refused_or_read(schema, chance: random.Random, count
         return
     assert end <= len(data)
     assert len(read) <= len(data)
+
+
+def test_a_client_id_that_is_no_text_is_read_as_brokers_read_it():
+    frame = request_frame(smallest(load_request_schema(19, 7)), 1, "till")
+    found = read_request(frame.replace(b"till", b"t\xffll"))
+    assert found.client_id == "t\ufffdll"
+    assert b"t\xffll" in found.with_body(found.body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.loading import frames_of
 from penstock.engine.verdict import ACCEPTED, Outcome, Verdict, cause_of, postponed, refused
@@ -25,6 +25,10 @@ from penstock.policy import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+_CONTEXT: Final = "context"
+"""The name of the parameter, where it has a default."""
 
 
 class TopicCreation(NamedTuple):
@@ -119,21 +123,27 @@ class AdminPolicy:
 
 def signature_error(validate: Any) -> str | None:
     """Return why a `validate` method cannot be called as it will be; None if it can."""
+    why = "validate() must take a request, or a request and a context"
     try:
-        inspect.signature(validate).bind(*[None] * (2 if _takes_context(validate) else 1))
+        signature = inspect.signature(validate)
+        signature.bind(*[None] * (2 if _takes_context(validate) else 1))
     except TypeError:
-        return "validate() must take a request, or a request and a context"
+        return why
     except ValueError:
-        pass
-    return None
+        return None
+    found = signature.parameters.get(_CONTEXT)
+    return why if found is not None and found.kind is found.KEYWORD_ONLY else None
 
 
 def _takes_context(validate: Any) -> bool:
-    """Return whether a `validate` method has a required second parameter."""
+    """Return whether a `validate` method has a second parameter for the context.
+
+    It has to be required, or to have the name: another one with a default is the method's own.
+    """
     try:
         parameters = inspect.signature(validate).parameters.values()
     except (TypeError, ValueError):
         return False
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [one for one in parameters if one.kind in positional and one.default is one.empty]
-    return len(required) > 1
+    others = [one for one in parameters if one.kind in positional][1:]
+    return any(one.default is one.empty or one.name == _CONTEXT for one in others[:1])

@@ -102,7 +102,7 @@ def takes_context(method: Any) -> bool:
         found = inspect.signature(method).parameters.get(CONTEXT)
     except (TypeError, ValueError):  # no function, or one in C that does not tell
         return False
-    return found is not None and found.kind in {found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY}
+    return found is not None and found.kind not in {found.VAR_POSITIONAL, found.VAR_KEYWORD}
 
 
 def check_context(method: Any, name: str, count: int) -> None:
@@ -117,10 +117,13 @@ def check_context(method: Any, name: str, count: int) -> None:
         TypeError: It cannot.
     """
     try:
-        inspect.signature(method).bind(*[None] * count, **{CONTEXT: None})
+        # A decorator is called in place of the method whose parameters it shows.
+        for is_inner in (True, False):
+            signature = inspect.signature(method, follow_wrapped=is_inner)
+            signature.bind(*[None] * count, **{CONTEXT: None})
     except TypeError:
         raise TypeError(
-            f"{name}() must take {count} arguments besides self, and then {CONTEXT}"
+            f"{name}() must take {count} arguments besides self, and then {CONTEXT}, by its name"
         ) from None
 
 

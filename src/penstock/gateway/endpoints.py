@@ -69,7 +69,7 @@ def endpoints_of(configuration: Configuration) -> Endpoints:
     warnings: tuple[str, ...] = ()
     if names is not None and listener_tls is not None:
         names.attach(listener_tls)
-        warnings = _names_that_are_not_covered(configuration, host, names)
+        warnings = names_that_are_not_covered(configuration, host, names)
     return Endpoints(listener_tls, upstream_tls, host, names, warnings)
 
 
@@ -108,10 +108,14 @@ def _is_ip_address(host: str) -> bool:
     return True
 
 
-def _names_that_are_not_covered(
+def names_that_are_not_covered(
     configuration: Configuration, host: str, names: ServerNames
 ) -> tuple[str, ...]:
-    """Say for which names clients would not accept the certificate."""
+    """Say for which names clients would not accept the certificate that is in its file now.
+
+    Raises:
+        ConfigurationError: The file is not usable.
+    """
     warnings = []
     host = host.rstrip(".")
     any_broker = names.name(_ANY_NODE)

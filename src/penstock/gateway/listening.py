@@ -10,6 +10,7 @@ import structlog
 from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.addresses import Addresses, BrokerNames, BrokerPorts
 from penstock.gateway.certificate_names import CertificateNames
+from penstock.gateway.endpoints import names_that_are_not_covered
 from penstock.gateway.listener import Listener, bind
 from penstock.gateway.tls import renew
 
@@ -102,6 +103,7 @@ class Listening:
         if self._endpoints.listener_tls is not None:
             of = self._configuration
             renew(self._endpoints.listener_tls, of.properties, of.path)
+            self._check_certificate()
             self._check_certificate_for(*known)
 
     def _open(self, known: Mapping[int, Address]) -> tuple[Address, Addresses]:
@@ -133,6 +135,18 @@ class Listening:
     def _broker_names(self, port: int, names: ServerNames) -> BrokerNames:
         advertised = self._configuration.advertised_port or port
         return BrokerNames(names.name, advertised, self._check_certificate_for)
+
+    def _check_certificate(self) -> None:
+        """Warn as the start does, if clients would not accept the certificate."""
+        of, names = self._configuration, self._endpoints.server_names
+        if names is None:
+            return
+        try:
+            texts = names_that_are_not_covered(of, self._endpoints.advertised_host, names)
+        except ConfigurationError:
+            return  # as below
+        for text in texts:
+            log.warning("configuration", file=str(of.path), text=text)
 
     def _check_certificate_for(self, *nodes: int) -> None:
         """Log the brokers for whose names clients would not accept the certificate."""

@@ -10,7 +10,7 @@ class ClientContext(NamedTuple):
 
     A method of a policy of KIP-686, 729, 905 or 940 that has a parameter ``context`` is given
     one; nothing is passed to other methods. Everything is None where nobody is known: on Spark,
-    in ``penstock explain``.
+    in ``penstock explain``, in ``penstock check --since``.
 
     Attributes:
         principal: Who the client authenticated as, like ``User:alice``; None where that is not

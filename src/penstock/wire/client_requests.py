@@ -96,7 +96,9 @@ def read_request(frame: bytes) -> ClientRequest:
         kind = load_request_schema(api_key, version)
         size = INT16.unpack_from(frame, _CLIENT_ID_AT)[0]
         position = _CLIENT_ID_AT + INT16.size
-        client_id = frame[position : position + size].decode() if size >= 0 else None
+        client_id = None
+        if size >= 0:
+            client_id = frame[position : position + size].decode(errors="replace")  # as brokers do
         position += max(0, size)
         if kind.__flexible__:
             position = skip_tags(frame, position)

@@ -263,7 +263,8 @@ class ProduceRequest:
         position = _REQUEST_HEADER.size
         self.client_id: str | None = None
         if client_id_size >= 0:
-            self.client_id = frame[position : position + client_id_size].decode()
+            client_id = frame[position : position + client_id_size]
+            self.client_id = client_id.decode(errors="replace")  # as a broker does
             position += client_id_size
         if flexible:
             position = skip_tags(frame, position)

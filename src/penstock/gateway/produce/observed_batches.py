@@ -57,7 +57,7 @@ class ObservedBatch(NamedTuple):
         version: The version of the Produce request.
         client_id: The client id, or None.
         connection: The number of the client's connection.
-        sender: The client, for policies that ask for it.
+        sender: The client, for policies that ask for it, and for what is told of the verdict.
     """
 
     plan: TopicPlan
@@ -248,8 +248,17 @@ class ObservedBatches:
         if self._counts is not None:
             self._counts.observed(batch.plan, data, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
-            topic, client_id = batch.plan.topic, batch.client_id
-            self._refused(Refused(topic, batch.partition, client_id, verdict, is_observed=True))
+            self._refused(
+                Refused(
+                    batch.plan.topic,
+                    batch.partition,
+                    batch.client_id,
+                    verdict,
+                    is_observed=True,
+                    principal=None if batch.sender is None else batch.sender.principal,
+                    address=None if batch.sender is None else batch.sender.address,
+                )
+            )
 
     def _leave_out(self, batch: ObservedBatch, data: bytes | memoryview) -> None:
         if self._counts is not None:

@@ -185,4 +185,6 @@ def _key_of(policy: Any) -> str:
             "see the interfaces of penstock.policy"
         )
     parameters = len(inspect.signature(validate).parameters) - takes_context(validate)
-    return RECORDS if parameters == len(("self", "topic", "partition", "records")) else VALIDATION
+    if not isinstance(inspect.getattr_static(cls, "validate"), (staticmethod, classmethod)):
+        parameters -= len(("self",))
+    return RECORDS if parameters == len(("topic", "partition", "records")) else VALIDATION
