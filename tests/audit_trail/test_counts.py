@@ -113,3 +113,23 @@ def test_the_document_is_json():
     assert (found["refusals"], found["missing"]) == (2, 1)
     assert found["hours"] == [{"hour": "2026-01-31T12:00+00:00", "refusals": 2}]
     assert found["by"]["policy"]["values"][0] == {"value": "a.C", "refusals": 1, "records": 0}
+
+
+def test_only_runs_whose_refusals_count_are_counted():
+    bounds = {"since": datetime.fromtimestamp(AT + 10, UTC)}
+    found = counts_of(line(1, run="before"), line(1, run="after", after_s=20), **bounds)
+    assert (found.refusals, found.runs) == (1, 1)
+
+
+def test_texts_and_counts_of_a_forged_line_stay_small():
+    found = TrailCounts()
+    for number in range(1, 4):
+        one = json.loads(line(number))
+        one |= {"client_id": "x" * 200_000, "records": 10**4000, "topic": ["y" * 9000]}
+        one["reasons"][0]["message"] = "z" * 9000
+        found.add(json.dumps(one).encode())
+    assert found.refusals == 3
+    assert found.records <= 3 * 2**31
+    for name in ("client_id", "topic", "reason"):
+        (value,), _ = found.by(name, 9)
+        assert len(value.value) <= counted.TEXT_MAX

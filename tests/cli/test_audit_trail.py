@@ -1,6 +1,7 @@
 """`penstock audit --trail` with files: what it prints, and how it ends."""
 
 import json
+import resource
 import time
 
 import pytest
@@ -114,3 +115,22 @@ def test_a_file_that_is_damaged(file, tmp_path, capsys):
     code, printed = run(file, "--trail", capsys=capsys)
     assert code == 3
     assert "audit.jsonl.2.gz: cannot be read" in printed.err
+
+
+@pytest.fixture
+def few_descriptors():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_more_files_than_a_shell_lets_a_program_open(file, tmp_path, few_descriptors, capsys):
+    folder = tmp_path / "collected"
+    folder.mkdir()
+    text = (tmp_path / "audit.jsonl").read_text()
+    for number in range(300):
+        (folder / f"gw-{number}.jsonl").write_text(text)
+    code, printed = run(file, "--trail", "--input", folder, capsys=capsys)
+    assert printed.err.count("error") == 0
+    assert (code, "2 refusals of 10 records" in printed.out) == (0, True)

@@ -63,6 +63,9 @@ class Pool:
     def submit(self, plan, partition, topic_id, version, data, done, **_):
         done(self.verdicts.get(plan.topic, ACCEPTED))
 
+    def asks_for_client(self, plan):
+        return plan.topic.endswith("tenants")
+
 
 @pytest.fixture
 def checked(tmp_path, monkeypatch, capsys):
@@ -139,6 +142,16 @@ def test_without_records(checked):
     code, printed = checked(Away("seen-empty"), "--fail-over", "0")
     assert code == 0
     assert "note: there are no records since then" in printed.out
+
+
+def test_it_is_told_which_policies_ask_for_what_nobody_knows_any_more(checked):
+    _, printed = checked(Away("seen-a"))
+    assert "who sent" not in printed.out
+    _, printed = checked(Away("seen-a", "seen-tenants"))
+    assert (
+        "note: a policy of seen-tenants asks who sent the records, and is told None: "
+        "brokers do not store it"
+    ) in printed.out
 
 
 def test_without_topics(checked):

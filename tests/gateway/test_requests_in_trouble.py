@@ -15,6 +15,7 @@ from tests.gateway.test_intercepted_batches import (
     Intercepted,
     batch,
     codes,
+    observe_from_now_on,
     pipelined,
     refused_answer,
     request,
@@ -319,3 +320,26 @@ async def test_a_batch_behind_one_whose_settings_were_not_read_does_not_go_first
     while talk.verdicts:
         talk.decide()
     assert batch(b"b", first=1) not in talk.broker.data
+
+
+async def test_topics_that_are_only_observed_do_not_wait_for_the_log():
+    talk = InCluster(True, False, False)
+    observe_from_now_on(talk)
+    for n in (1, 2, 3):
+        talk.session.client_data(request(n, batch(b"a", first=n - 1)))
+        await settle()
+        assert batch(b"a", first=n - 1) in talk.broker.take()
+        talk.session.upstream_data(produce_answer(n, "judged"))
+        assert codes(talk) == [0]
+    assert talk.shared_producers.reads == 0
+
+
+async def test_what_may_only_be_observed_waits_for_its_settings_and_the_log():
+    """The file observes the topic; the topic itself may say otherwise, which is not read yet."""
+    talk = InCluster(True)
+    observe_from_now_on(talk)
+    talk.topic_configs = Settings(True)
+    talk.session.topics.put("judged", UUID(int=3))
+    talk.session.client_data(request(1, batch(b"a")))
+    await settle()
+    assert talk.shared_producers.reads == 1

@@ -223,6 +223,20 @@ def test_what_brokers_will_never_take_is_left_out_and_told(kafka, admin, gateway
     assert scrape(port)("penstock_audit_records_total", result="left_out") == 1
 
 
+def test_records_are_written_that_would_be_too_large_together(kafka, gateway, topic):
+    audit_topic = topic("audit", **{"max.message.bytes": "1500"})
+    running = gateway({**CHECK, "audit.topic": audit_topic}, POLICIES)
+    orders = topic(partitions=300)
+    bad = encode_batch(values(b"bad"))
+    request = produce_request([(orders, [(n, bad) for n in range(300)])])
+    with RawClient(running.broker_address(), timeout_s=60) as client:
+        client.call(request)
+
+    found = records_in(kafka, audit_topic, 300)
+    assert [one["number"] for one in found] == list(range(1, 301))
+    assert not running.events("refusals left out of the audit trail")
+
+
 def started(kafka, folder, properties):
     """Run a gateway that is not expected to start; give its exit code and its output."""
     file = write_configuration(folder, kafka.bootstrap_servers, free_ports(3)[0], properties)

@@ -21,7 +21,11 @@ RUNS_MAX: Final = 100_000
 """More than gateways are started in years."""
 LINE_MAX_BYTES: Final = 2**18
 """More than any line of a trail has."""
+TEXT_MAX: Final = 1024
+"""More characters than any field of a trail has: who may write to a topic may write anything."""
 _NUMBER_MAX: Final = 2**53
+_RECORDS_MAX: Final = 2**31 - 1
+"""As many as the header of a batch can say."""
 BY: Final = ("topic", "policy", "reason", "principal", "client_id", "address", "code", "gateway")
 """What refusals are counted by: fields of the record, and `reason` for its first."""
 
@@ -87,11 +91,12 @@ class TrailCounts:
     times: TimeBins = field(default_factory=TimeBins)
     _by: dict[str, _By] = field(default_factory=lambda: {name: _By() for name in BY})
     _runs: dict[str, Numbers] = field(default_factory=dict)
+    _counted_runs: set[str] = field(default_factory=set)
 
     @property
     def runs(self) -> int:
-        """How many runs of gateways wrote it."""
-        return len(self._runs)
+        """How many runs of gateways wrote what is counted."""
+        return len(self._counted_runs)
 
     @property
     def missing(self) -> int:
@@ -130,6 +135,8 @@ class TrailCounts:
             self.until is not None and when >= self.until
         ):
             return
+        if run in self._runs:
+            self._counted_runs.add(run)
         self._count(record, when)
 
     def _is_new(self, run: str, number: int) -> bool:
@@ -142,7 +149,7 @@ class TrailCounts:
 
     def _count(self, record: Mapping[str, Any], when: datetime) -> None:
         records = record.get("records")
-        records = records if isinstance(records, int) and records > 0 else 0
+        records = min(max(records, 0), _RECORDS_MAX) if isinstance(records, int) else 0
         outcome = _text(record.get("outcome")) or ""
         self.refusals += 1
         self.records += records
@@ -153,7 +160,7 @@ class TrailCounts:
         for name, counter in self._by.items():
             value = _reason(record) if name == "reason" else _text(record.get(name))
             if name == "topic" and value is None and record.get("resource_name") is not None:
-                value = f"{record.get('resource_type')} {record['resource_name']}"
+                value = _text(f"{record.get('resource_type')} {record['resource_name']}")
             counter.add(value, records)
 
 
@@ -175,13 +182,13 @@ def _place(record: Any) -> tuple[datetime, str, int]:
     when = when.astimezone(UTC)
     if is_local or not isinstance(run, str) or type(number) is not int:
         raise ValueError
-    if not 0 < number < _NUMBER_MAX:
+    if not 0 < number < _NUMBER_MAX or len(run) > TEXT_MAX:
         raise ValueError
     return when, run, number
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else str(value)[:TEXT_MAX]
 
 
 def _reason(record: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.audit_trail.counts import BY, TrailCounts, as_document, hours
 from penstock.audit_trail.files import DAMAGED, files_of, lines_of, open_all, rotated
+from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.stream_lines import one_line
 from penstock.client.batches import read_fetched_batch
@@ -53,6 +54,7 @@ def summarize_trail(options: argparse.Namespace) -> int:
         CommandError: It cannot be read.
     """
     _check(options)
+    raise_descriptor_limit()  # all files are open at once
     configuration = load_configuration(options.file)
     counts = TrailCounts(_moment(options.start, "--from"), _moment(options.end, "--to"))
     topic = options.topic or (None if options.input else configuration.audit_topic)

@@ -67,6 +67,7 @@ class _Found(NamedTuple):
         lost: How many of them retention removed while they were to be read.
         is_excerpt: Whether only a part of them was to be read.
         is_all: Whether all that was to be read was judged.
+        asking: The topics of which a policy asks who sent the records.
     """
 
     backtest: Backtest
@@ -74,6 +75,7 @@ class _Found(NamedTuple):
     lost: int
     is_excerpt: bool
     is_all: bool
+    asking: tuple[str, ...]
 
 
 def judge_since(
@@ -158,9 +160,7 @@ def _topics(
         elif given is not None or found.is_observed:
             wanted[topic.name] = _Wanted(topic, found)
     if given is not None and without:
-        more = len(without) - _NAMED_MAX
-        shown = ", ".join(without[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
-        print(f"warning: no policy judges {shown}", file=sys.stderr)
+        print(f"warning: no policy judges {_some(without)}", file=sys.stderr)
     if not wanted:
         raise ConfigurationError(
             f"{configuration.path}: "
@@ -169,6 +169,12 @@ def _topics(
                "--topic")
         )  # fmt: skip
     return wanted
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _NAMED_MAX
+    return ", ".join(names[:_NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _is_observed(plan: TopicPlan | None) -> bool:
@@ -205,10 +211,12 @@ async def _judge(
         what = topics[0].name if len(topics) == 1 else f"{len(topics):,} topics"
         with Progress().phase(f"judging {what}", lambda: backtest.records, to_read):
             is_all = await backtest.judge(iter(reading))
+        asking = tuple(name for name, one in wanted.items() if pool.asks_for_client(one.plan))
     finally:
         await pool.close()
     offsets = sum(one.offsets for one in ranges)
-    return _Found(backtest, offsets, sum(lost), not part.is_whole or reading.is_cut, is_all)
+    is_excerpt = not part.is_whole or reading.is_cut
+    return _Found(backtest, offsets, sum(lost), is_excerpt, is_all, asking)
 
 
 def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
@@ -256,6 +264,11 @@ def _notes(found: _Found) -> Iterator[str]:
     read = total(found.backtest.tallies).records.total()
     if not found.offsets:
         yield "there are no records since then"
+    if found.asking:
+        yield (
+            f"a policy of {_some(found.asking)} asks who sent the records, and is told None: "
+            "brokers do not store it"
+        )
     if found.is_excerpt:
         yield (
             f"{read:,} of at most {found.offsets:,} records were read, in pieces from all of that "

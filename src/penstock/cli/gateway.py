@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
 import signal
 from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
 
+from penstock.cli.descriptors import raise_descriptor_limit
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
@@ -43,23 +43,12 @@ def run(options: argparse.Namespace) -> int:
     configuration = load_configuration(options.file)
     for warning in configuration.warnings:
         log.warning("configuration", file=str(configuration.path), text=warning)
-    _raise_descriptor_limit()
+    raise_descriptor_limit()
     try:
         uvloop.run(_serve(configuration))
     except UnreachableError as error:
         raise CommandError(f"the cluster cannot be reached: {error}") from error
     return ExitCode.DONE
-
-
-def _raise_descriptor_limit() -> None:
-    """Allow as many file descriptors as the process may have, as Java does; a client takes two.
-
-    What a shell or a service manager sets by default, often 1,024, is meant for programs that
-    use select().
-    """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # a system that wants a number
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(configuration: Configuration) -> None:

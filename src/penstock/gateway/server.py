@@ -67,9 +67,6 @@ _CHECKS_A_ROUND: Final = 50
 _CHECKED_AT_ONCE_MIN: Final = 20
 FIRST_REQUEST_S: Final = 30.0
 """The time in which a client has to send its first request, and to authenticate if required."""
-_TRIED_PORTS: Final = 20
-_NICE: Final = 10
-"""Of the workers for observed topics: those that clients wait for go first."""
 
 
 class Gateway:

@@ -160,3 +160,54 @@ def test_what_is_no_file_is_an_error_of_the_configuration(tmp_path, what):
         path = path / "audit"
     with pytest.raises(ConfigurationError, match=r"p\.properties: audit\.file: .*audit: .*must be"):
         AuditFile(path, tmp_path / "p.properties")
+
+
+class NoFolder:
+    """A folder in which no file can be made, until it allows it."""
+
+    def __init__(self, monkeypatch):
+        self.allows = False
+        opens = os.open
+
+        def limited(*args):
+            if not self.allows:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return opens(*args)
+
+        monkeypatch.setattr(audit_file.os, "open", limited)
+        monkeypatch.setattr(audit_file, "_RETRY_S", 0.0)
+
+
+def test_a_file_that_gets_its_name_back_is_written_again(opened, monkeypatch):
+    file, settled, path = opened()
+    folder = NoFolder(monkeypatch)
+    path.rename(path.with_suffix(".1"))
+    file.take([b"one"])
+    assert file.work() is not None
+    assert settled.warnings == ["Permission denied"]
+
+    path.with_suffix(".1").rename(path)  # or a new one that gets the same inode
+    folder.allows = True
+    assert file.work() is None
+    assert path.read_bytes() == b"one\n"
+
+
+def test_a_file_system_that_fails_to_close_takes_no_other_file_with_it(opened, monkeypatch):
+    file, settled, path = opened()
+    monkeypatch.setattr(audit_file, "_RETRY_S", 0.0)
+    close, closed = os.close, []
+
+    def over_quota(number):
+        closed.append(number)
+        close(number)  # as close(2) does it: the number is free, whatever it returns
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(audit_file.os, "close", over_quota)
+    path.rename(path.with_suffix(".1"))
+    file.take([b"one"])
+    file.work()
+    file.work()
+
+    assert len(closed) == 1
+    assert path.read_bytes() == b"one\n"
+    assert settled.warnings == ["Disk quota exceeded"]

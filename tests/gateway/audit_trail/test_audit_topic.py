@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.gateway.audit_trail import audit_topic
 from penstock.gateway.audit_trail.audit_topic import AuditTopic
@@ -94,6 +94,41 @@ def test_a_record_that_no_broker_will_ever_take_is_given_up(topic, broker):
     assert topic.work() is None
     assert topic.settled == [(b"1", False)]
     assert topic.warnings
+
+
+def test_a_record_that_its_client_will_never_take_is_given_up(topic, broker, monkeypatch):
+    def too_large(self, topic, value):
+        raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+
+    monkeypatch.setattr(Producer, "produce", too_large)
+    topic.take([b"1"])
+    assert topic.work() is None
+    assert topic.settled == [(b"1", False)]
+
+
+def test_records_of_a_batch_that_brokers_do_not_take_are_sent_one_by_one(topic, broker):
+    broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    topic.take([b"1", b"2"])
+    topic._producer.poll(0)
+    assert topic.settled == []
+    broker.answer = None
+    assert topic.work() is None
+    assert topic.settled == [(b"1", True), (b"2", True)]
+    assert topic.warnings == []
+    assert [one._settings.get("batch.num.messages") for one in broker.producers] == [None, 1]
+
+
+def test_after_a_fatal_error_the_one_that_sends_one_by_one_is_replaced_too(topic, broker):
+    broker.answer = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    topic.take([b"1"])
+    topic._producer.poll(0)
+    broker.answer = KafkaError(KafkaError._FATAL)
+    assert topic.work() is not None
+    broker.answer = None
+    assert topic.work() is None
+    assert topic.settled == [(b"1", True)]
+    assert topic.work() is None
+    assert topic._retired == []
 
 
 def test_after_a_fatal_error_another_producer_sends_all_of_it(topic, broker):

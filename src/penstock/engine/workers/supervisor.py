@@ -172,7 +172,7 @@ class Supervisor:
                 batches of one client for one partition keep their order.
             sender: Who that is, for policies that ask; nobody unless given.
         """
-        by = messages.client(sender) if sender and self._asks_for_client(topic_plan) else b""
+        by = messages.client(sender) if sender and self.asks_for_client(topic_plan) else b""
         if topic_plan.interceptors and self._timed_out:
             batch = batch_of(topic_plan.topic, partition, data, by)
             if self._timed_out.is_suspended(batch):
@@ -198,8 +198,12 @@ class Supervisor:
         )
         self._submit(job, now)
 
-    def _asks_for_client(self, plan: TopicPlan) -> bool:
-        """Whether a policy of a topic takes a context, or may, for all that is known."""
+    def asks_for_client(self, plan: TopicPlan) -> bool:
+        """Return whether a policy of a topic takes a context, or may, for all that is known.
+
+        Args:
+            plan: The topic's policies.
+        """
         name = plan.records_policy
         if name is not None and name not in self._known_records_classes:
             return True

@@ -7,7 +7,6 @@ or written again from its beginning in the next.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
@@ -92,17 +91,22 @@ class AuditFile:
 
     def close(self) -> None:
         """Have the system store what was written, and close the file."""
-        if self._file >= 0:
-            with contextlib.suppress(OSError):
-                os.fsync(self._file)
-            os.close(self._file)
-            self._file = -1
+        if self._file < 0:
+            return
+        # Whatever close(2) returns, the number is free then, and may be another file's.
+        file, self._file = self._file, -1
+        for end in (os.fsync, os.close):
+            try:
+                end(file)
+            except OSError as error:
+                self._warn(error.strerror or str(error))
 
     def _follow(self) -> None:
         """Open the file anew if another one, or none, has its name now."""
         try:
             found = self._path.stat()
-            is_same = (found.st_dev, found.st_ino) == self._identity
+            # After one that could not be opened there is none, whoever has its number now.
+            is_same = self._file >= 0 and (found.st_dev, found.st_ino) == self._identity
         except FileNotFoundError:
             is_same = False
         if not is_same:

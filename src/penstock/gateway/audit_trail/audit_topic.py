@@ -7,6 +7,7 @@ have it. One that brokers do not take is sent again until they do, or the gatewa
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -42,7 +43,7 @@ _REJECTED: Final = frozenset(
         KafkaError.INVALID_MSG,
     }
 )
-"""What would be answered again: the records are given up."""
+"""What would be answered again. A broker says it of the whole batch that a record was sent in."""
 
 
 class AuditTopicError(UnavailableError):
@@ -71,6 +72,7 @@ class AuditTopic:
         self._where = f"{file}: audit.topic: {topic}"
         self._again: list[bytes] = []
         self._retry_at = 0.0
+        self._alone: Producer | None = None
         self._retired: list[Producer] = []
 
     def open(self, timeout_s: float) -> None:
@@ -140,12 +142,14 @@ class AuditTopic:
             self.take(again)
         # Each callback of a record is called in here.
         self._producer.poll(_POLL_S if len(self._producer) else 0)
+        if self._alone is not None:
+            self._alone.poll(_POLL_S if len(self._alone) else 0)
         for producer in list(self._retired):
             producer.purge()
             producer.poll(0)
             if not len(producer):
                 self._retired.remove(producer)
-        if len(self._producer) or self._retired:
+        if self._retired or any(map(len, self._producers())):
             return 0.0
         return max(0.0, self._retry_at - now) if self._again else None
 
@@ -154,44 +158,63 @@ class AuditTopic:
 
     def close(self) -> None:
         """Give up what is not delivered."""
-        for producer in (self._producer, *self._retired):
+        for producer in (*self._producers(), *self._retired):
             producer.purge()
             producer.poll(0)
 
-    def _new_producer(self) -> Producer:
+    def _producers(self) -> list[Producer]:
+        return [self._producer, *([self._alone] if self._alone is not None else [])]
+
+    def _new_producer(self, *, alone: bool = False) -> Producer:
+        """Return a producer.
+
+        Args:
+            alone: Whether it sends each record by itself.
+        """
         return Producer(
             {
                 **self._settings,
                 "enable.idempotence": True,
                 "acks": "all",
-                "linger.ms": 50,
+                "linger.ms": 0 if alone else 50,
+                **({"batch.num.messages": 1} if alone else {}),
                 "compression.type": "lz4",
                 # What may be on its way is bounded by the trail, and is not given up for its age.
                 "message.timeout.ms": 0,
                 "queue.buffering.max.messages": 0,
-                "on_delivery": self._delivered,
+                "on_delivery": partial(self._delivered, alone=alone),
                 "error_cb": self._failed,
             }
         )
 
-    def _send(self, record: bytes) -> None:
+    def _send(self, record: bytes, *, alone: bool = False) -> None:
+        if alone and self._alone is None:
+            self._alone = self._new_producer(alone=True)
+        producer = self._alone if alone and self._alone is not None else self._producer
         try:
-            self._producer.produce(self.name, record)
-        except (KafkaException, BufferError) as error:
-            if isinstance(error, KafkaException):
-                self._replace_if_fatal(error.args[0])
+            producer.produce(self.name, record)
+        except KafkaException as error:
+            self._not_sent(error.args[0], record, alone=True)  # it never comes into a batch
+        except BufferError as error:
             self._send_later(record, str(error))
 
-    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+    def _delivered(self, error: KafkaError | None, message: Any, *, alone: bool) -> None:
         record = message.value()
         if error is None:
             self._settle([record], written=True)
-        elif error.code() in _REJECTED:
+        else:
+            self._not_sent(error, record, alone=alone)
+
+    def _not_sent(self, error: KafkaError, record: bytes, *, alone: bool) -> None:
+        """Send a record again, or give it up where it is the one that brokers do not take."""
+        if error.code() not in _REJECTED:
+            self._replace_if_fatal(error)
+            self._send_later(record, error.str())
+        elif alone:
             self._warn(error.str())
             self._settle([record], written=False)
         else:
-            self._replace_if_fatal(error)
-            self._send_later(record, error.str())
+            self._send(record, alone=True)
 
     def _send_later(self, record: bytes, why: str) -> None:
         self._warn(why)
@@ -203,11 +226,11 @@ class AuditTopic:
         self._warn(error.str())
 
     def _replace_if_fatal(self, error: KafkaError) -> None:
-        """Replace the producer after a fatal error; its records come back as not delivered."""
+        """Replace the producers after a fatal error; their records come back as not delivered."""
         is_fatal = error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
         # Another one that fails while the one before gives its records back is not looked at: the
         # next record of it that fails comes here again.
         if is_fatal and not self._retired:
             log.warning("a producer is made anew", topic=self.name, reason=error.str())
-            self._retired.append(self._producer)
-            self._producer = self._new_producer()
+            self._retired += self._producers()
+            self._producer, self._alone = self._new_producer(), None

@@ -243,7 +243,9 @@ class ProduceExchange(Held):
                     self._ids[topic.name] = known
         by_id = (topic.topic_id for _, topic in self._topics)
         new = self._gateway.topic_configs.unknown(filter(None, (*self._ids.values(), *by_id)))
-        unknown = self._gateway.shared_producers is not None and any(self._unknown_producers())
+        unknown = self._gateway.shared_producers is not None and any(
+            self._unknown_producers(modes_are_known=not new)
+        )
         if new or unknown:
             self._reading = self._gateway.run(
                 self._read_logs_and_judge(new, errors, producers=unknown)
@@ -251,17 +253,34 @@ class ProduceExchange(Held):
         else:
             self._judge(errors)
 
-    def _unknown_producers(self) -> Iterator[Position]:
-        """Return the batches whose producers may have newer state in other gateways."""
+    def _unknown_producers(self, *, modes_are_known: bool) -> Iterator[Position]:
+        """Return the batches whose producers may have newer state in other gateways.
+
+        Args:
+            modes_are_known: Whether the topics' own settings have been read.
+        """
         for t, topic in self._topics:
             name = topic.name
             if name is None and topic.topic_id is not None:
                 name = self._connection.topics.name(topic.topic_id)
             if name is None or not self._is_intercepted(name):
                 continue
+            if modes_are_known and self._is_only_observed(t, topic, name):
+                continue
             for i in range(len(topic.partitions)):
                 if self._intercepted.unknown_producers((t, i), name):
                     yield t, i
+
+    def _is_only_observed(self, t: int, topic: TopicData, name: str) -> bool:
+        """Return whether a topic's batches are forwarded as they are (`penstock.mode`)."""
+        topic_id = topic.topic_id or self._ids.get(name, NO_ID)
+        try:
+            own = self._gateway.topic_configs.of(name, topic_id)
+        except UnreadableTopicConfigsError:
+            return False
+        plan = self._gateway.policies.plan.for_topic(name, own)
+        is_observed = plan is not None and plan.is_observed
+        return is_observed and not self._had_interceptors(t, topic, name)
 
     async def _read_logs_and_judge(
         self, new: Sequence[UUID], errors: dict[str | UUID, int], *, producers: bool
@@ -291,7 +310,7 @@ class ProduceExchange(Held):
             except CompactedTopicError as error:
                 log.error("batches are held back: the state of their producers is not known",
                           reason=str(error))  # fmt: skip
-                for position in self._unknown_producers():
+                for position in self._unknown_producers(modes_are_known=not self._unread):
                     self.responses[position] = PartitionResponse(
                         REQUEST_TIMED_OUT, _PRODUCER_STATE_NOT_READ
                     )

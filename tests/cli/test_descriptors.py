@@ -1,0 +1,21 @@
+"""The limit of open files."""
+
+import resource
+
+import pytest
+
+from penstock.cli.descriptors import raise_descriptor_limit
+
+
+@pytest.fixture
+def few():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_limit_becomes_the_highest_that_is_allowed(few):
+    raise_descriptor_limit()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft == hard
