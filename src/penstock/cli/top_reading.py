@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError
+from penstock.cli.printable import printable
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class StateReader:
             response = connection.getresponse()
             status, body = response.status, response.read(_MAX_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            why = str(error) or type(error).__name__
+            # It may hold what was answered, which may be meant for a terminal.
+            why = printable(str(error).strip()) or type(error).__name__
             raise CommandError(
                 f"no gateway can be reached at metrics.listener ({self._address}): {why}"
             ) from error
