@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECTIONS_MAX: Final = 32
-"""For one more the oldest makes room that has not asked for anything yet, or it is closed itself."""
+"""For one more, the oldest that has not asked for anything makes room, or it is closed itself."""
 REQUEST_MAX_BYTES: Final = 8 * 1024
 _READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
