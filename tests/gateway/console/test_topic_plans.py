@@ -1,6 +1,8 @@
 """The policies of topics, and where their settings come from."""
 
 import asyncio
+import json
+import re
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -172,3 +174,18 @@ async def test_many_topics_are_bounded_and_give_way_to_others(planned):
 async def test_names_do_nothing(planned):
     plans, _, _ = planned(Cluster("a\x1b[2J"), Configs())
     assert (await plans.read())["topics"][0]["topic"] == "a\ufffd[2J"
+
+
+async def test_what_is_set_on_a_topic_is_bounded_and_does_nothing(planned):
+    """Whoever may alter a topic's configs chooses it."""
+    own = {
+        "records.policy.enabled": "true",
+        "records.policy.class.name": "a.\u202e" + "x" * 100_000,
+        "record.validation.policy": "\x1b[2J" * 10_000,
+    }
+    plans, _, _ = planned(Cluster("t"), Configs(t=own))
+    found = await plans.read()
+    texts = json.dumps(found)
+    assert len(texts) < 5_000
+    assert not re.search(r"\\u202e|\\u001b", texts)
+    assert found["topics"][0]["unusable"].startswith("records.policy.class.name: a.\ufffdxx")

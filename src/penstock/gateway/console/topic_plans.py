@@ -87,7 +87,7 @@ class TopicPlans:
             existing: Mapping[str, tuple[int, int]] = await gateway.cluster.topics()
             why_not = ""
         except MetadataUnavailableError as error:
-            existing, why_not = {}, str(error)
+            existing, why_not = {}, shown(str(error))
         configured = [one for one in existing if gateway.topic_configs.names(one)][:TOPICS_MAX]
         ids = await asyncio.to_thread(gateway.cluster.ids, configured)
         found, without = await self._of_topics(plan, existing, configured, ids)
@@ -152,7 +152,7 @@ def _as_json(
 ) -> dict[str, Any]:
     return {
         "observed": judged is not None and judged.is_observed,
-        "unusable": unreadable or (judged.unusable if judged is not None else ""),
+        "unusable": shown(unreadable or (judged.unusable if judged is not None else "")),
         "policies": _policies(judged) if judged is not None else [],
         "settings": [_setting(one) for one in plan.settings_and_origins(name, own)],
     }
