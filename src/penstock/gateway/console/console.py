@@ -173,7 +173,7 @@ class Console:
         return _json(await self._state())
 
     async def _answer_topics(self, _: Request) -> Answer:
-        return _json(as_text(await self._plans.read()))
+        return _json(await self._plans.read())
 
     async def _answer_events(self, access: Access, request: Request) -> Answer | Stream:
         if self._subscribers.is_full:
