@@ -13,7 +13,7 @@ from penstock.engine.verdict import refused
 from penstock.engine.workers.worker import WorkerState
 from penstock.gateway.connection import ConnectionState
 from penstock.gateway.console import console as module
-from penstock.gateway.console.console import CHANGED_MAX, Console
+from penstock.gateway.console.console import CHANGED_MAX, WRONG_LOGINS_MAX, Console
 from penstock.gateway.console.recent_refusals import ROWS_MAX
 from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.broker_checks import Reached
@@ -233,6 +233,24 @@ async def test_logging_in(console):
     out = await console.posts(access)["/logout"](request("/logout", "POST", cookie=cookie))
     assert dict(out.headers)["Set-Cookie"].startswith("penstock_1=; Max-Age=0;")
     assert (await ask(console, "/", access, cookie=cookie)).status == 401
+
+
+async def test_wrong_tokens_leave_connections_to_others(console):
+    """Each takes one of the listener's for a second, which probes need."""
+    access = Access("secret", without_token=["/", "/login"])
+    login = console.posts(access)["/login"]
+    console._wrong_login_s = 60.0
+    wrong = request("/login", "POST", b"token=other")
+    async with asyncio.timeout(30):
+        guesses = [asyncio.create_task(login(wrong)) for _ in range(WRONG_LOGINS_MAX)]
+        await asyncio.sleep(0)
+        for given in (wrong, request("/login", "POST", b"token=secret")):  # it is not looked at
+            answer = await login(given)
+            assert (answer.status, dict(answer.headers)["Retry-After"]) == (429, "1")
+        for one in guesses:
+            one.cancel()
+        await asyncio.gather(*guesses, return_exceptions=True)
+        assert (await login(request("/login", "POST", b"token=secret"))).status == 303
 
 
 async def test_without_a_token_there_is_no_login(console):
