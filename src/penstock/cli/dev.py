@@ -7,6 +7,7 @@ FILE or a .py file beside it is saved, and every refusal is shown. Ctrl-C ends b
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 import tempfile
@@ -224,6 +225,7 @@ def _greet(
     else:
         print(f"policy   {scratch / 'policy.py'}  (edit and save it: it is loaded anew)")
         print("\nPaste this into another terminal; the second order is refused:\n")
-        produce = f"{sys.executable} {scratch / 'produce.py'}"
-        print(f"""  {produce} '{{"id": 1, "amount": 12.5}}' '{{"id": 2, "amount": -1}}'\n""")
+        orders = '{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}'
+        command = [sys.executable, str(scratch / "produce.py"), *orders]
+        print(f"  {shlex.join(command)}\n")
     print("Ctrl-C ends both.\n", flush=True)
