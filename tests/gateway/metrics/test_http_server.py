@@ -155,6 +155,8 @@ async def test_what_is_answered(request_bytes, status):
 
     if status is not None:
         assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert b"\r\nX-Content-Type-Options: nosniff\r\n" in answer
+        assert b"\r\nCache-Control: no-store\r\n" in answer
     assert b"secret" not in answer
     assert again.endswith(b"x\n")
 
@@ -247,6 +249,7 @@ async def test_a_stream_that_ends():
         answer = await server.ask(get("/three"))
         old = await server.ask(get("/three", "1.0", ""))
 
+    assert b"X-Content-Type-Options: nosniff" in answer
     assert b"Transfer-Encoding: chunked" in answer
     assert answer.endswith(b"\r\n1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n")
     assert old.endswith(b"\r\n\r\nabc")
