@@ -122,7 +122,7 @@ def test_the_token_of_the_file(top, gateway, tmp_path):
         assert "wrong" not in done.stderr
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"api": 99}'])
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"api": 99}', b'{"api": 1}'])
 def test_what_is_no_gateway_is_3(top, gateway, body):
     gateway.body = body
     done = top()

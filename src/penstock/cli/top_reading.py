@@ -17,6 +17,10 @@ PATH: Final = "/api/state"
 API_VERSION: Final = 1
 TIMEOUT_S: Final = 5.0
 _MAX_BYTES: Final = 16 * 2**20
+_NEEDED: Final = frozenset(
+    ("api", "at", "gateway", "ready", "rates", "totals", "connections", "held_bytes", "workers",
+     "brokers", "reload", "refusals", "history")
+)  # fmt: skip
 _UNAUTHORIZED: Final = 401
 
 
@@ -66,7 +70,8 @@ class StateReader:
             state: Any = json.loads(body)
         except ValueError:
             state = None
-        if not isinstance(state, dict) or state.get("api") != API_VERSION:
+        is_state = isinstance(state, dict) and state.keys() >= _NEEDED
+        if not is_state or state["api"] != API_VERSION:
             raise CommandError(
                 f"what answers at metrics.listener ({self._address}, HTTP {status}) is no gateway "
                 "of this version"
