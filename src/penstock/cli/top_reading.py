@@ -70,8 +70,11 @@ class StateReader:
             state: Any = json.loads(body)
         except ValueError:
             state = None
-        is_state = isinstance(state, dict) and state.keys() >= _NEEDED
-        if not is_state or state["api"] != API_VERSION:
+        if (
+            not isinstance(state, dict)
+            or not state.keys() >= _NEEDED
+            or state["api"] != API_VERSION
+        ):
             raise CommandError(
                 f"what answers at metrics.listener ({self._address}, HTTP {status}) is no gateway "
                 "of this version"
