@@ -112,3 +112,18 @@ def test_there_are_sums_of_all_that_is_used():
     sums = artifacts._sums()
     assert len(sums) > 50
     assert all(len(one) == 64 for one in sums.values())
+
+
+def test_a_clone_uses_what_make_has_fetched(tmp_path, monkeypatch):
+    """`.venv/bin/penstock dev` is started without make, and would fetch it all once more."""
+    clone, home = tmp_path / "clone", tmp_path / "home"
+    module = clone / "src" / "penstock" / "artifacts.py"
+    monkeypatch.delenv("PENSTOCK_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.setattr(artifacts, "__file__", str(module))
+    assert artifacts.cache_folder() == home / "penstock"
+
+    (clone / ".cache" / "maven").mkdir(parents=True)
+    assert artifacts.cache_folder() == clone / ".cache"
+    monkeypatch.setenv("PENSTOCK_CACHE", "/elsewhere")
+    assert str(artifacts.cache_folder()) == "/elsewhere"

@@ -49,10 +49,17 @@ class ArtifactError(UnavailableError):
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloads: `PENSTOCK_CACHE`, or `penstock` in the user's cache."""
+    """Return the folder for downloads.
+
+    It is `PENSTOCK_CACHE`; without that, in a clone, the one into which `make` has fetched; and
+    `penstock` in the user's cache otherwise.
+    """
     given = os.environ.get("PENSTOCK_CACHE")
     if given:
         return Path(given)
+    of_clone = Path(__file__).parents[2] / ".cache"
+    if (of_clone / "maven").is_dir():
+        return of_clone
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 

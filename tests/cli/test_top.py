@@ -1,13 +1,14 @@
 """`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, keys."""
 
-import contextlib
 import http.server
 import json
 import os
 import pty
 import re
 import select
+import socket
 import subprocess
+import termios
 import threading
 import time
 
@@ -121,7 +122,7 @@ def test_the_token_of_the_file(top, gateway, tmp_path):
         assert "wrong" not in done.stderr
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"api": 99}'])
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"api": 99}', b'{"api": 1}'])
 def test_what_is_no_gateway_is_3(top, gateway, body):
     gateway.body = body
     done = top()
@@ -145,7 +146,6 @@ class Terminal:
     def __init__(self, *command):
         import fcntl
         import struct
-        import termios
 
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -153,8 +153,8 @@ class Terminal:
             command, stdin=slave, stdout=slave, stderr=slave, close_fds=True, start_new_session=True,
             env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
         )  # fmt: skip
-        os.close(slave)
-        self.text = ""
+        self.slave = slave
+        self.text = self.raw = ""
 
     def wait_for(self, text, timeout_s=60):
         deadline = time.monotonic() + timeout_s
@@ -163,19 +163,28 @@ class Terminal:
             readable, _, _ = select.select([self.master], [], [], 1)
             if readable:
                 read = os.read(self.master, 65536).decode("utf-8", "replace")
+                self.raw += read
                 self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", read)
 
     def press(self, keys):
         os.write(self.master, keys.encode())
 
-    def end(self):
-        """Give the exit code; what is still written is read, or the process could not go on."""
+    def read_to_the_end(self):
+        """Read what is written until the process ends, which could not go on else."""
         deadline = time.monotonic() + 60
-        while self.process.poll() is None and time.monotonic() < deadline:
+        while True:
+            is_over = self.process.poll() is not None
             if select.select([self.master], [], [], 0.1)[0]:
-                with contextlib.suppress(OSError):  # nobody writes any more
-                    os.read(self.master, 65536)
+                self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
+            elif is_over:
+                return
+            assert time.monotonic() < deadline
+
+    def end(self):
+        """Give the exit code."""
+        self.read_to_the_end()
         os.close(self.master)
+        os.close(self.slave)
         return self.process.wait(1)
 
 
@@ -197,3 +206,43 @@ def test_on_a_terminal_it_goes_on_until_q(tmp_path, gateway, key):
     else:
         terminal.press(f"x{key}")
     assert terminal.end() == 0
+
+
+def test_a_server_of_another_kind_has_no_say_on_the_terminal(top):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer():
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"\x1b]0;owned\x07\x1b[2J220 mail\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        done = top(**{"metrics.listener": f"127.0.0.1:{other.getsockname()[1]}"})
+    assert done.returncode == 3
+    assert "no gateway can be reached" in done.stderr
+    assert done.stderr.rstrip("\n").isprintable()
+
+
+def test_sigterm_gives_the_terminal_back(tmp_path, gateway):
+    file = write_configuration(
+        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
+    )
+    terminal = Terminal(*PENSTOCK, "top", str(file))
+    before = termios.tcgetattr(terminal.slave)
+    terminal.wait_for("q ends")
+    assert termios.tcgetattr(terminal.slave) != before
+    terminal.process.terminate()
+    terminal.read_to_the_end()
+    assert termios.tcgetattr(terminal.slave) == before
+    assert terminal.raw.count("\x1b[?1049h") == terminal.raw.count("\x1b[?1049l") == 1
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_the_terminal_cannot_write(top, gateway, monkeypatch, encoding):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    gateway.tell(state(refusals={"rows": [row("東京")], "others": 0}))
+    done = top()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1234/s" in done.stdout

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,6 +67,9 @@ class _Version(argparse.Action):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; return its exit code."""
     options = _parsers()[0].parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names and messages are of any language, and a terminal may write only some.
+        sys.stdout.reconfigure(errors="replace")
     # Imported here: its library takes longer than all that is above.
     from penstock.cli.logs import set_up_logs  # noqa: PLC0415
 

@@ -7,6 +7,7 @@ FILE or a .py file beside it is saved, and every refusal is shown. Ctrl-C ends b
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from penstock.artifacts import ArtifactError, Artifacts, class_path, java
 from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.logs import set_up_logs
+from penstock.cli.printable import printable
+from penstock.cli.refusal_lines import refusal_lines
 from penstock.cli.sample import CONFIGURATION, POLICY, PRODUCE
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import (
@@ -29,7 +32,6 @@ from penstock.configuration import (
     load_configuration,
 )
 from penstock.configuration.properties import load_properties
-from penstock.engine.verdict import Outcome
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -152,24 +154,7 @@ def _saved(file: Path) -> dict[Path, int]:
 
 
 def _show(refused: Refused) -> None:
-    verdict = refused.verdict
-    what = "FAILED " if verdict.outcome is Outcome.FAILED else verdict.outcome.value
-    place = refused.topic
-    if refused.partition is not None:
-        place = f"{refused.topic}-{refused.partition}"
-    by = verdict.policy or "the record batch reader"
-    if refused.is_observed:
-        what = f"observed: {what.strip()}"
-    head = f"{what} {place} for {refused.client_id}: error {verdict.code} by {by}"
-    print(head, flush=True)
-    for error in verdict.record_errors[:5]:
-        print(f"    record {error.index}: {error.message}", flush=True)
-    if len(verdict.record_errors) > 5:
-        print(f"    and {len(verdict.record_errors) - 5} more records", flush=True)
-    if not verdict.record_errors:
-        print(f"    {verdict.message}", flush=True)
-    if verdict.detail:
-        print(f"    {verdict.detail}", flush=True)
+    print("\n".join(refusal_lines(refused)), flush=True)
 
 
 class _Terminal:
@@ -181,7 +166,7 @@ class _Terminal:
     def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> str:
         name = event.get("event")
         if name == "policy output":
-            return f"policy: {event.get('text')}"
+            return f"policy: {printable(str(event.get('text')).expandtabs())}"
         if name in {
             "records refused",
             "topic refused",
@@ -240,6 +225,7 @@ def _greet(
     else:
         print(f"policy   {scratch / 'policy.py'}  (edit and save it: it is loaded anew)")
         print("\nPaste this into another terminal; the second order is refused:\n")
-        produce = f"{sys.executable} {scratch / 'produce.py'}"
-        print(f"""  {produce} '{{"id": 1, "amount": 12.5}}' '{{"id": 2, "amount": -1}}'\n""")
+        orders = '{"id": 1, "amount": 12.5}', '{"id": 2, "amount": -1}'
+        command = [sys.executable, str(scratch / "produce.py"), *orders]
+        print(f"  {shlex.join(command)}\n")
     print("Ctrl-C ends both.\n", flush=True)

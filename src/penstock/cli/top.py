@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -48,9 +49,15 @@ def run(options: argparse.Namespace) -> int:
     if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(first)
     else:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _end)  # the terminal has to be left as it was
         with contextlib.suppress(KeyboardInterrupt):
             _watch(reader, first, options.every)
     return ExitCode.DONE
+
+
+def _end(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _address(configuration: Configuration) -> Address:

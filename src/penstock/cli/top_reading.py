@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.cli.failures import CommandError
+from penstock.cli.printable import printable
 from penstock.configuration import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ PATH: Final = "/api/state"
 API_VERSION: Final = 1
 TIMEOUT_S: Final = 5.0
 _MAX_BYTES: Final = 16 * 2**20
+_NEEDED: Final = frozenset(
+    ("api", "at", "gateway", "ready", "rates", "totals", "connections", "held_bytes", "workers",
+     "brokers", "reload", "refusals", "history")
+)  # fmt: skip
 _UNAUTHORIZED: Final = 401
 
 
@@ -46,7 +51,8 @@ class StateReader:
             response = connection.getresponse()
             status, body = response.status, response.read(_MAX_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            why = str(error) or type(error).__name__
+            # It may hold what was answered, which may be meant for a terminal.
+            why = printable(str(error).strip()) or type(error).__name__
             raise CommandError(
                 f"no gateway can be reached at metrics.listener ({self._address}): {why}"
             ) from error
@@ -64,7 +70,11 @@ class StateReader:
             state: Any = json.loads(body)
         except ValueError:
             state = None
-        if not isinstance(state, dict) or state.get("api") != API_VERSION:
+        if (
+            not isinstance(state, dict)
+            or not state.keys() >= _NEEDED
+            or state["api"] != API_VERSION
+        ):
             raise CommandError(
                 f"what answers at metrics.listener ({self._address}, HTTP {status}) is no gateway "
                 "of this version"

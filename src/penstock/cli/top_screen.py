@@ -9,6 +9,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -40,7 +42,10 @@ def screen(state: Mapping[str, Any], width: int, height: int | None, trouble: st
         room = max(1, height - _LINES_ABOVE - len(shown_troubles))
     parts = [
         _head(state, stale=bool(trouble)),
-        *(Text(f"! {text}", "red", no_wrap=True, overflow="ellipsis") for text in shown_troubles),
+        *(
+            Text(f"! {printable(text)}", "red", no_wrap=True, overflow="ellipsis")
+            for text in shown_troubles
+        ),
         Text(),
         _figures(state),
         Text(),
@@ -58,14 +63,14 @@ def _head(state: Mapping[str, Any], *, stale: bool) -> Text:
     head = Text(no_wrap=True, overflow="ellipsis")
     head.append(f"{_clock(state['at'])} ", "red" if stale else "")
     head.append("penstock ", "bold")
-    head.append(f"{about['host']}  ")
+    head.append(f"{printable(about['host'])}  ")
     head.append("ready" if is_ready else "not ready", "green" if is_ready else "bold red")
     head.append(f"  up {_span(state['at'] - about['started'])}")
     if reload is not None:
         head.append(f"  {_clock(reload['at'])} ", "dim")
         worked = reload["worked"]
         head.append("reloaded" if worked else "reload failed", "" if worked else "bold red")
-    head.append(f"  {about['listener']}", "dim")
+    head.append(f"  {printable(about['listener'])}", "dim")
     return head
 
 
@@ -165,11 +170,6 @@ def _refusals(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
             cells.append(Text(client, "dim"))
         table.add_row(*cells)
     return table
-
-
-def printable(text: str) -> str:
-    """Return a text without anything that a terminal would obey; clients choose names."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def _sum(counts: Mapping[str, float], names: Iterable[str]) -> float:

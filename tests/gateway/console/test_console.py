@@ -13,7 +13,7 @@ from penstock.engine.verdict import refused
 from penstock.engine.workers.worker import WorkerState
 from penstock.gateway.connection import ConnectionState
 from penstock.gateway.console import console as module
-from penstock.gateway.console.console import CHANGED_MAX, Console
+from penstock.gateway.console.console import CHANGED_MAX, WRONG_LOGINS_MAX, Console
 from penstock.gateway.console.recent_refusals import ROWS_MAX
 from penstock.gateway.metrics.access import Access
 from penstock.gateway.metrics.broker_checks import Reached
@@ -235,6 +235,24 @@ async def test_logging_in(console):
     assert (await ask(console, "/", access, cookie=cookie)).status == 401
 
 
+async def test_wrong_tokens_leave_connections_to_others(console):
+    """Each takes one of the listener's for a second, which probes need."""
+    access = Access("secret", without_token=["/", "/login"])
+    login = console.posts(access)["/login"]
+    console._wrong_login_s = 60.0
+    wrong = request("/login", "POST", b"token=other")
+    async with asyncio.timeout(30):
+        guesses = [asyncio.create_task(login(wrong)) for _ in range(WRONG_LOGINS_MAX)]
+        await asyncio.sleep(0)
+        for given in (wrong, request("/login", "POST", b"token=secret")):  # it is not looked at
+            answer = await login(given)
+            assert (answer.status, dict(answer.headers)["Retry-After"]) == (429, "1")
+        for one in guesses:
+            one.cancel()
+        await asyncio.gather(*guesses, return_exceptions=True)
+        assert (await login(request("/login", "POST", b"token=secret"))).status == 303
+
+
 async def test_without_a_token_there_is_no_login(console):
     assert console.posts(Access(None)) == {}
     assert "/login" not in console.paths(Access(None))
@@ -248,5 +266,11 @@ async def test_each_answer_is_of_its_own_page_only(console):
         if isinstance(answer, Answer):
             headers = dict(answer.headers)
             assert "default-src 'none'" in headers["Content-Security-Policy"], path
-            assert "unsafe" not in headers["Content-Security-Policy"]
+            policy = headers["Content-Security-Policy"]
+            assert "unsafe" not in policy
+            for one in ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'",
+                        "require-trusted-types-for 'script'", "script-src 'self';"):  # fmt: skip
+                assert one in policy, path
+            assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+            assert headers["Referrer-Policy"] == "same-origin"
             assert not [name for name in headers if name.lower().startswith("access-control")]

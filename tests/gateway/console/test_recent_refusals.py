@@ -146,3 +146,16 @@ def test_what_a_row_keeps_is_small(recent):
     import gc
 
     assert not [one for one in gc.get_referrers(verdict) if isinstance(one, Refused)]
+
+
+def test_what_clients_choose_is_not_kept_whole(recent):
+    """A client id, and the topic that is to be created, may have 32,767 bytes each."""
+    long = "x" * 30_000
+    recent.put(Refused(long, None, long, refused(44, "no", "a.V"), principal=long))
+    recent.put(Refused(long, None, long, refused(44, "no", "a.V"), principal=long))
+
+    ((reason, row),) = recent._rows.items()
+    kept = [one for one in (*reason, row.principal) if isinstance(one, str)]
+    assert max(map(len, kept)) <= TEXT_MAX + 1
+    assert row.count == 2
+    assert row.client_id == "x" * (TEXT_MAX - 3) + "..."

@@ -4,7 +4,13 @@ import asyncio
 import json
 
 from penstock.gateway.console import subscribers as module
-from penstock.gateway.console.subscribers import QUEUE_MAX, SUBSCRIBERS_MAX, Subscribers
+from penstock.gateway.console.subscribers import (
+    QUEUE_MAX,
+    QUEUE_MAX_BYTES,
+    SUBSCRIBERS_MAX,
+    Subscriber,
+    Subscribers,
+)
 
 
 async def snapshot():
@@ -95,3 +101,15 @@ async def test_there_is_room_for_some():
 
 async def test_nothing_is_encoded_for_nobody():
     Subscribers().publish("n", object())
+
+
+async def test_what_waits_for_a_slow_one_is_bounded_in_bytes():
+    one = Subscriber()
+    for _ in range(QUEUE_MAX):
+        one.put(bytes(QUEUE_MAX_BYTES // 4))
+    assert one.missed == QUEUE_MAX - 4
+    waiting = await one.next()
+    assert len(waiting) < QUEUE_MAX_BYTES + 100
+
+    one.put(bytes(2 * QUEUE_MAX_BYTES))  # one alone always has room
+    assert len(await one.next()) == 2 * QUEUE_MAX_BYTES

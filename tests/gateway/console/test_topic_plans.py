@@ -1,6 +1,8 @@
 """The policies of topics, and where their settings come from."""
 
 import asyncio
+import json
+import re
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -9,6 +11,7 @@ import pytest
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.configuration import load_configuration
 from penstock.engine.plan import Plan
+from penstock.gateway.console import topic_plans
 from penstock.gateway.console.topic_plans import FRESH_S, TOPICS_MAX, TopicPlans
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
@@ -76,7 +79,7 @@ def planned(tmp_path):
 async def test_each_setting_says_where_it_comes_from(planned):
     configs = Configs(orders={"penstock.mode": "observe", "records.policy.enabled": "true"})
     plans, _, _ = planned(Cluster("pii-x", "orders", "plain"), configs)
-    found = await plans.read()
+    found = json.loads(await plans.read())
 
     by_name = {one["topic"]: one for one in found["topics"]}
     assert list(by_name) == ["orders", "pii-x", "plain"]
@@ -113,20 +116,20 @@ async def test_each_setting_says_where_it_comes_from(planned):
 
 async def test_settings_that_cannot_be_read_are_said_to_be(planned):
     plans, _, _ = planned(Cluster("orders"), Configs(orders=None))
-    (one,) = (await plans.read())["topics"]
+    (one,) = json.loads(await plans.read())["topics"]
     assert one["unusable"] == "cannot be understood"
 
 
 async def test_topics_without_policy_are_counted(planned):
     text = "upstream.bootstrap.servers=k:1\ntopics.orders.records.policy.class.name=a.B\n"
     plans, _, _ = planned(Cluster("orders", "x", "y"), Configs(), text)
-    found = await plans.read()
+    found = json.loads(await plans.read())
     assert (found["topics"], found["topics_without_policy"]) == ([], 3)
 
 
 async def test_a_cluster_that_does_not_answer(planned):
     plans, _, _ = planned(Cluster(None), Configs())
-    found = await plans.read()
+    found = json.loads(await plans.read())
     assert found["topics_not_known"] == "the topics cannot be listed"
     assert found["patterns"]
 
@@ -146,9 +149,9 @@ async def test_they_are_made_anew_now_and_then(planned):
 async def test_before_policies_are_loaded_there_are_none(planned):
     plans, _, gateway = planned(Cluster("orders"), Configs())
     gateway.is_loaded = False
-    assert await plans.read() == {}
+    assert await plans.read() == "{}"
     gateway.is_loaded = True
-    assert (await plans.read())["topics"]
+    assert json.loads(await plans.read())["topics"]
 
 
 async def test_many_topics_are_bounded_and_give_way_to_others(planned):
@@ -162,7 +165,7 @@ async def test_many_topics_are_bounded_and_give_way_to_others(planned):
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(others())
-    found = await plans.read()
+    found = json.loads(await plans.read())
     beside.cancel()
 
     assert len(found["topics"]) == TOPICS_MAX
@@ -171,4 +174,35 @@ async def test_many_topics_are_bounded_and_give_way_to_others(planned):
 
 async def test_names_do_nothing(planned):
     plans, _, _ = planned(Cluster("a\x1b[2J"), Configs())
-    assert (await plans.read())["topics"][0]["topic"] == "a\ufffd[2J"
+    assert json.loads(await plans.read())["topics"][0]["topic"] == "a\ufffd[2J"
+
+
+async def test_what_is_set_on_a_topic_is_bounded_and_does_nothing(planned):
+    """Whoever may alter a topic's configs chooses it."""
+    own = {
+        "records.policy.enabled": "true",
+        "records.policy.class.name": "a.\u202e" + "x" * 100_000,
+        "record.validation.policy": "\x1b[2J" * 10_000,
+    }
+    plans, _, _ = planned(Cluster("t"), Configs(t=own))
+    found = json.loads(await plans.read())
+    texts = await plans.read()
+    assert len(texts) < 5_000
+    assert not re.search(r"\\u202e|\\u001b", texts)
+    assert found["topics"][0]["unusable"].startswith("records.policy.class.name: a.\ufffdxx")
+
+
+async def test_no_text_is_written_in_one_go(planned, monkeypatch):
+    """A megabyte of JSON would keep the event loop for tens of milliseconds."""
+    sizes = []
+
+    def as_text(data):
+        sizes.append(len(text := json.dumps(data)))
+        return text
+
+    monkeypatch.setattr(topic_plans, "as_text", as_text)
+    plans, _, _ = planned(Cluster(*(f"t{one:05}" for one in range(TOPICS_MAX))), Configs())
+    whole = await plans.read()
+    assert len(json.loads(whole)["topics"]) == TOPICS_MAX
+    assert max(sizes) < 2_000
+    assert await plans.read() is whole  # and not again for the next one who asks

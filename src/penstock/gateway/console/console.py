@@ -35,6 +35,8 @@ CHANGED_MAX: Final = 100
 """No more rows are told at a time; those that were seen last."""
 WRONG_LOGIN_S: Final = 1.0
 """So long a wrong token takes, over the few connections that there are."""
+WRONG_LOGINS_MAX: Final = 8
+"""While so many wait, no other token is looked at: connections are left for probes."""
 _ROWS_AT_ONCE: Final = 50
 _FIGURES_EVERY: Final = 2
 """Samples between two events of figures."""
@@ -89,6 +91,7 @@ class Console:
         self._now = now
         self._clock = clock
         self._wrong_login_s = wrong_login_s
+        self._wrong_logins = 0
         self._refusals = RecentRefusals(now)
         self.refused: Callable[[Refused], None] = self._refusals.put
         self._plans = TopicPlans(gateway, clock)
@@ -154,18 +157,20 @@ class Console:
     @staticmethod
     async def _page(access: Access, request: Request) -> Answer:
         if access.is_authorized(request):
-            page = assets.asset(assets.PAGE)
-            if not access.needs_token:
-                return page
-            return page._replace(
-                body=page.body.replace(b'action="logout" hidden', b'action="logout"')
-            )
+            return assets.page(can_log_out=access.needs_token)
         return assets.login()
 
     async def _login(self, access: Access, request: Request) -> Answer:
+        if self._wrong_logins >= WRONG_LOGINS_MAX:
+            text = b"too many wrong tokens at once; try again later\n"
+            return Answer(429, text, headers=(*assets.HEADERS, ("Retry-After", "1")))
         cookie = access.open_session(request)
         if cookie is None:
-            await asyncio.sleep(self._wrong_login_s)
+            self._wrong_logins += 1
+            try:
+                await asyncio.sleep(self._wrong_login_s)
+            finally:
+                self._wrong_logins -= 1
             return assets.login(was_wrong=True)
         return _to_the_page(cookie)
 
@@ -173,7 +178,7 @@ class Console:
         return _json(await self._state())
 
     async def _answer_topics(self, _: Request) -> Answer:
-        return _json(as_text(await self._plans.read()))
+        return _json(await self._plans.read())
 
     async def _answer_events(self, access: Access, request: Request) -> Answer | Stream:
         if self._subscribers.is_full:

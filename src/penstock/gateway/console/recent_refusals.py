@@ -26,6 +26,8 @@ NEW_MAX: Final = 50
 """As many new reasons get a row between two looks."""
 TEXT_MAX: Final = 300
 """Longer texts are cut."""
+_KEPT: Final = TEXT_MAX + 1
+"""As much of a text shows that it has to be cut."""
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -114,12 +116,13 @@ class RecentRefusals:
         """Count a refusal. Every one takes this time."""
         verdict = refused.verdict
         errors = verdict.record_errors
+        client_id = refused.client_id
         reason = (
-            refused.topic,
+            refused.topic[:_KEPT],  # it is kept, and may be of 32 KiB
             verdict.policy,
             verdict.code,
             errors[0].message if errors else verdict.message,
-            refused.client_id,
+            client_id and client_id[:_KEPT],
             refused.is_observed,
         )
         row = self._rows.get(reason) or self._add(reason, verdict.outcome.value)
@@ -130,7 +133,7 @@ class RecentRefusals:
         if not row.is_changed:
             row.is_changed = True
             row.partition = refused.partition
-            row.principal = refused.principal
+            row.principal = refused.principal and refused.principal[:_KEPT]
             row.address = refused.address
             self._changed.append((reason, row))
 

@@ -20,6 +20,8 @@ SUBSCRIBERS_MAX: Final = 16
 """Half of the listener's connections: others are left for probes and for Prometheus."""
 QUEUE_MAX: Final = 40
 """Ten seconds of messages."""
+QUEUE_MAX_BYTES: Final = 2 * 2**20
+"""And so many bytes, if it is more than one message: those with a hundred long texts are large."""
 HEARTBEAT_S: Final = 15.0
 """After so long without a message a comment is sent, which shows that the client is there."""
 CONTENT_TYPE: Final = "text/event-stream"
@@ -46,15 +48,19 @@ class Subscriber:
 
     def __init__(self) -> None:
         self._messages: deque[bytes] = deque()
+        self._bytes = 0
         self._there = asyncio.Event()
         self.missed = 0
 
     def put(self, message: bytes) -> None:
-        """Add a message; the oldest one is lost if there are too many."""
-        if len(self._messages) >= QUEUE_MAX:
-            self._messages.popleft()
-            self.missed += 1
+        """Add a message; the oldest ones are lost if there are too many."""
         self._messages.append(message)
+        self._bytes += len(message)
+        while len(self._messages) > 1 and (
+            len(self._messages) > QUEUE_MAX or self._bytes > QUEUE_MAX_BYTES
+        ):
+            self._bytes -= len(self._messages.popleft())
+            self.missed += 1
         self._there.set()
 
     async def next(self) -> bytes:
@@ -69,6 +75,7 @@ class Subscriber:
         self.missed = 0
         messages = b"".join(self._messages)
         self._messages.clear()
+        self._bytes = 0
         return told + messages
 
 

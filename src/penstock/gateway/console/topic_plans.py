@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, Origin
 from penstock.gateway.console.recent_refusals import shown
+from penstock.gateway.console.subscribers import as_text
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
@@ -63,23 +64,23 @@ class TopicPlans:
         """
         self._gateway = gateway
         self._clock = clock
-        self._made: dict[str, Any] = {}
+        self._made = ""
         self._made_at = 0.0
         self._making = asyncio.Lock()
 
     def forget(self) -> None:
         """Make them anew when they are asked for: there are other policies."""
-        self._made = {}
+        self._made = ""
 
-    async def read(self) -> dict[str, Any]:
-        """Return them: those of patterns in the file, and those of topics."""
+    async def read(self) -> str:
+        """Return them as a line of JSON: those of patterns in the file, and those of topics."""
         async with self._making:
             if not self._made or self._clock() - self._made_at > FRESH_S:
-                self._made = await self._make() if self._gateway.is_loaded else {}
+                self._made = await self._make() if self._gateway.is_loaded else ""
                 self._made_at = self._clock()
-            return self._made
+            return self._made or "{}"
 
-    async def _make(self) -> dict[str, Any]:
+    async def _make(self) -> str:
         gateway = self._gateway
         policies = gateway.policies
         plan, topics = policies.plan, policies.topics
@@ -87,11 +88,11 @@ class TopicPlans:
             existing: Mapping[str, tuple[int, int]] = await gateway.cluster.topics()
             why_not = ""
         except MetadataUnavailableError as error:
-            existing, why_not = {}, str(error)
+            existing, why_not = {}, shown(str(error))
         configured = [one for one in existing if gateway.topic_configs.names(one)][:TOPICS_MAX]
         ids = await asyncio.to_thread(gateway.cluster.ids, configured)
         found, without = await self._of_topics(plan, existing, configured, ids)
-        return {
+        others = {
             "topic_policies": [
                 {"key": key, "class": name, "observed": plan.observes_topic("*")}
                 for key, name in (
@@ -104,11 +105,11 @@ class TopicPlans:
                 {"pattern": glob, **_as_json(plan, glob, plan.for_topic(glob), NO_SETTINGS)}
                 for glob in plan.globs[:TOPICS_MAX]
             ],
-            "topics": found,
             "topics_max": TOPICS_MAX,
             "topics_without_policy": without,
             "topics_not_known": why_not,
         }
+        return f'{as_text(others)[:-1]},"topics":[{",".join(found)}]}}'
 
     async def _of_topics(
         self,
@@ -116,9 +117,9 @@ class TopicPlans:
         existing: Mapping[str, tuple[int, int]],
         configured: Collection[str],
         ids: Mapping[str, UUID | None],
-    ) -> tuple[list[dict[str, Any]], int]:
-        """Return the topics that have policies, and how many others there are."""
-        found: list[dict[str, Any]] = []
+    ) -> tuple[list[str], int]:
+        """Return the topics that have policies, as JSON, and how many others there are."""
+        found: dict[str, str] = {}
         without = 0
         names = dict.fromkeys([*configured, *sorted(existing)])
         for count, name in enumerate(names):
@@ -130,8 +131,9 @@ class TopicPlans:
                 without += 1
             elif len(found) < TOPICS_MAX:
                 one = {"topic": shown(name), "partitions": existing[name][0]}
-                found.append({**one, **_as_json(plan, name, judged, own, unreadable)})
-        return sorted(found, key=lambda one: str(one["topic"])), without
+                # As text at once: all of them together would keep the event loop for long.
+                found[name] = as_text({**one, **_as_json(plan, name, judged, own, unreadable)})
+        return [found[name] for name in sorted(found)], without
 
     def _own(self, name: str, topic_id: UUID | None) -> tuple[Mapping[str, str], str]:
         """Return the settings of a topic's own, and why they are not known."""
@@ -152,7 +154,7 @@ def _as_json(
 ) -> dict[str, Any]:
     return {
         "observed": judged is not None and judged.is_observed,
-        "unusable": unreadable or (judged.unusable if judged is not None else ""),
+        "unusable": shown(unreadable or (judged.unusable if judged is not None else "")),
         "policies": _policies(judged) if judged is not None else [],
         "settings": [_setting(one) for one in plan.settings_and_origins(name, own)],
     }

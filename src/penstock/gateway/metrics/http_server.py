@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 CONNECTIONS_MAX: Final = 32
-"""More are closed at once."""
+"""For one more, the oldest that has not asked for anything makes room, or it is closed itself."""
 REQUEST_MAX_BYTES: Final = 8 * 1024
 _READ_BYTES: Final = 1024
 REQUEST_S: Final = 10.0
@@ -113,6 +113,8 @@ class HttpServer:
         self._request_s = request_s
         self._answer_s = answer_s
         self._serving: set[asyncio.Task[None]] = set()
+        self._unasked: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        """Those of them whose requests are not there yet, the oldest first."""
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -131,18 +133,35 @@ class HttpServer:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._serving) >= CONNECTIONS_MAX:
+        if len(self._serving) >= CONNECTIONS_MAX and not self._make_room():
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        self._unasked[task] = writer
+        task.add_done_callback(self._ended)
+
+    def _make_room(self) -> bool:
+        """End the oldest that has not asked for anything: idle ones would keep out probes."""
+        oldest = next(iter(self._unasked), None)
+        if oldest is not None:
+            oldest.cancel()
+            self._unasked[oldest].transport.abort()  # a task that has not begun would not do it
+            self._ended(oldest)
+        return oldest is not None
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._serving.discard(task)
+        self._unasked.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX_BYTES)
+        task = asyncio.current_task()
+        assert task is not None
         try:
             async with asyncio.timeout(self._request_s):
                 request = await self._read(connection, reader)
+            self._unasked.pop(task, None)
             async with asyncio.timeout(self._answer_s):
                 answer: Answer | Stream
                 answer = request if isinstance(request, Answer) else await self._answer(request)

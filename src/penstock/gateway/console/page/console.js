@@ -27,7 +27,7 @@ const events = {
     // What was there before this page, or before the gateway was started again, is not new.
     if (told.gateway?.started !== data.gateway.started) view.known = Math.max(0, ...data.refusals.rows.map((row) => row.id));
     told.gateway = data.gateway;
-    told.rows = new Map(data.refusals.rows.map((row) => [row.id, row]));
+    told.rows = new Map(data.refusals.rows.reverse().map((row) => [row.id, row]));
     told.others = data.refusals.others;
     told.points = data.history.points;
     told.slots = data.history.points_max;
@@ -49,13 +49,12 @@ const events = {
       told.rows.set(row.id, row);
     }
     if (told.rows.size > ROWS_KEPT) {
-      const kept = [...told.rows.values()].sort((a, b) => b.last - a.last).slice(0, ROWS_KEPT / 2);
-      told.rows = new Map(kept.map((row) => [row.id, row]));
+      told.rows = new Map([...told.rows].slice(-ROWS_KEPT / 2));
     }
     mark("refusals", "shadow");
   },
   point(data) {
-    if (data.at <= (told.points.at(-1)?.at ?? 0)) return;
+    if (told.points.some((one) => one.at === data.at)) return; // it was in the state, too
     told.points = [...told.points, data].slice(-told.slots);
     mark("charts");
   },
@@ -284,7 +283,8 @@ const show = {
 
 // Refusals
 
-const newest = () => [...told.rows.values()].sort((a, b) => b.last - a.last || b.id - a.id);
+// Those that were seen last are last in the map. Times would not do: a clock may be set back.
+const newest = () => [...told.rows.values()].reverse();
 const enforced = () => newest().filter((row) => !row.observed);
 // A gateway that was started again counts from one.
 const keyOf = (row) => `${told.gateway.started}/${row.id}`;

@@ -1,0 +1,8 @@
+"""Texts that somebody else wrote, for a terminal."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Return a text without anything that a terminal would obey; clients choose names."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -1,0 +1,17 @@
+"""What others wrote, and a terminal would obey."""
+
+import pytest
+
+from penstock.cli.printable import printable
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[2J", "\x1b]0;title\x07", "\r\nroot#", "\u202eevil", "\x9b31m", "\ud800"]
+)
+def test_nothing_is_obeyed(text):
+    assert printable(text).isprintable()
+    printable(text).encode()
+
+
+def test_everything_else_stays():
+    assert printable("Zürich <b>東京</b> [red]") == "Zürich <b>東京</b> [red]"

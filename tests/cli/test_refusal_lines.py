@@ -1,0 +1,35 @@
+"""What `penstock dev` prints of a refusal."""
+
+from penstock.cli.refusal_lines import refusal_lines
+from penstock.engine.verdict import Outcome, RecordError, Verdict
+from penstock.gateway.refusal_log import Refused
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\rstored\u202e"
+
+
+def refused(*messages, client="app", **more):
+    errors = tuple(RecordError(index, text) for index, text in enumerate(messages))
+    verdict = Verdict(
+        outcome=Outcome.REFUSED, policy="policy.Orders", code=87, record_errors=errors, **more
+    )
+    return Refused("orders", 0, client, verdict)
+
+
+def test_what_and_whose_and_why():
+    assert refusal_lines(refused("no")) == [
+        "refused orders-0 for app: error 87 by policy.Orders",
+        "    record 0: no",
+    ]
+
+
+def test_not_all_records():
+    assert refusal_lines(refused(*"abcdefg"))[-1] == "    and 2 more records"
+
+
+def test_nothing_is_for_the_terminal_to_obey():
+    found = refused(EVIL, client=EVIL, detail=f"policy.py:3\n{EVIL}")
+    lines = refusal_lines(found)
+
+    assert all(line.isprintable() for line in lines)
+    assert lines[-2:] == ["    policy.py:3", f"    {lines[-1].strip()}"]
+    assert "[2J" in lines[0]
