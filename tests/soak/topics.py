@@ -193,19 +193,27 @@ class TopicChanges:
 
     def _has(self, name: str, key: str, value: str, *, settled: bool = True) -> bool:
         """Whether a broker tells of a value; others tell of it a moment later."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
+        found: list[bool] = []
 
         def told() -> bool:
-            found = self._stage.admin.describe_configs([resource])[resource].result(30)
-            return bool(found[key].value == value)
+            found[:] = self._told(name, key, value)
+            return bool(found) and (found[0] or not settled)
 
-        if not settled:
-            return told()
         try:
-            wait_until(told, 30)
+            wait_until(told, 90)
         except AssertionError:
-            return False
-        return True
+            if not found:  # by no broker, for all that time
+                raise
+        return found[0]
+
+    def _told(self, name: str, key: str, value: str) -> list[bool]:
+        """Return whether a broker tells of a value; nothing where it does not answer, or ends."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            configs = self._stage.admin.describe_configs([resource])[resource].result(30)
+        except (KafkaException, TimeoutError):
+            return []
+        return [configs[key].value == value]
 
 
 _AGAIN = frozenset(
