@@ -30,7 +30,7 @@ def test_records_are_numbered_and_tell_what_is_to_become_of_them(topic):
     found = [one.next() for _ in range(4)]
 
     assert [number for number, _, _ in found] == [0, 1, 2, 3]
-    values = [read(0, value) for _, _, value in found]
+    values = [read(0, value, 0.0) for _, _, value in found]
     assert [value.letter for value in values] == ["g", "b", "g", "b"]
     assert {(value.producer, value.run) for value in values} == {("kcat/plain", 2)}
     assert [value.number for value in values] == [0, 1, 2, 3]

@@ -23,7 +23,7 @@ from tests.soak.diary import Diary
 from tests.soak.judge import Account, judge
 from tests.soak.producers import JUDGED, PLAIN, TOPICS
 from tests.soak.producers import Producer as Sent
-from tests.soak.records import read, text_of
+from tests.soak.records import stored, text_of
 from tests.soak.stage import LONGEST_RETENTION_MS, MOST_PARTITIONS, Stage
 from tests.soak.told import ACKNOWLEDGED, REFUSED, UNKNOWN, Told
 
@@ -115,8 +115,8 @@ class TopicChanges:
                 on_delivery=lambda error, _, number=number: note(number, error),
             )  # fmt: skip
         producer.flush(40)
-        found = read_topic(self._stage.upstream, name, settings={"log_level": "0"})
-        return judge(sent, told, [read(partition, value) for partition, _, value, _ in found])
+        found = read_topic(self._stage.upstream, name, full=True, settings={"log_level": "0"})
+        return judge(sent, told, [stored(message) for message in found])
 
     def _refused(self, chance: random.Random) -> str:
         name = f"soak-refused-{next(self._numbers)}"
