@@ -50,6 +50,16 @@ def test_lines_are_read_as_they_are_written(capsys):
     assert told.ended
 
 
+def test_what_is_told_late_is_of_the_run_that_has_sent_it(capsys):
+    one = sender()
+    one.run = 2
+
+    one.note("acknowledged", 7, run=1)
+
+    told = told_by([capsys.readouterr().out], ["kcat/plain"])["kcat/plain"]
+    assert told.outcomes[7].run == 1
+
+
 def test_records_are_sent_in_bursts_at_the_rate():
     one = sender(rate=1)
     for _ in range(BURST - 1):
