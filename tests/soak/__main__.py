@@ -12,12 +12,13 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from penstock.artifacts import cache_folder
-from tests.soak.processes import descendants
+from tests.soak.processes import adopt_orphans, descendants, kill
+from tests.soak.producers import CLIENTS
 from tests.soak.run import Soak, remove_data
 
 LONGEST_MINUTES: Final = 24 * 60
@@ -38,8 +39,9 @@ def main() -> int:
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(int(given.minutes * 60 + _AROUND_S))
-    soak = Soak(given.minutes, seed, given.rate, folder)
-    code = _run(soak, folder)
+    soak = Soak(given.minutes, seed, given.rate, folder, given.without)
+    adopt_orphans()
+    code = _run(soak, folder, given.without)
     remove_data(folder)
     if code or given.keep:
         print(f"the evidence is in {os.path.relpath(folder)}", flush=True)
@@ -48,19 +50,24 @@ def main() -> int:
     return code
 
 
-def _run(soak: Soak, folder: Path) -> int:
+def _run(soak: Soak, folder: Path, without: Sequence[str]) -> int:
     try:
         findings = soak.run()
     except KeyboardInterrupt:
+        _kill_the_rest()
         print("\ninterrupted; everything is ended", flush=True)
         return 130
     except Exception as error:
         (folder / "failure.txt").write_text(traceback.format_exc())
+        _kill_the_rest()
         print(
             f"\nthe soak could not be run to its end: {type(error).__name__}: {error}", flush=True
         )
         return 3
+    findings += [f"still there after the end: {text}" for text in _kill_the_rest()]
     print(f"\n{soak.text}")
+    if without:
+        print(f"WITHOUT {', '.join(without)}: nothing is known of them")
     if not findings:
         print("nothing acknowledged is lost, nothing refused is stored, nothing is stored twice but "
               "where it may be, order is kept, and what the gateway uses is flat")  # fmt: skip
@@ -77,11 +84,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=None, help="drawn and told unless given")
     parser.add_argument("--rate", type=int, default=10, help="records a second of each producer")
+    parser.add_argument("--without", action="append", default=[], choices=CLIENTS, metavar="CLIENT",
+                        help=f"leave one out: {', '.join(CLIENTS)}; may be repeated")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the evidence if all is well, too")
     given = parser.parse_args()
     if not 1 <= given.minutes <= LONGEST_MINUTES:
         parser.error(f"--minutes is between 1 and {LONGEST_MINUTES}")
     return given
+
+
+def _kill_the_rest() -> list[str]:
+    """Kill what should have ended, and tell what it was."""
+    return [text for pid in descendants(os.getpid()) if (text := kill(pid))]
 
 
 def _interrupt(*_: object) -> None:
@@ -105,8 +119,7 @@ def _end_in_order() -> None:
 def _end_at_once(*_: object) -> None:
     print("the end takes too long: every process is killed", flush=True)
     for pid in descendants(os.getpid()):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        kill(pid)
     os._exit(3)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from tests.chaos.leaders import move_leaders
-from tests.gateways import wait_until
+from tests.gateways import RunningGateway, wait_until
 from tests.policies.schema_policy.fake_registry import Fault as RegistryFault
 from tests.soak.diary import Diary
 from tests.soak.plan import Fault
@@ -18,7 +18,11 @@ from tests.soak.stage import Gateway, Stage, policies
 from tests.soak.topics import TopicChanges
 
 _PAUSE_S = 4.0
-"""What stands between two things of a lane, also where the first has taken long."""
+"""What stands at least between two things of a lane; as long as the first has taken, if that is
+longer: a gateway that starts slowly is not ended again before it has served anybody."""
+_ATTEMPTS = 5
+_NO_CLUSTER = 3
+_LONGEST_TEXT = 500
 _RELOADED = "reloaded"
 _NOT_RELOADED = "not reloaded, the old policies stay in force"
 
@@ -76,10 +80,11 @@ class Faults:
             try:
                 text = self._kinds[fault.kind](random.Random(fault.seed))
             except Exception as error:  # what cannot be done is evidence, and no end of the soak
-                self._diary.find(f"{fault.kind}: {type(error).__name__}: {error}")
+                text = f"{fault.kind}: {type(error).__name__}: {error}"
+                self._diary.find(text[:_LONGEST_TEXT])
                 continue
             finally:
-                earliest = self._diary.seconds + _PAUSE_S
+                earliest = self._diary.seconds + max(_PAUSE_S, time.monotonic() - begun)
             self._diary.count(fault.kind)
             self._diary.say(f"{fault.kind}: {text} ({time.monotonic() - begun:.1f} s)")
 
@@ -111,8 +116,8 @@ class Faults:
                 if code:
                     self._diary.find(f"{gateway.name} ended with {code} on SIGTERM")
             self._over.wait(chance.uniform(0, 3))
-            gateway.running.restart(kill=True)
-        return f"{gateway.name}, and started again"
+            attempts = start(gateway.running)
+        return f"{gateway.name}, and started again{f' {attempts} times' if attempts > 1 else ''}"
 
     def _steady(self, chance: random.Random) -> Gateway:
         """Return a gateway that is not being ended or started just now, if there is one."""
@@ -185,6 +190,27 @@ class Faults:
         self._over.wait(chance.uniform(2, 8))
         self._stage.registry.fault = None
         return "and well again"
+
+
+def start(running: RunningGateway) -> int:
+    """Start a gateway as a supervisor does: it ends with 3 where no broker answers in time.
+
+    Returns:
+        How many attempts it took.
+
+    Raises:
+        AssertionError: It ended otherwise, or too often.
+    """
+    attempt = 1
+    while True:
+        try:
+            running.restart(kill=True)
+        except AssertionError:
+            if running.process.returncode != _NO_CLUSTER or attempt == _ATTEMPTS:
+                raise
+            attempt += 1
+        else:
+            return attempt
 
 
 def _hang_up(gateway: Gateway, event: str) -> None:

@@ -4,11 +4,12 @@ What is promised stands in docs/failures.md; what is no promise is counted, and 
 
 - a plain producer may store a record twice, or out of order, when it sends again what was stored;
 - an idempotent one may store twice what was in flight when an error was final, since it then
-  numbers its records anew (`TROUBLE_S`);
+  numbers its records anew: what was sent before an error was told, and answered after it;
 - of what a producer was told nothing certain, anything may have become, but a bad record is never
   stored.
 """
 
+import itertools
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,8 +21,11 @@ from tests.soak.records import CHANGED, CHANGED_NOW, DROPPED, REFUSED, Stored
 from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, UNKNOWN, Told
 from tests.soak.told import REFUSED as TOLD_REFUSED
 
-TROUBLE_S: Final = 130.0
-"""For how long an error may be why a record is stored twice: the clients' longest delivery."""
+SLACK_S: Final = 2.0
+"""How long after an error was told a client may still send under its old numbers."""
+STANDSTILL_S: Final = 360.0
+"""For how long a producer may be acknowledged nothing: six of the clients' time limits, as a
+producer that was made anew may meet the next fault. 270 s were seen where all was overloaded."""
 _SHOWN: Final = 20
 _CERTAIN: Final = frozenset({ACKNOWLEDGED, COMMITTED})
 
@@ -63,7 +67,7 @@ def judge(producer: Producer, told: Told, stored: Sequence[Stored]) -> Account:
     """
     account = Account(producer)
     times = Counter(one.number for one in stored)
-    runs = {one.number: one.run for one in stored}
+    last = {one.number: one for one in stored}
     for number, outcome in told.outcomes.items():
         account.counts[outcome.event] += 1
         _judge_told(account, number, outcome.event, is_stored=number in times)
@@ -75,8 +79,8 @@ def judge(producer: Producer, told: Told, stored: Sequence[Stored]) -> Account:
             account.find("stored under another run than was told", one)
     for number, count in times.items():
         if count > 1:
-            _judge_double(account, told, number, runs[number])
-        _judge_refused(account, told, number, runs[number])
+            _judge_double(account, told, last[number])
+        _judge_refused(account, told, last[number])
     if producer.kind != PLAIN:
         for one in _disordered(stored):
             account.find("out of order", one)
@@ -87,6 +91,8 @@ def judge(producer: Producer, told: Told, stored: Sequence[Stored]) -> Account:
 
 def _judge_told(account: Account, number: int, event: str, *, is_stored: bool) -> None:
     producer = account.producer
+    if event == TOLD_REFUSED and not _may_be_refused(producer):
+        account.find("refused though nothing is bad", number)
     if event not in _CERTAIN:
         return
     if producer.letter(number) in REFUSED and producer.topic != OBSERVED:
@@ -95,6 +101,11 @@ def _judge_told(account: Account, number: int, event: str, *, is_stored: bool) -
         account.counts["dropped"] += 1
     elif not is_stored:
         account.find("acknowledged and lost", number)
+
+
+def _may_be_refused(producer: Producer) -> bool:
+    """Whether any of its batches is refused; a good record is, with a bad one of its batch."""
+    return producer.topic != OBSERVED and not REFUSED.isdisjoint(producer.mix)
 
 
 def _judge_letter(account: Account, one: Stored) -> None:
@@ -112,40 +123,53 @@ def _judge_letter(account: Account, one: Stored) -> None:
         account.find("stored with another content than was sent", one)
 
 
-def _judge_double(account: Account, told: Told, number: int, run: int) -> None:
+def _judge_double(account: Account, told: Told, one: Stored) -> None:
     if account.producer.kind == PLAIN:
         account.counts["doubled"] += 1
-    elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(told, number, run):
+    elif account.producer.kind != TRANSACTIONAL and _is_in_trouble(told, one):
         account.counts["doubled after an error"] += 1
     else:
-        account.find("stored twice", number)
+        account.find("stored twice", one.number)
 
 
-def _judge_refused(account: Account, told: Told, number: int, run: int) -> None:
+def _judge_refused(account: Account, told: Told, one: Stored) -> None:
     """Judge a record that is stored, and of which its producer was told that it is not."""
-    outcome = told.outcomes.get(number)
-    if outcome is None or expected(account.producer, number) is None:
+    outcome = told.outcomes.get(one.number)
+    if outcome is None or expected(account.producer, one.number) is None:
         return
     if outcome.event == ABORTED:
-        account.find("aborted, and seen by a reader of committed records", number)
+        account.find("aborted, and seen by a reader of committed records", one.number)
     elif outcome.event == TOLD_REFUSED:
         # Sent before in another batch, which was stored, and not answered.
-        if account.producer.kind == PLAIN or _is_in_trouble(told, number, run, but_its_own=True):
+        if account.producer.kind == PLAIN or _is_in_trouble(told, one, but_its_own=True):
             account.counts["stored by an earlier attempt"] += 1
         else:
-            account.find("refused and stored", number)
+            account.find("refused and stored", one.number)
 
 
-def _is_in_trouble(told: Told, number: int, run: int, *, but_its_own: bool = False) -> bool:
-    """Whether an error was told in the time in which a record was on its way, or just before."""
-    troubles = told.troubles.get(run, [])
-    outcome = told.outcomes.get(number)
+def _is_in_trouble(told: Told, one: Stored, *, but_its_own: bool = False) -> bool:
+    """Whether an error was told in the time in which a record was on its way."""
+    troubles = told.troubles.get(one.run, [])
+    outcome = told.outcomes.get(one.number)
     if outcome is None:
-        return bool(troubles)
-    if but_its_own:
-        troubles = [at for at in troubles if at < outcome.at - 0.5]
-    place = bisect_left(troubles, outcome.at - TROUBLE_S)
-    return place < len(troubles) and troubles[place] <= outcome.at + 0.5
+        latest = float("inf")
+    else:
+        latest = outcome.at - 0.5 if but_its_own else outcome.at + 0.5
+    place = bisect_left(troubles, one.sent_at - SLACK_S)
+    return place < len(troubles) and troubles[place] <= latest
+
+
+def standstill(told: Told, begun: float, ended: float) -> float:
+    """Return for how long, at the longest, a producer was acknowledged nothing.
+
+    Args:
+        told: What it was told.
+        begun: When it began to send, in seconds since 1970.
+        ended: When it sent no more.
+    """
+    answered = (one.at for one in told.outcomes.values() if one.event in _CERTAIN)
+    times = [begun, *sorted(at for at in answered if begun < at < ended), ended]
+    return max(after - before for before, after in itertools.pairwise(times))
 
 
 def _disordered(stored: Iterable[Stored]) -> Iterable[Stored]:

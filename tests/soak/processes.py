@@ -1,7 +1,20 @@
 """Which processes have been started, by us and by those."""
 
+import ctypes
+import os
+import signal
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+_PR_SET_CHILD_SUBREAPER: Final = 36
+"""prctl(2)."""
+
+
+def adopt_orphans() -> None:
+    """Have processes whose parents were killed for children: so they are found in the end."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:
@@ -18,3 +31,14 @@ def descendants(pid: int) -> list[int]:
         parents = [child for parent in parents for child in children[parent]]
         found += parents
     return found
+
+
+def kill(pid: int) -> str:
+    """Kill a process, and return how it was started; nothing where it had ended."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return " ".join(command.decode(errors="replace").split("\0"))[:200].strip()

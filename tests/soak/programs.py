@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 class MissingError(Exception):
-    """A client that is not on this machine; the text says what it needs."""
+    """Clients that are not on this machine; the text says what they need."""
 
 
 def _python(module: str) -> list[str]:
@@ -156,12 +156,18 @@ class Client:
         return self._errors.read_text(errors="replace")[-500:].strip()
 
 
-def clients(names: list[str], seed: int, logs: Path) -> tuple[list[Client], dict[str, str]]:
-    """Prepare the clients; those that are missing are returned by name, with what they need."""
-    found, missing = [], {}
+def clients(names: Sequence[str], seed: int, logs: Path) -> list[Client]:
+    """Prepare the clients.
+
+    Raises:
+        MissingError: Of all that are missing, with what they need.
+    """
+    found, missing = [], []
     for name in names:
         try:
             found.append(Client(name, COMMANDS[name](), seed, logs))
         except MissingError as error:
-            missing[name] = str(error)
-    return found, missing
+            missing.append(f"{name} {error}")
+    if missing:
+        raise MissingError("; ".join(missing) + ": `--without` leaves clients out")
+    return found

@@ -7,6 +7,8 @@ import json
 import struct
 from typing import Final, NamedTuple
 
+from confluent_kafka import Message
+
 GOOD: Final = "g"
 BAD: Final = "b"
 """A validator refuses it: 87."""
@@ -29,6 +31,7 @@ class Stored(NamedTuple):
     Attributes:
         run: How often its producer had been made anew by then.
         number: Given by the producer, never twice.
+        sent_at: When its producer was given it, in seconds since 1970: its timestamp.
     """
 
     partition: int
@@ -36,6 +39,7 @@ class Stored(NamedTuple):
     producer: str
     run: int
     number: int
+    sent_at: float
 
 
 def text_of(letter: str, producer: str, run: int, number: int) -> str:
@@ -50,7 +54,7 @@ def with_schema(schema_id: int, text: str) -> bytes:
     return struct.pack(">bi", _MAGIC, schema_id) + json.dumps(content).encode()
 
 
-def read(partition: int, value: bytes) -> Stored:
+def read(partition: int, value: bytes, sent_at: float) -> Stored:
     """Return what a stored value says.
 
     Raises:
@@ -64,4 +68,14 @@ def read(partition: int, value: bytes) -> Stored:
     letter, producer, run, number = text.split(":")
     if letter not in LETTERS:
         raise ValueError(f"unknown letter {letter!r}")
-    return Stored(partition, letter, producer, int(run), int(number))
+    return Stored(partition, letter, producer, int(run), int(number), sent_at)
+
+
+def stored(message: Message) -> Stored:
+    """Return what a message says that was read back.
+
+    Raises:
+        ValueError: No client of the soak has written it.
+    """
+    _, milliseconds = message.timestamp()
+    return read(message.partition() or 0, message.value() or b"", milliseconds / 1000)

@@ -12,11 +12,11 @@ from tests.integration.reading import read_topic
 from tests.soak import report
 from tests.soak.diary import Diary
 from tests.soak.faults import Faults
-from tests.soak.judge import Account, judge
+from tests.soak.judge import STANDSTILL_S, Account, judge, standstill
 from tests.soak.plan import draw, in_order
 from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
 from tests.soak.programs import Client, clients
-from tests.soak.records import Stored, read
+from tests.soak.records import Stored, stored
 from tests.soak.samples import AT_REST, DESCRIPTORS, Samples, now
 from tests.soak.stage import Stage
 from tests.soak.told import Told
@@ -29,12 +29,16 @@ _REST_S: Final = 90.0
 class Soak:
     """What is done for some minutes, and the evidence of it in a folder."""
 
-    def __init__(self, minutes: float, seed: int, rate: int, folder: Path) -> None:
+    def __init__(
+        self, minutes: float, seed: int, rate: int, folder: Path, without: Sequence[str] = ()
+    ) -> None:
         self._seconds = minutes * 60
+        self._names = [name for name in CLIENTS if name not in without]
         self._seed = seed
         self._rate = rate
         self._folder = folder
         self._diary = Diary(folder / "diary.txt")
+        self._sent = (0.0, 0.0)
         self._findings: list[str] = []
         self._report: list[str] = []
 
@@ -43,9 +47,7 @@ class Soak:
         plan = draw(self._seed, self._seconds)
         planned = in_order(plan)
         (self._folder / "plan.txt").write_text("".join(f"{fault}\n" for fault in planned))
-        found, missing = clients(list(CLIENTS), self._seed, self._folder)
-        for name, needs in missing.items():
-            self._diary.say(f"LEFT OUT: {name} {needs}")
+        found = clients(self._names, self._seed, self._folder)
         with ExitStack() as ends:
             ends.callback(self._end_clients, found)
             self._diary.say("three brokers and two gateways start")
@@ -76,6 +78,7 @@ class Soak:
         self, stage: Stage, found: Sequence[Client], faults: Faults, samples: Samples
     ) -> None:
         samples.start()
+        begun = time.time()
         for client in found:
             client.start(stage.address, self._rate)
         self._diary.say(f"{sum(len(c.producers) for c in found)} producers of "
@@ -86,12 +89,14 @@ class Soak:
             for client in found:
                 if client.ended:
                     raise RuntimeError(f"{client.name} ended by itself: {client.complaints()}")
-            if stage.lasting.running.process.poll() is not None:
-                raise RuntimeError(f"{stage.lasting.name} ended by itself")
+            for gateway in stage.gateways:
+                if gateway.ended_by_itself:
+                    raise RuntimeError(f"{gateway.name} ended by itself")
         faults.end()
         samples.end()
         stage.wait_until_whole()
         self._diary.say("no more faults, nothing more is sent; last answers")
+        self._sent = (begun, time.time())
         for client in found:
             client.finish()
         deadline = time.monotonic() + LAST_ANSWERS_S
@@ -113,15 +118,20 @@ class Soak:
 
     def _accounts(self, stage: Stage, found: Sequence[Client]) -> list[tuple[Account, Told]]:
         self._diary.say("reading back what is stored")
-        stored = self._stored(stage)
+        records = self._stored(stage)
         accounts = []
         for client in found:
             for producer, told in client.told().items():
-                account = judge(producer, told, stored.pop(producer.name, []))
+                account = judge(producer, told, records.pop(producer.name, []))
+                still_s = standstill(told, *self._sent)
+                if still_s > STANDSTILL_S:
+                    self._findings.append(
+                        f"{producer.name} was acknowledged nothing for {still_s:.0f} s"
+                    )
                 accounts.append((account, told))
                 if not told.ended:
                     self._findings.append(f"{producer.name} did not end by itself")
-        self._findings += [f"records of {name}, which nobody is" for name in stored]
+        self._findings += [f"records of {name}, which nobody is" for name in records]
         return accounts
 
     def _stored(self, stage: Stage) -> dict[str, list[Stored]]:
@@ -129,13 +139,16 @@ class Soak:
         foreign: Counter[str] = Counter()
         for topic in TOPICS:
             isolation = "read_committed" if topic == TRANSACTIONS else "read_uncommitted"
-            for partition, _, value, _ in read_topic(stage.upstream, topic, isolation=isolation):
-                try:
-                    one = read(partition, value)
-                except (ValueError, KeyError):
-                    foreign[topic] += 1
-                    continue
-                found[one.producer].append(one)
+            messages = read_topic(stage.upstream, topic, isolation=isolation, full=True)
+            with (self._folder / f"{topic}.stored").open("w") as evidence:
+                for message in messages:
+                    try:
+                        one = stored(message)
+                    except (ValueError, KeyError):
+                        foreign[topic] += 1
+                        continue
+                    found[one.producer].append(one)
+                    evidence.write("\t".join(map(str, (message.offset(), *one))) + "\n")
         self._findings += [
             f"{topic} has {count} records that nobody has sent" for topic, count in foreign.items()
         ]

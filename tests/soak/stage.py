@@ -58,6 +58,16 @@ class Gateway:
         self.lasts = lasts
         self.lock = threading.Lock()
 
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it does not run, though nobody is ending or starting it just now."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            return self.running.process.poll() is not None
+        finally:
+            self.lock.release()
+
     def write(self, properties: dict[str, object], policies: str, upstream: str) -> None:
         """Write its configuration file and its policies anew; nothing reads them yet."""
         write_configuration(self.running.file.parent, upstream, 0, properties, policies)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.soak.judge import TROUBLE_S, judge
+from tests.soak.judge import SLACK_S, STANDSTILL_S, judge, standstill
 from tests.soak.producers import (
     IDEMPOTENT,
     INTERCEPTED,
@@ -33,8 +33,8 @@ def acknowledged(*numbers):
     return told(*(("acknowledged", number, number) for number in numbers))
 
 
-def stored(*numbers, letter="g", partition=0, run=1):
-    return [Stored(partition, letter, "p", run, number) for number in numbers]
+def stored(*numbers, letter="g", partition=0, run=1, sent_at=0.0):
+    return [Stored(partition, letter, "p", run, number, sent_at) for number in numbers]
 
 
 def found(producer, said, there):
@@ -76,13 +76,13 @@ def test_a_bad_record_that_is_acknowledged():
 
 
 def test_a_refused_record_that_is_stored():
-    problems = found(sent_by(IDEMPOTENT), told(("refused", 0, 1)), stored(0))
+    problems = found(sent_by(IDEMPOTENT, "gb"), told(("refused", 0, 1)), stored(0))
 
     assert problems == {"refused and stored": 1}
 
 
 def test_a_refused_record_may_be_stored_by_an_earlier_attempt_of_a_plain_producer():
-    account = judge(sent_by(PLAIN), told(("refused", 0, 1)), stored(0))
+    account = judge(sent_by(PLAIN, "gb"), told(("refused", 0, 1)), stored(0))
 
     assert account.findings == {}
     assert account.counts["stored by an earlier attempt"] == 1
@@ -114,7 +114,7 @@ def test_a_record_that_is_changed_and_was_not_to_be():
 
 def test_what_is_observed_is_stored_as_it_was_sent():
     producer = sent_by(IDEMPOTENT, "gbndc", OBSERVED)
-    there = [Stored(0, letter, "p", 1, number) for number, letter in enumerate("gbndc")]
+    there = [Stored(0, letter, "p", 1, number, 0.0) for number, letter in enumerate("gbndc")]
 
     assert found(producer, acknowledged(0, 1, 2, 3, 4), there) == {}
     assert found(producer, acknowledged(0, 1, 2, 3, 4), there[:3] + there[4:]) == {
@@ -136,17 +136,53 @@ def test_a_plain_producer_may_store_twice():
 def test_an_idempotent_producer_may_store_twice_after_an_error():
     said = told(("refused", 0, 10), ("acknowledged", 1, 12))
 
-    account = judge(sent_by(IDEMPOTENT, "bg"), said, stored(1, 1))
+    account = judge(sent_by(IDEMPOTENT, "bg"), said, stored(1, 1, sent_at=9.5))
 
     assert account.findings == {}
     assert account.counts["doubled after an error"] == 1
 
 
-@pytest.mark.parametrize("at", [12 + TROUBLE_S + 1, 5])
-def test_an_error_at_another_time_is_no_reason_to_store_twice(at):
+@pytest.mark.parametrize(("sent_at", "at"), [(10 + SLACK_S + 1, 30), (4, 5)])
+def test_an_error_at_another_time_is_no_reason_to_store_twice(sent_at, at):
     said = told(("refused", 0, 10), ("acknowledged", 1, at))
+    there = stored(1, 1, sent_at=sent_at)
 
-    assert found(sent_by(IDEMPOTENT, "bg"), said, stored(1, 1)) == {"stored twice": 1}
+    assert found(sent_by(IDEMPOTENT, "bg"), said, there) == {"stored twice": 1}
+
+
+@pytest.mark.parametrize(("sent_at", "problems"), [(9, {}), (20, {"refused and stored": 1})])
+def test_an_error_before_it_was_sent_is_no_reason_why_a_refused_record_is_stored(sent_at, problems):
+    said = told(("refused", 0, 10), ("refused", 1, 21))
+
+    assert found(sent_by(IDEMPOTENT, "bg"), said, stored(1, sent_at=sent_at)) == problems
+
+
+@pytest.mark.parametrize("kind", [PLAIN, IDEMPOTENT, TRANSACTIONAL])
+def test_a_refusal_where_nothing_is_bad(kind):
+    said = told(("acknowledged", 0, 1), ("refused", 1, 2))
+
+    assert found(sent_by(kind, "gd"), said, stored(0)) == {"refused though nothing is bad": 1}
+
+
+def test_a_refusal_of_what_is_only_observed():
+    said = told(("refused", 0, 1))
+
+    assert found(sent_by(IDEMPOTENT, "b", OBSERVED), said, []) == {
+        "refused though nothing is bad": 1
+    }
+
+
+def test_a_good_record_may_be_refused_with_a_bad_one():
+    assert found(sent_by(PLAIN, "gb"), told(("refused", 0, 1), ("refused", 1, 1)), []) == {}
+
+
+def test_a_standstill():
+    said = told(("acknowledged", 0, 10), ("unknown", 1, 60), ("acknowledged", 2, 100))
+
+    assert standstill(said, 0, 110) == 90
+    assert standstill(said, 0, 500) == 400
+    assert standstill(told(("unknown", 0, 5)), 0, 70) == 70
+    assert STANDSTILL_S > 60
 
 
 def test_a_transaction_stores_nothing_twice_whatever_happened():

@@ -30,7 +30,7 @@ def test_records_are_numbered_and_tell_what_is_to_become_of_them(topic):
     found = [one.next() for _ in range(4)]
 
     assert [number for number, _, _ in found] == [0, 1, 2, 3]
-    values = [read(0, value) for _, _, value in found]
+    values = [read(0, value, 0.0) for _, _, value in found]
     assert [value.letter for value in values] == ["g", "b", "g", "b"]
     assert {(value.producer, value.run) for value in values} == {("kcat/plain", 2)}
     assert [value.number for value in values] == [0, 1, 2, 3]
@@ -48,6 +48,16 @@ def test_lines_are_read_as_they_are_written(capsys):
     assert told.outcomes[7].event == "refused"
     assert told.why == {"not today": 1, "dead: why": 1}
     assert told.ended
+
+
+def test_what_is_told_late_is_of_the_run_that_has_sent_it(capsys):
+    one = sender()
+    one.run = 2
+
+    one.note("acknowledged", 7, run=1)
+
+    told = told_by([capsys.readouterr().out], ["kcat/plain"])["kcat/plain"]
+    assert told.outcomes[7].run == 1
 
 
 def test_records_are_sent_in_bursts_at_the_rate():

@@ -38,6 +38,11 @@ def test_a_line_that_is_cut_off_is_none():
     assert found["a"].outcomes == {}
 
 
+def test_a_line_that_is_none_amid_others():
+    with pytest.raises(ValueError, match="no line of a program"):
+        told_by(["a\t1\tack", line("a", 1, "acknowledged", 0, 1.5, "")], ["a"])
+
+
 def test_an_event_that_no_program_knows():
     with pytest.raises(ValueError, match="unknown event"):
         told_by([line("a", 1, "stored", 1, 1, "")], ["a"])

@@ -81,10 +81,18 @@ class Told:
 
 
 def told_by(lines: Iterable[str], names: Iterable[str]) -> dict[str, Told]:
-    """Return what producers were told; the last line may be cut off where a program was killed."""
+    """Return what producers were told; the last line may be cut off where a program was killed.
+
+    Raises:
+        ValueError: Another line is none of a program, and something was told in it.
+    """
     found = {name: Told() for name in names}
+    is_cut_off = False
     for line in lines:
+        if is_cut_off:
+            raise ValueError("no line of a program stands amid others")
         fields = line.rstrip("\n").split("\t", 5)
-        if len(fields) == 6 and line.endswith("\n"):
+        is_cut_off = len(fields) != 6 or not line.endswith("\n")
+        if not is_cut_off:
             found[fields[0]].note(*fields[1:])
     return found

@@ -23,7 +23,7 @@ from tests.soak.diary import Diary
 from tests.soak.judge import Account, judge
 from tests.soak.producers import JUDGED, PLAIN, TOPICS
 from tests.soak.producers import Producer as Sent
-from tests.soak.records import read, text_of
+from tests.soak.records import stored, text_of
 from tests.soak.stage import LONGEST_RETENTION_MS, MOST_PARTITIONS, Stage
 from tests.soak.told import ACKNOWLEDGED, REFUSED, UNKNOWN, Told
 
@@ -115,8 +115,8 @@ class TopicChanges:
                 on_delivery=lambda error, _, number=number: note(number, error),
             )  # fmt: skip
         producer.flush(40)
-        found = read_topic(self._stage.upstream, name, settings={"log_level": "0"})
-        return judge(sent, told, [read(partition, value) for partition, _, value, _ in found])
+        found = read_topic(self._stage.upstream, name, full=True, settings={"log_level": "0"})
+        return judge(sent, told, [stored(message) for message in found])
 
     def _refused(self, chance: random.Random) -> str:
         name = f"soak-refused-{next(self._numbers)}"
@@ -193,19 +193,27 @@ class TopicChanges:
 
     def _has(self, name: str, key: str, value: str, *, settled: bool = True) -> bool:
         """Whether a broker tells of a value; others tell of it a moment later."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
+        found: list[bool] = []
 
         def told() -> bool:
-            found = self._stage.admin.describe_configs([resource])[resource].result(30)
-            return bool(found[key].value == value)
+            found[:] = self._told(name, key, value)
+            return bool(found) and (found[0] or not settled)
 
-        if not settled:
-            return told()
         try:
-            wait_until(told, 30)
+            wait_until(told, 90)
         except AssertionError:
-            return False
-        return True
+            if not found:  # by no broker, for all that time
+                raise
+        return found[0]
+
+    def _told(self, name: str, key: str, value: str) -> list[bool]:
+        """Return whether a broker tells of a value; nothing where it does not answer, or ends."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        try:
+            configs = self._stage.admin.describe_configs([resource])[resource].result(30)
+        except (KafkaException, TimeoutError):
+            return []
+        return [configs[key].value == value]
 
 
 _AGAIN = frozenset(

@@ -31,6 +31,7 @@ class Run:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
+        self._run = sender.run
         self._kind = sender.producer.kind
         self._window = asyncio.Semaphore(WINDOW)
         self._broken: list[BaseException] = []
@@ -75,12 +76,13 @@ class Run:
         self._waiting.discard(done)
         error = asyncio.CancelledError() if done.cancelled() else done.exception()
         if error is None:
-            self._sender.note(ACKNOWLEDGED, number)
+            self._sender.note(ACKNOWLEDGED, number, run=self._run)
             return
         # It knows no 87, and makes of it what a -1 is, too.
         is_bad = self._sender.producer.letter(number) in BAD_LETTERS
         is_refused = isinstance(error, PolicyViolationError) or is_bad
-        self._sender.note(REFUSED if is_refused else UNKNOWN, number, type(error).__name__)
+        event = REFUSED if is_refused else UNKNOWN
+        self._sender.note(event, number, type(error).__name__, self._run)
         if self._kind != PLAIN:
             self._broken.append(error)  # later ones fail (docs/failures.md)
 

@@ -54,6 +54,7 @@ class Run:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
+        self._run = sender.run
         self._kind = sender.producer.kind
         settings: dict[str, Any] = {**SETTINGS, "enable_idempotence": self._kind != PLAIN}
         if self._kind == TRANSACTIONAL:
@@ -96,7 +97,7 @@ class Run:
     def _stored(self, number: int) -> Callable[[object], None]:
         def note(_: object) -> None:
             self._window.release()
-            self._sender.note(ACKNOWLEDGED, number)
+            self._sender.note(ACKNOWLEDGED, number, run=self._run)
 
         return note
 
@@ -104,7 +105,7 @@ class Run:
         def note(error: BaseException) -> None:
             self._window.release()
             event = REFUSED if isinstance(error, REFUSALS) else UNKNOWN
-            self._sender.note(event, number, type(error).__name__)
+            self._sender.note(event, number, type(error).__name__, self._run)
             if self._kind != PLAIN:
                 self._broken.append(error)  # every later one fails (docs/failures.md)
 

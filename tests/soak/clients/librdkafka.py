@@ -43,10 +43,10 @@ class Steady:
         def report(error: KafkaError | None, _: object) -> None:
             self._unanswered -= 1
             if error is None:
-                self._sender.note(ACKNOWLEDGED, number)
+                self._sender.note(ACKNOWLEDGED, number, run=self._run)
             else:
                 event = REFUSED if error.code() in REFUSALS else UNKNOWN
-                self._sender.note(event, number, error.name())
+                self._sender.note(event, number, error.name(), self._run)
 
         return report
 

@@ -94,10 +94,19 @@ class Sender:
         """Wait that long."""
         time.sleep(self.ahead_s())
 
-    def note(self, event: str, numbers: object = "", why: object = "") -> None:
-        """Print a line, in one piece."""
+    def note(
+        self, event: str, numbers: object = "", why: object = "", run: int | None = None
+    ) -> None:
+        """Print a line, in one piece; what is told late may be of an earlier run."""
         text = " ".join(str(why).split())[:200]
-        fields = (self.producer.name, self.run, event, numbers, f"{time.time():.3f}", text)
+        fields = (
+            self.producer.name,
+            self.run if run is None else run,
+            event,
+            numbers,
+            f"{time.time():.3f}",
+            text,
+        )
         sys.stdout.write("\t".join(map(str, fields)) + "\n")
         sys.stdout.flush()
 

@@ -1,0 +1,32 @@
+"""A gateway is started as a supervisor does."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests.soak.faults import start
+
+
+class Running:
+    """Ends with these codes when it is started; None: it runs."""
+
+    def __init__(self, *codes):
+        self._codes = list(codes)
+        self.process = SimpleNamespace(returncode=None)
+
+    def restart(self, *, kill):
+        assert kill
+        self.process.returncode = self._codes.pop(0)
+        if self.process.returncode is not None:
+            raise AssertionError("not ready")
+
+
+def test_a_gateway_that_reaches_no_broker_is_started_again():
+    assert start(Running(None)) == 1
+    assert start(Running(3, 3, None)) == 3
+
+
+@pytest.mark.parametrize("codes", [[3] * 5 + [None], [1, None], [3, 2, None], [-9, None]])
+def test_a_gateway_that_ends_otherwise_or_too_often(codes):
+    with pytest.raises(AssertionError):
+        start(Running(*codes))
