@@ -63,8 +63,8 @@ _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _CHECK_IDLE_EVERY_S: Final = 5.0
 _CHECK_CONNECTIONS_EVERY_S: Final = 1.0
-_CHECKS_A_ROUND: Final = 50
-_CHECKED_AT_ONCE_MIN: Final = 20
+_CHECKS_A_ROUND: Final = 10
+_CHECKED_AT_ONCE_MIN: Final = 100
 FIRST_REQUEST_S: Final = 30.0
 """The time in which a client has to send its first request, and to authenticate if required."""
 
