@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from penstock.engine.plan import Plan
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.audit_trail.opening import check_audit_keys
+from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.endpoints import endpoints_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
-from penstock.gateway.audit_trail.opening import check_audit_keys, open_audit_trail
+from penstock.gateway.audit_trail.audit_keys import check_audit_keys
+from penstock.gateway.audit_trail.opening import open_audit_trail
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics

@@ -1,0 +1,42 @@
+"""Checks `audit.topic` and `audit.file`, without contacting anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.configuration import ConfigurationError
+from penstock.engine.plan import INTERNAL_TOPICS
+from penstock.wire.names import is_topic_name
+
+if TYPE_CHECKING:
+    from penstock.configuration import Configuration
+
+
+def check_audit_keys(configuration: Configuration) -> None:
+    """Check that the keys of the audit trail fit together, and with others.
+
+    Raises:
+        ConfigurationError: They do not.
+    """
+    topic, file = configuration.audit_topic, configuration.audit_file
+    if topic and file:
+        raise ConfigurationError(
+            f"{configuration.path}: audit.topic and audit.file are both set; leave one of them out"
+        )
+    if not topic:
+        return
+    where = f"{configuration.path}: audit.topic"
+    if not is_topic_name(topic):
+        raise ConfigurationError(f"{where} must be the name of a topic; it is {topic!r}")
+    if topic in INTERNAL_TOPICS:
+        raise ConfigurationError(f"{where} must not be {topic}, which is Kafka's own")
+    others = {
+        "topic.settings.topic": configuration.topic_settings_topic,
+        "produce.request.interceptors.state.topic": (
+            configuration.produce_request_interceptors_state_topic
+        ),
+        "redrive.places.topic": configuration.redrive_places_topic,
+    }
+    for key, other in others.items():
+        if topic == other:
+            raise ConfigurationError(f"{where} must not be {topic}, which is that of {key}")

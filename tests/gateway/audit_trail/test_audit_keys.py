@@ -1,0 +1,42 @@
+"""Which keys of the audit trail fit together."""
+
+import pytest
+
+from penstock.configuration import ConfigurationError, load_configuration
+from penstock.gateway.audit_trail.audit_keys import check_audit_keys
+
+
+def configuration(folder, **keys):
+    file = folder / "penstock.properties"
+    lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **keys}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return load_configuration(file)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"audit.topic": "a", "audit.file": "b"}, " and audit.file are both set"),
+        ({"audit.topic": "no name"}, "must be the name of a topic; it is 'no name'"),
+        ({"audit.topic": ".."}, "must be the name of a topic"),
+        ({"audit.topic": "__consumer_offsets"}, "which is Kafka's own"),
+        ({"audit.topic": "__penstock_topic_settings"}, "that of topic.settings.topic"),
+        ({"audit.topic": "s", "topic.settings.topic": "s"}, "that of topic.settings.topic"),
+        (
+            {"audit.topic": "__penstock_producer_state"},
+            "that of produce.request.interceptors.state.topic",
+        ),
+        ({"audit.topic": "__penstock_places"}, "that of redrive.places.topic"),
+    ],
+)
+def test_keys_that_do_not_fit(tmp_path, keys, why):
+    with pytest.raises(ConfigurationError, match=rf"penstock\.properties: audit\.topic.*{why}"):
+        check_audit_keys(configuration(tmp_path, **keys))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{}, {"audit.topic": "__penstock_audit"}, {"audit.file": "x.jsonl"}, {"audit.topic": ""}],
+)
+def test_keys_that_fit(tmp_path, keys):
+    check_audit_keys(configuration(tmp_path, **keys))
