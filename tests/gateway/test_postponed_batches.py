@@ -31,47 +31,47 @@ class Clock:
 def kept(*answers, clock=None):
     batches = PostponedBatches(clock or Clock())
     for batch, comes_again in answers:
-        batches.answered(SENT_BY, batch, comes_again=comes_again)
+        batches.answered(SENT_BY, batch, connection=1, comes_again=comes_again)
     return batches
 
 
 def test_later_batches_wait_and_others_do_not():
     batches = kept((by(4), True))
     assert batches
-    assert batches.overtakes(SENT_BY, by(6))
-    assert not batches.overtakes(SENT_BY, by(4))
-    assert not batches.overtakes(SENT_BY, by(2))
-    assert not batches.overtakes(SENT_BY, by(6, epoch=1))
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    assert not batches.overtakes(SENT_BY, by(4), connection=1)
+    assert not batches.overtakes(SENT_BY, by(2), connection=1)
+    assert not batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
     for other in ({"topic": "o"}, {"partition": 4}, {"producer_id": 18}, {"principal": "User:b"}):
-        assert not batches.overtakes(SENT_BY._replace(**other), by(6))
+        assert not batches.overtakes(SENT_BY._replace(**other), by(6), connection=1)
 
 
 def test_the_first_one_counts_until_it_gets_another_answer():
     batches = kept((by(4), True), (by(6), True), (by(4), True))
-    assert batches.overtakes(SENT_BY, by(6))
-    batches.answered(SENT_BY, by(4), comes_again=False)
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=False)
     assert not batches
-    assert not batches.overtakes(SENT_BY, by(6))
+    assert not batches.overtakes(SENT_BY, by(6), connection=1)
 
 
 def test_the_answer_to_another_batch_changes_nothing():
     batches = kept((by(4), True), (by(2), False), (by(6), False))
-    assert batches.overtakes(SENT_BY, by(6))
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
 
 
 def test_sequence_numbers_begin_anew_behind_the_largest():
     batches = kept((by(LAST - 1), True))
-    assert batches.overtakes(SENT_BY, by(0))
-    assert batches.overtakes(SENT_BY, by(5))
-    assert not batches.overtakes(SENT_BY, by(LAST - 3))
-    batches.answered(SENT_BY, by(LAST - 1), comes_again=False)
+    assert batches.overtakes(SENT_BY, by(0), connection=1)
+    assert batches.overtakes(SENT_BY, by(5), connection=1)
+    assert not batches.overtakes(SENT_BY, by(LAST - 3), connection=1)
+    batches.answered(SENT_BY, by(LAST - 1), connection=1, comes_again=False)
     assert not batches
 
 
 def test_a_newer_epoch_is_another_beginning_and_an_older_one_changes_nothing():
     batches = kept((by(4, epoch=1), True), (by(0, epoch=0), True), (by(4, epoch=0), False))
-    assert batches.overtakes(SENT_BY, by(6, epoch=1))
-    batches.answered(SENT_BY, by(0, epoch=2), comes_again=False)
+    assert batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
+    batches.answered(SENT_BY, by(0, epoch=2), connection=1, comes_again=False)
     assert not batches
 
 
@@ -84,20 +84,22 @@ def test_what_does_not_come_again_is_forgotten():
     clock = Clock()
     batches = kept((by(4), True), clock=clock)
     clock.now = KEPT_S - 1
-    batches.answered(SENT_BY, by(4), comes_again=True)
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
     clock.now = 2 * KEPT_S - 2
-    assert batches.overtakes(SENT_BY, by(6))
+    assert batches.overtakes(SENT_BY, by(6), connection=1)
     clock.now = 2 * KEPT_S
-    assert not batches.overtakes(SENT_BY, by(6))
+    assert not batches.overtakes(SENT_BY, by(6), connection=1)
     assert not batches
 
 
 def test_the_number_of_producers_is_bounded():
     batches = PostponedBatches(Clock())
     for number in range(10_001):
-        batches.answered(SENT_BY._replace(producer_id=number), by(0), comes_again=True)
-    assert not batches.overtakes(SENT_BY._replace(producer_id=0), by(6))
-    assert batches.overtakes(SENT_BY._replace(producer_id=1), by(6))
+        batches.answered(
+            SENT_BY._replace(producer_id=number), by(0), connection=1, comes_again=True
+        )
+    assert not batches.overtakes(SENT_BY._replace(producer_id=0), by(6), connection=1)
+    assert batches.overtakes(SENT_BY._replace(producer_id=1), by(6), connection=1)
 
 
 # The requests of a connection
@@ -141,6 +143,59 @@ def test_batches_in_flight_behind_a_postponed_one_come_again_and_in_order():
     talk.decide()
     talk.decide()
     assert talk.broker.take() == sent(4, 0, "judged") + sent(5, 2, "judged")
+    assert not talk.postponed
+
+
+def test_what_comes_over_a_later_connection_is_the_first_that_has_no_answer():
+    """The batch before it came again through another gateway."""
+    before = Talk()
+    before.session.client_data(sent(1, 0, "judged"))
+    before.decide(LATER)
+    before.session.closed()
+    talk = Talk(postponed=before.postponed)
+
+    talk.session.client_data(sent(2, 2, "judged"))
+    talk.decide()
+
+    assert talk.broker.take() == sent(2, 2, "judged")
+    assert not talk.postponed
+
+
+def test_a_later_connection_has_an_order_of_its_own():
+    before = Talk()
+    before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
+    talk = Talk(postponed=before.postponed)
+    talk.session.client_data(sent(3, 0, "judged") + sent(4, 2, "judged"))
+    talk.decide(LATER)
+    talk.decide()
+    before.decide()
+    before.decide()
+    assert [found["judged"][0] for found in answers(talk).values()] == [7, 7]
+    assert before.broker.take() == sent(1, 0, "judged") + sent(2, 2, "judged")
+
+    before, talk = Talk(), Talk()
+    talk.postponed = before.postponed
+    before.session.client_data(sent(1, 0, "judged") + sent(2, 2, "judged"))
+    talk.session.client_data(sent(3, 0, "judged"))
+    before.decide(which=1)
+    talk.decide(LATER)
+    before.decide(LATER)
+    assert before.broker.take() == b"", "the second batch is held up by the first of either"
+
+
+def test_what_is_postponed_again_over_a_later_connection_is_the_first_from_then_on():
+    before = Talk()
+    before.session.client_data(sent(1, 0, "judged"))
+    before.decide(LATER)
+    talk = Talk(postponed=before.postponed)
+    talk.session.client_data(sent(2, 2, "judged") + sent(3, 4, "judged"))
+    talk.decide(LATER)
+    talk.decide()
+    assert talk.broker.take() == b""
+    talk.session.client_data(sent(4, 2, "judged") + sent(5, 4, "judged"))
+    talk.decide()
+    talk.decide()
+    assert talk.broker.take() == sent(4, 2, "judged") + sent(5, 4, "judged")
     assert not talk.postponed
 
 
@@ -236,7 +291,7 @@ def by_principal(batches, principal, count, topic="orders"):
     """Have batches of so many producers of a principal come again."""
     sent = [SentBy(topic, 0, number, principal) for number in range(count)]
     for one in sent:
-        batches.answered(one, by(4), comes_again=True)
+        batches.answered(one, by(4), connection=1, comes_again=True)
     return sent
 
 
@@ -266,7 +321,7 @@ def test_what_is_answered_or_too_old_makes_room():
     batches = PostponedBatches(clock)
     first = by_principal(batches, "User:a", KEPT_MAX)
     for one in first:
-        batches.answered(one, by(4), comes_again=False)
+        batches.answered(one, by(4), connection=1, comes_again=False)
     assert not batches
     by_principal(batches, "User:a", KEPT_MAX)
     clock.now += KEPT_S

@@ -4,6 +4,9 @@ A broker finds a gap in a producer's sequence numbers, but not before it has sto
 producer: it takes any number for the first one. So the batches after one that was answered with a
 retriable error are answered so, too, until that one has come again and got another answer.
 
+Over a new connection a client first sends the oldest batch that has no answer. So what comes there
+before the batch that was to come again shows that it has got its answer: from another gateway.
+
 Batches of topics with interceptors are not kept here: see `producer_state`.
 """
 
@@ -47,6 +50,20 @@ class SentBy(NamedTuple):
     principal: str
 
 
+class _First(NamedTuple):
+    """The first batch that has to come again.
+
+    Attributes:
+        epoch: Its producer's epoch.
+        base_sequence: Its first sequence number.
+        connection: The number of the connection over which it came; later ones are larger.
+    """
+
+    epoch: int
+    base_sequence: int
+    connection: int
+
+
 class PostponedBatches:
     """The first batch of each producer and partition that has to come again.
 
@@ -57,9 +74,8 @@ class PostponedBatches:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # By principal, epoch and sequence number.
-        self._first: dict[str, TTLCache[SentBy, tuple[int, int]]] = {}
-        self._none: TTLCache[SentBy, tuple[int, int]] = TTLCache(0, KEPT_S, clock)
+        self._first: dict[str, TTLCache[SentBy, _First]] = {}  # by principal
+        self._none: TTLCache[SentBy, _First] = TTLCache(0, KEPT_S, clock)
         self._count = 0  # of what has not been removed, though some may be too old
 
     def __len__(self) -> int:
@@ -79,43 +95,49 @@ class PostponedBatches:
         """Return whether a batch of a producer for a partition has to come again."""
         return isinstance(sent_by, SentBy) and sent_by in self._of(sent_by)
 
-    def overtakes(self, sent_by: SentBy, batch: BatchProducer) -> bool:
-        """Return whether a batch comes after one that has to come again first."""
-        first = self._of(sent_by).get(sent_by)
-        if first is None or first[0] != batch.epoch:
-            return False
-        return 0 < (batch.base_sequence - first[1]) % _SEQUENCES < _SEQUENCES // 2
+    def overtakes(self, sent_by: SentBy, batch: BatchProducer, connection: int) -> bool:
+        """Return whether a batch comes after one that has to come again first.
 
-    def answered(self, sent_by: SentBy, batch: BatchProducer, *, comes_again: bool) -> None:
+        Args:
+            sent_by: The partition and the producer.
+            batch: Its place in the sequence of the producer's batches.
+            connection: The number of the client's connection.
+        """
+        first = self._of(sent_by).get(sent_by)
+        if first is None or first.epoch != batch.epoch or first.connection < connection:
+            return False
+        return 0 < (batch.base_sequence - first.base_sequence) % _SEQUENCES < _SEQUENCES // 2
+
+    def answered(
+        self, sent_by: SentBy, batch: BatchProducer, connection: int, *, comes_again: bool
+    ) -> None:
         """Record the answer to a batch, or that it was sent to the broker.
 
         Args:
             sent_by: The partition and the producer.
             batch: Its place in the sequence of the producer's batches.
+            connection: The number of the client's connection.
             comes_again: Whether the answer is a retriable error.
         """
         if batch.producer_id < 0 or batch.base_sequence < 0:
             return
         first = self._of(sent_by).get(sent_by)
-        if first is not None and first[0] > batch.epoch:
+        if first is not None and first.epoch > batch.epoch:
             return  # the broker refuses it: the producer has a newer epoch
         if comes_again:
-            if first is None or first[0] < batch.epoch or not self.overtakes(sent_by, batch):
-                self._keep(sent_by, (batch.epoch, batch.base_sequence))
-        elif first is not None and (
-            first[0] < batch.epoch
-            or (first[1] - batch.base_sequence) % _SEQUENCES < max(batch.record_count, 1)
-        ):
+            if not self.overtakes(sent_by, batch, connection):
+                self._keep(sent_by, _First(batch.epoch, batch.base_sequence, connection))
+        elif first is not None and _is_past(first, batch, connection):
             kept = self._of(sent_by)
             kept.pop(sent_by, None)
             self._count -= 1
             if not kept:
                 del self._first[sent_by.principal]
 
-    def _of(self, sent_by: SentBy) -> TTLCache[SentBy, tuple[int, int]]:
+    def _of(self, sent_by: SentBy) -> TTLCache[SentBy, _First]:
         return self._first.get(sent_by.principal, self._none)
 
-    def _keep(self, sent_by: SentBy, first: tuple[int, int]) -> None:
+    def _keep(self, sent_by: SentBy, first: _First) -> None:
         if self._count >= KEPT_MAX and sent_by not in self._of(sent_by):
             self._make_room()
         kept = self._first.get(sent_by.principal)
@@ -135,3 +157,10 @@ class PostponedBatches:
         while self._count >= KEPT_MAX:
             max(self._first.values(), key=len).popitem()
             self._count -= 1
+
+
+def _is_past(first: _First, batch: BatchProducer, connection: int) -> bool:
+    """Return whether a batch is the first one, or shows that the producer is past it."""
+    if first.epoch < batch.epoch or first.connection < connection:
+        return True
+    return (first.base_sequence - batch.base_sequence) % _SEQUENCES < max(batch.record_count, 1)

@@ -548,24 +548,26 @@ class ProduceExchange(Held):
         """Have what was sent after a batch that has to come again come again, too."""
         if not self._gateway.postponed:
             return
-        before = len(self.responses)
+        before, number = len(self.responses), self._connection.number
         for position, sent_by, by, _ in self._sent():
-            if position not in self.responses and self._gateway.postponed.overtakes(sent_by, by):
+            if position not in self.responses and self._gateway.postponed.overtakes(
+                sent_by, by, number
+            ):
                 self.responses[position] = PartitionResponse(REQUEST_TIMED_OUT, TEXT)
         if len(self.responses) > before and self._policies.whole_request:
             self._refuse_all()
 
     def _note_answers(self) -> None:
         """Record which batches have to come again before what is sent after them."""
-        postponed = self._gateway.postponed
+        postponed, number = self._gateway.postponed, self._connection.number
         if not (self.responses or postponed) or not self.expects_response:
             return
         for position, sent_by, by, data in self._sent():
             response = self.responses.get(position)
             if response is None or response.code not in RETRIABLE:
-                postponed.answered(sent_by, by, comes_again=False)
+                postponed.answered(sent_by, by, number, comes_again=False)
             elif is_intact(data):  # its sequence number may be wrong otherwise
-                postponed.answered(sent_by, by, comes_again=True)
+                postponed.answered(sent_by, by, number, comes_again=True)
 
     def _sent(self) -> Iterator[tuple[Position, SentBy, BatchProducer, bytes | memoryview]]:
         """Return the batches of idempotent producers, but for topics with interceptors."""
