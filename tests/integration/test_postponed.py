@@ -105,6 +105,26 @@ def test_an_idempotent_producer_stores_each_record_once_and_in_order(
     assert running.events("policy failed") == []
 
 
+def test_what_was_stored_through_another_gateway_holds_up_nothing(gateway, topic, kafka, tmp_path):
+    name = topic()
+    one, other = gateway(KINDS["729"], POLICIES), gateway(KINDS["729"], POLICIES)
+
+    def send(address, sequence, *found):
+        data = encode_batch(values(*found), producer_id=4711, producer_epoch=0,
+                            base_sequence=sequence)  # fmt: skip
+        with RawClient(address) as client:
+            response = produced(client.call(produce_request([(name, [(0, data)])])))[name, 0]
+        return response.error_code, response.error_message
+
+    assert send(one.address, 0, b"1", b"2") == (7, "the registry is away")
+    for folder in tmp_path.glob("gateway-*"):
+        (folder / "answers").touch()
+    assert send(other.address, 0, b"1", b"2") == (0, None)
+    assert send(one.address, 2, b"3") == (0, None)
+    stored = read_topic(kafka.bootstrap_servers, name)
+    assert values_of(stored) == [b"1", b"2", b"3"]
+
+
 def test_other_partitions_are_stored_and_nothing_of_its_own_is(gateway, topic, kafka):
     name = topic(partitions=2)
     running = gateway(KINDS["729"], POLICIES)
