@@ -1,5 +1,6 @@
 """Runs `penstock gateway` as a user does."""
 
+import contextlib
 import json
 import os
 import signal
@@ -72,11 +73,11 @@ class RunningGateway:
 
     def workers(self) -> list[int]:
         """The process ids of its children."""
-        return [
-            int(pid)
-            for task in Path(f"/proc/{self.pid}/task").iterdir()
-            for pid in (task / "children").read_text().split()
-        ]
+        found: list[int] = []
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+                found.extend(map(int, (task / "children").read_text().split()))
+        return found
 
     def events(self, name: str) -> list[dict[str, Any]]:
         return [event for event in list(self.log) if event.get("event") == name]

@@ -1,5 +1,6 @@
 """Looks at the processes of a gateway all the time: their memory, and how many they are."""
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -43,6 +44,10 @@ class Watchdog:
             self._note()
 
     def _note(self) -> None:
+        with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+            self._note_now()
+
+    def _note_now(self) -> None:
         if self._gateway.process.poll() is None:
             self.max_bytes = max(self.max_bytes, tree_bytes(self._gateway))
             self.most_processes = max(self.most_processes, 1 + len(self._gateway.workers()))

@@ -63,6 +63,8 @@ _REDISCOVER_EVERY_S: Final = 5.0
 _ENDING_EXTRA_S: Final = 5.0
 _CHECK_IDLE_EVERY_S: Final = 5.0
 _CHECK_CONNECTIONS_EVERY_S: Final = 1.0
+_CHECKS_A_ROUND: Final = 10
+_CHECKED_AT_ONCE_MIN: Final = 100
 FIRST_REQUEST_S: Final = 30.0
 """The time in which a client has to send its first request, and to authenticate if required."""
 _TRIED_PORTS: Final = 20
@@ -626,10 +628,15 @@ class Gateway:
                     client.close()
 
     async def _check_connections(self) -> None:
+        """Check each connection once a second, a few at a time: no request waits for all."""
         while True:
-            await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S)
-            for client in list(self.connections):
-                client.check()
+            clients = list(self.connections)
+            size = max(_CHECKED_AT_ONCE_MIN, -(-len(clients) // _CHECKS_A_ROUND))
+            parts = [clients[start : start + size] for start in range(0, len(clients), size)]
+            for part in parts or [[]]:
+                for client in part:
+                    client.check()
+                await asyncio.sleep(_CHECK_CONNECTIONS_EVERY_S / max(1, len(parts)))
 
     def _in_background(self, work: Callable[[], None]) -> None:
         self.run(asyncio.to_thread(work))
