@@ -34,7 +34,7 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "not unit and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom"
+SYSTEM := -m "(thorough or not unit) and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom"
 
 .PHONY: again help setup demo dist unit test test-native coverage interop chaos spark parity registry model fuzz schemas kills chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
@@ -77,8 +77,8 @@ $(FETCHED): src/penstock/artifacts.py src/penstock/artifacts.sha256 | $(STAMP)
 demo: setup  ## the main job, end to end, on a real Kafka on this machine
 	$(BIN)/python examples/demo/demo.py
 
-unit: setup  ## the tests that need no Kafka, no Spark and no process: under a minute; ORDER= repeats an order
-	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
+unit: setup  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute; ORDER= repeats an order
+	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m "unit and not thorough"
 
 test: lint unit test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
 	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=4 --dist=loadfile --no-loadscope-reorder

@@ -32,6 +32,7 @@ def test_counts_of_another_run_and_other_texts_are_none():
         assert read_counts(text, "job-1") is None
 
 
+@pytest.mark.thorough
 def test_the_most_frequent_reasons_fit_and_the_sum_stays_right():
     counts = TaskCounts()
     for number in range(500):

@@ -125,6 +125,7 @@ def test_a_task_that_was_done_writes_nothing_more():
     assert cluster.commits == commits
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
 def test_killed_at_any_moment_and_run_again(seed):
     """What is not committed is lost with the process; after a commit, only its memory."""
@@ -149,6 +150,7 @@ def test_killed_at_any_moment_and_run_again(seed):
     assert kills
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(12))
 def test_lost_transactions_and_unknown_outcomes_are_tried_again_at_once(seed):
     cluster = filled(random.Random(seed))

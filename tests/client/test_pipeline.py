@@ -316,6 +316,7 @@ def test_it_can_be_abandoned_in_the_middle_of_everything():
     pipe.pipeline.flush()
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(
     script=st.lists(

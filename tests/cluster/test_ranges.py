@@ -47,6 +47,7 @@ def test_what_no_part_covers(parts, left):
 _pairs = st.tuples(st.integers(0, 40), st.integers(0, 40))
 
 
+@pytest.mark.thorough
 @given(st.lists(_pairs, max_size=8))
 def test_it_is_the_difference_of_sets(pairs):
     parts = [OffsetRange("t", 0, min(pair), max(pair)) for pair in pairs]

@@ -231,6 +231,7 @@ DOCUMENTS = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=5))
 def test_what_is_accepted_is_what_a_worker_accepts(folder_of_judges, documents):

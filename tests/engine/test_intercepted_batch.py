@@ -1,5 +1,6 @@
 """A producer's batch with policies that judge columns: the same bytes, the same blame."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def decide(kinds, batch, dropped_before=frozenset()):
     return verdict.outcome, verdict.code, verdict.policy[:2], positions, verdict.replacement
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(
     st.tuples(kinds, kinds, kinds),

@@ -93,6 +93,7 @@ actions = st.sampled_from([LEAVE] * 4 + [CHANGE, UNDO, REKEY, DROP, DROP, FAIL, 
 values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes), max_size=8)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(some_kinds, values)
 def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
@@ -105,6 +106,7 @@ def test_however_a_chain_is_mixed_each_record_becomes_the_same(kinds, records):
     assert one.changed == other.changed or (one.verdicts and one.changed)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(some_kinds, values)
 def test_the_first_failure_ends_it(kinds, records):

@@ -115,6 +115,7 @@ actions = st.sampled_from([PASS] * 6 + [REFUSE, REFUSE_MUTELY, FAIL])
 values = st.lists(st.lists(actions, min_size=PLACES, max_size=PLACES).map(bytes), max_size=9)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values, st.data())
 def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last, records, data):
@@ -127,6 +128,7 @@ def test_however_a_chain_is_mixed_each_record_has_the_same_verdict(several, last
     assert nameless(head + [(middle + one[0], *one[1:]) for one in tail]) == expected
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.lists(kinds, max_size=PLACES - 1), st.none() | kinds, values)
 def test_a_batch_as_a_whole_has_the_same_verdict(several, last, records):

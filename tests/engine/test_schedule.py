@@ -196,6 +196,7 @@ def test_a_client_that_is_gone_takes_its_waiting_jobs_along():
 # Limits
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("partitions", [40, 20_000])
 def test_one_slow_batch_and_many_partitions_start_no_more_than_the_limit(partitions):
     world = World(Limits(1)).open()
@@ -781,3 +782,4 @@ AnyWorld.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 test_any_world = AnyWorld.TestCase
+test_any_world.pytestmark = [pytest.mark.thorough]

@@ -224,6 +224,7 @@ class AnyConnections(RuleBasedStateMachine):
 
 
 TestAnyConnections = AnyConnections.TestCase
+TestAnyConnections.pytestmark = [pytest.mark.thorough]
 TestAnyConnections.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 

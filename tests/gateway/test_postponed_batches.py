@@ -92,6 +92,7 @@ def test_what_does_not_come_again_is_forgotten():
     assert not batches
 
 
+@pytest.mark.thorough
 def test_the_number_of_producers_is_bounded():
     batches = PostponedBatches(Clock())
     for number in range(10_001):
@@ -295,6 +296,7 @@ def by_principal(batches, principal, count, topic="orders"):
     return sent
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("greedy", ["User:greedy", "User:ANONYMOUS", ""])
 def test_a_principal_pushes_out_none_but_its_own(greedy):
     batches = PostponedBatches(Clock())
@@ -307,6 +309,7 @@ def test_a_principal_pushes_out_none_but_its_own(greedy):
     assert len(batches) == KEPT_MAX
 
 
+@pytest.mark.thorough
 def test_many_principals_share_the_room():
     batches = PostponedBatches(Clock())
     sent = [by_principal(batches, f"User:{number}", 100) for number in range(KEPT_MAX // 100 + 50)]
@@ -316,6 +319,7 @@ def test_many_principals_share_the_room():
     assert counts[-1] == 100 or max(counts) - min(counts) <= 100
 
 
+@pytest.mark.thorough
 def test_what_is_answered_or_too_old_makes_room():
     clock = Clock()
     batches = PostponedBatches(clock)

@@ -542,6 +542,7 @@ def producers(draw):
 
 
 class TestEncoding:
+    @pytest.mark.thorough
     @given(producers(), st.text(max_size=5))
     def test_there_and_back(self, producer, writer):
         record = encode(producer, writer)
@@ -555,6 +556,7 @@ class TestEncoding:
                 assert getattr(one, name) == getattr(other, name)
             assert list(one.dropped) == list(other.dropped)
 
+    @pytest.mark.thorough
     @given(
         st.builds(
             ProducerKey,
@@ -587,6 +589,7 @@ def test_distance(number, count):
     assert distance(number, add(number, count)) == count
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(10))
 def test_histories(part):
     for seed in range(part * 1000, part * 1000 + 1000):
@@ -601,6 +604,7 @@ ONCE_FAILED = (
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", ONCE_FAILED)
 def test_histories_that_once_failed(seed):
     World(seed).walk()

@@ -50,6 +50,7 @@ def test_readings():
 readings = st.builds(reading, st.integers(-(2**63), 2**63 - 1), st.floats())
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=17) | readings, max_size=6))
 def test_any_readings(values):
@@ -65,6 +66,7 @@ def test_known_schemas():
     assert messages(KnownSchemas, [b"\0\1\0\0\0"], f"{2**24}") == [None]
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=6) | st.just(b"\0\0\0\0\7x"), max_size=6))
 def test_any_values(values):
@@ -92,6 +94,7 @@ def test_card_numbers(value, refused):
     assert [verdict.outcome for verdict in verdicts] == expected
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text("41 -x", max_size=22).map(str.encode), max_size=6))
 def test_any_digits(values):

@@ -165,6 +165,7 @@ def record(body: bytes) -> bytes:
 WIDE = b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "body",
     [

@@ -118,6 +118,7 @@ def test_a_bomb_costs_no_more_than_the_limit(codec):
     assert float(grown) < 2
 
 
+@pytest.mark.thorough
 def test_very_many_blocks_are_refused():
     block = snappy(b"x")
     most = xerial(*[block] * 65_536)

@@ -66,12 +66,14 @@ def mutated(chance: random.Random, data: bytes) -> bytes:
     return bytes(result)
 
 
+@pytest.mark.thorough
 def test_random_mutations_of_records():
     chance = random.Random(20)
     accepted = sum(agrees(encode_batch(RECORDS, body=mutated(chance, BODY))) for _ in range(20_000))
     assert 500 < accepted < 15_000
 
 
+@pytest.mark.thorough
 def test_random_mutations_of_compressed_records():
     chance = random.Random(21)
     payloads = {
@@ -115,6 +117,7 @@ def varints(draw) -> bytes:
     return bytes(result[: draw(st.sampled_from([len(result)] * 9 + [1]))])
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
@@ -159,6 +162,7 @@ def test_memory_that_is_not_there_is_not_the_fault_of_the_records(monkeypatch):
         decoder.read(view[:-1], 3)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RECORD, min_size=1, max_size=20), st.integers(0, 4))
 def test_whatever_is_written_is_read(records, codec):

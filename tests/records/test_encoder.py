@@ -136,6 +136,7 @@ def test_more_records_than_one_byte_numbers():
     assert rows(batch) == [tuple(record) for record in expected(records, changes)]
 
 
+@pytest.mark.thorough
 @settings(max_examples=150, deadline=None)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.data())
 def test_whatever_is_changed(records, data):

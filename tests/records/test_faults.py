@@ -92,6 +92,7 @@ def test_what_follows_the_last_record_belongs_to_none():
     assert refusal(encode_batch(values(b""), body=GOOD + b"\x00")) == (87, said)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("more", [0, 1])
 def test_behind_very_many_headers_no_part_is_named(more):
     headers = b"\x00\x01" * (HEADERS_MAX - 1 + more) + b"\x00\x02"
@@ -104,6 +105,7 @@ def test_behind_very_many_headers_no_part_is_named(more):
     assert said.startswith(f"{STRUCTURE}headers" if more else "Invalid record size: expected")
 
 
+@pytest.mark.thorough
 def test_a_fault_behind_many_records_is_found():
     count = 100_000
     body = b"".join(encode_record(Record(0, None, None), at, 0) for at in range(count - 1))
@@ -118,6 +120,7 @@ def test_an_overlong_number_counts_before_a_later_fault():
         assert said == (87, STRUCTURE + "key (record 0 of the batch)")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("last", "said"), [(b"\x00\x01", None), (b"\x00" + LONG_NULL, f"{STRUCTURE}headers")]
 )

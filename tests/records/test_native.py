@@ -100,12 +100,14 @@ def chance(pytestconfig):
     return random.Random(seed)
 
 
+@pytest.mark.thorough
 def test_inputs_by_chance(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
     read = sum(same(mutated(chance, BODY)) for _ in range(count))
     assert count / 40 < read < count * 3 / 4
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
@@ -152,6 +154,7 @@ def record(chance, position):
     return number(chance, len(body)) + body
 
 
+@pytest.mark.thorough
 def test_numbers_that_are_padded_or_too_wide_inputs_by_chance(pytestconfig, chance):
     count = pytestconfig.getoption("fuzz_inputs")
     read = 0
@@ -200,6 +203,7 @@ for make in (
 """
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RECORD, min_size=1, max_size=20))
 def test_whatever_is_written_is_read(records):
@@ -210,6 +214,7 @@ def test_whatever_is_written_is_read(records):
 fields_alike = st.none() | st.binary(max_size=3).map(b"\0\0id".__add__)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(fields_alike, fields_alike), min_size=1, max_size=6),
@@ -241,6 +246,7 @@ def written(wanted, data, kept, changes):
     return rebuild(batch, kept, keys, values)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
 def test_whatever_is_written_again_is_the_same_bytes(records, codec, data):

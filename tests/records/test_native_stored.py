@@ -80,6 +80,7 @@ def test_cut_off_at_every_byte():
     assert same(BODY, log_append_time=2**63 - 1)
 
 
+@pytest.mark.thorough
 def test_every_bit_turned_over():
     flipped = bytearray(BODY)
     read = 0
@@ -100,6 +101,7 @@ def test_a_last_offset_delta(last):
     assert same(BODY, last=last) == (last >= DELTAS[-1])
 
 
+@pytest.mark.thorough
 def test_every_byte_in_every_place_of_a_record():
     record = encode_record(Record(5, b"k", b"v", [Header("hé", b"x")]), 7, NOW)
     read = 0
@@ -116,6 +118,7 @@ def seeded(config):
     return random.Random(seed)
 
 
+@pytest.mark.thorough
 def test_inputs_by_chance(pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs") // 2
     chance = seeded(pytestconfig)
@@ -137,6 +140,7 @@ def record(chance, delta):
     return number(chance, len(body)) + body
 
 
+@pytest.mark.thorough
 def test_odd_numbers_gaps_and_header_keys_inputs_by_chance(pytestconfig):
     count = pytestconfig.getoption("fuzz_inputs") // 2
     chance = seeded(pytestconfig)
@@ -149,6 +153,7 @@ def test_odd_numbers_gaps_and_header_keys_inputs_by_chance(pytestconfig):
     assert count / 8 < read < count * 3 / 4
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.one_of(varints(), st.binary(max_size=6)), min_size=1, max_size=20), st.booleans()
@@ -181,6 +186,7 @@ def written(wanted, data, kept, **options):
     return batch.cut(kept, replaced=replaced, **options)
 
 
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
 def test_whatever_is_cut_is_the_same_bytes(records, codec, data):

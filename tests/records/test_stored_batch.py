@@ -281,6 +281,7 @@ def is_read(data) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("codec", range(5))
 def test_every_bit_turned_over_with_a_right_checksum(codec):
     data = encode_stored(RECORDS, GAPS, base_offset=70, attributes=codec | 0x10)
@@ -473,6 +474,7 @@ def test_it_is_judged_as_it_is():
     assert arrow is None or arrow.to_pylist() == [r.value for r in RECORDS[1:]]
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None)
 @given(st.lists(RECORD, min_size=1, max_size=12), st.integers(0, 4), st.data())
 def test_whatever_is_stored_is_read_and_cut(records, codec, data):

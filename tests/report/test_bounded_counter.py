@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ def test_the_same_counts_are_in_the_same_order():
     assert filled(5, "abc").most_common(3) == filled(5, "cba").most_common(3)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(st.integers(0, 30))), st.integers(1, 5))
 def test_merged_counters_are_bounded_never_too_high_and_add_up(parts, limit):
     merged = BoundedCounter(limit)

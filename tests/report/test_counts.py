@@ -47,6 +47,7 @@ def test_nothing_judged_has_a_share():
     assert (AuditCounts().judged, AuditCounts().share) == (0, 0.0)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.lists(st.one_of(SOME, ACCEPTED), max_size=20), max_size=6))
 def test_merged_parts_are_the_whole(parts):
     merged = AuditCounts()
@@ -81,6 +82,7 @@ def test_the_samples_with_the_lowest_offsets_are_kept():
     assert samples == [Sample(0, offset) for offset in range(5)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("parts", [1, 10])
 def test_many_reasons_are_bounded_and_add_up(monkeypatch, parts):
     monkeypatch.setattr(module, "REASONS_KEPT", 10)

@@ -2,6 +2,7 @@
 
 import pickle
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from tests.report.samples import counted, records
 from tests.report.test_counts import ACCEPTED, SOME
 
 
+@pytest.mark.thorough
 @given(st.lists(st.one_of(SOME, ACCEPTED), max_size=30))
 def test_what_is_decoded_is_what_was_encoded(some):
     counts = counted(*some)

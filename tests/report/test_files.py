@@ -9,6 +9,7 @@ from penstock.report.files import write_report
 from tests.report.samples import records, report_of
 
 
+@pytest.mark.thorough
 def test_three_files_are_written_and_written_again(tmp_path):
     folder = tmp_path / "a" / "b"
     for count in (3, 4):

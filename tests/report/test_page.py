@@ -65,6 +65,7 @@ def page_of(counts, **about):
     return html, Page(html)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("hours", "partitions", "every"),
     [(72, 3, 1), (24 * 365, 12, 7), (24 * 365 * 3, 40, 7), (2000, 1000, 1)],
@@ -78,6 +79,7 @@ def test_the_page_is_small_and_its_chart_has_few_bars(hours, partitions, every):
     assert page.tags.count("details") == (3 if partitions > 10 else 2)
 
 
+@pytest.mark.thorough
 def test_the_worst_is_small_too():
     counts = history(500, 5000)
     for n in range(3000):
@@ -88,6 +90,7 @@ def test_the_worst_is_small_too():
     assert len(html.encode()) < MB
 
 
+@pytest.mark.thorough
 def test_nothing_from_outside_and_nothing_runs():
     html, page = page_of(history(72))
     assert "://" not in html
@@ -99,6 +102,7 @@ def test_nothing_from_outside_and_nothing_runs():
     ]
 
 
+@pytest.mark.thorough
 def test_what_policies_and_producers_say_is_text():
     evil = "<script>alert(1)</script>\"'&"
     counts = counted(records(evil, message=evil, policy=evil))
@@ -110,6 +114,7 @@ def test_what_policies_and_producers_say_is_text():
     assert Page(html).text.count("alert(1)") > 5
 
 
+@pytest.mark.thorough
 def test_tables_and_headings_can_be_read_aloud():
     _, page = page_of(history(400, 30))
     headings = [tag for tag in page.tags if tag in {"h1", "h2", "h3"}]
@@ -139,6 +144,7 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_can_be_told_apart(scheme):
     html, _ = page_of(history(3))
@@ -157,18 +163,21 @@ def test_colours_can_be_told_apart(scheme):
     assert contrast(colors["refused"], colors["accepted"]) >= 1.5
 
 
+@pytest.mark.thorough
 def test_the_schemes_are_the_readers():
     html, _ = page_of(history(3))
     assert "@media (prefers-color-scheme: dark)" in html
     assert "color-scheme: light dark" in html
 
 
+@pytest.mark.thorough
 def test_shares_that_are_drawn_are_in_a_table_too():
     html, page = page_of(counted(records(count=9), records(message="bad")))
     assert "9 accepted, 1 refused; 10 % turned away" in html
     assert page.text.count("10 %") > 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fail_over", "told"), [(None, None), (0.05, "More than the limit of 5 %"), (0.5, "Within")]
 )
@@ -178,6 +187,7 @@ def test_the_limit_is_told(fail_over, told):
     assert ("--fail-over" in page.text) == (told is not None)
 
 
+@pytest.mark.thorough
 def test_what_got_worse_is_told():
     before = report_of(records(count=10), source="orders")
     report = report_of(records(count=9), records(message="new reason"), source="orders")
@@ -190,6 +200,7 @@ def test_what_got_worse_is_told():
     assert "No worse than the audit of" in page.text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kept", "told"),
     [(None, None), (runs(0.1), "the first run that is kept"), (runs(0.1, 0.2), "The runs as a")],
@@ -212,6 +223,7 @@ def test_times_that_are_not_drawn_are_told():
     assert "2 records have times that are not set; 0 of them" in page.text
 
 
+@pytest.mark.thorough
 def test_contents_of_samples_are_shown_where_they_are_there():
     counts = counted(records(message="bad"))
     assert "value" not in page_of(counts)[1].text.lower()
@@ -226,6 +238,7 @@ def test_an_empty_audit_has_a_page():
     assert "There were no records to judge." in page.text
 
 
+@pytest.mark.thorough
 def test_several_topics_are_told_apart():
     _, page = page_of(counted(records("a", count=9), records("b", message="bad", policy="p.P")))
     assert "Topics" in page.text
@@ -238,6 +251,7 @@ def test_long_names_are_broken_after_separators():
     assert breakable("...") == "..."
 
 
+@pytest.mark.thorough
 def test_reasons_and_partitions_are_folded():
     html, page = page_of(history(2000, 300))
     assert "30 more reasons" in page.text

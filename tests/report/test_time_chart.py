@@ -17,6 +17,7 @@ def chart_of(hours, every=1, bad=()):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("hours", "width"),
     [

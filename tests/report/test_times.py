@@ -55,6 +55,7 @@ def test_each_width_divides_the_next():
     assert [wide % narrow for narrow, wide in pairwise(WIDTHS)] == [0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_three_years_stay_hours():
     bins = TimeBins()
     for hour in range(3 * 366 * 24):
@@ -62,6 +63,7 @@ def test_three_years_stay_hours():
     assert (bins.width, len(bins.bins)) == (1, 3 * 366 * 24)
 
 
+@pytest.mark.thorough
 def test_bins_get_wider_and_lose_no_record():
     bins = TimeBins()
     for hour in range(BINS_MAX + 1):

@@ -29,6 +29,7 @@ def ended(generator):
             return seen, end.value
 
 
+@pytest.mark.thorough
 def test_work_that_goes_on_is_shown():
     background = Background()
 

@@ -60,6 +60,7 @@ def some_of(count, share, draw):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("share", [0, 0.02, 0.5, 1])
 @pytest.mark.parametrize("compared", [False, True])
 def test_groups_are_counted_as_their_records(share, compared):

@@ -66,6 +66,7 @@ def test_a_task_is_neither_too_small_nor_too_large():
     assert WORK_MIN / 1100 < tasks[0].ranges[0].offsets <= WORK_MAX / 1100 + 1
 
 
+@pytest.mark.thorough
 def test_what_is_very_large_becomes_larger_tasks_and_not_more():
     tasks = plan_tasks(ranges_of(*[10**12] * 3), cores=1000)
     assert TASKS_MAX <= len(tasks) <= TASKS_MAX + 3
@@ -125,6 +126,7 @@ _ranges = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(_ranges, st.integers(1, 20), st.booleans(), st.randoms(use_true_random=False))
 def test_every_offset_is_read_once_and_the_order_of_ranges_changes_nothing(
     ranges, cores, ordered, order
@@ -145,6 +147,7 @@ def made_up(count):
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ordered", [False, True])
 def test_ten_thousand_partitions(ordered):
     ranges = made_up(10_000)

@@ -156,6 +156,7 @@ any_record = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(any_record, max_size=12), st.integers(0, 12), st.booleans())
 @example([Record(topic_key(ORDERS).encode(), b"garbage")], 1, True)
 def test_compaction_changes_nothing_for_whoever_reads_from_the_beginning(
@@ -168,6 +169,7 @@ def test_compaction_changes_nothing_for_whoever_reads_from_the_beginning(
     assert state(late) == state(read(records))
 
 
+@pytest.mark.thorough
 @given(st.lists(any_record, max_size=12))
 def test_what_the_last_record_of_a_topic_says_is_what_its_batches_are_judged_by(records):
     index = read(records)
@@ -191,6 +193,7 @@ any_changes = st.dictionaries(
 )
 
 
+@pytest.mark.thorough
 @given(st.lists(st.tuples(any_changes, st.integers(0, 3)), max_size=8))
 def test_of_alterations_by_several_gateways_each_changes_what_it_names_in_the_logs_order(altered):
     """Whoever writes may not have read what the others have written last."""

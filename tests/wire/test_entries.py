@@ -25,6 +25,7 @@ def topics(count):
     return request_frame(produce_request([("", [])] * count), 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("of", [partitions, topics])
 def test_a_produce_request_names_so_many_topics_and_partitions(of):
     assert read_produce(of(1_000)).entries >= 1_000
@@ -32,6 +33,7 @@ def test_a_produce_request_names_so_many_topics_and_partitions(of):
         read_produce(of(ENTRIES_MAX + 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "request_",
     [
@@ -57,6 +59,7 @@ def test_a_request_about_topics_has_so_many_entries(request_):
         read_request(request_frame(request_, 1))
 
 
+@pytest.mark.thorough
 def test_so_many_records_are_named():
     errors = [RecordError(index, "bad", "P") for index in range(500_000)]
     verdict = refused_records(errors)
@@ -67,6 +70,7 @@ def test_so_many_records_are_named():
     assert "due to 500000 record errors" in str(told.message)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [1, 2, 100, 5_000, 300_000])
 def test_what_is_held_of_a_frame_is_what_is_counted(size):
     frames = []

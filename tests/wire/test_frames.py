@@ -36,6 +36,7 @@ def frame(content: bytes) -> bytes:
 contents = st.binary(min_size=4, max_size=60) | st.binary(min_size=3).map(lambda b: b"h" + b)
 
 
+@pytest.mark.thorough
 @given(st.lists(contents, max_size=6), st.lists(st.integers(1, 40), min_size=1))
 def test_any_chunks_give_the_same_frames(given_contents, sizes):
     stream = b"".join(map(frame, given_contents))

@@ -33,6 +33,7 @@ def topics_for(version: int):
     return st.lists(st.tuples(key, partitions), max_size=4, unique_by=lambda t: t[0])
 
 
+@pytest.mark.thorough
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_request_is_read_and_any_part_of_it_taken_out(data):
@@ -185,6 +186,7 @@ def test_any_other_response_is_not_said_to(version):
     assert not names_no_leaders(b"".join(request.response(text, None)), version)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_what_is_said_to_name_no_leaders_holds_no_address(data):
@@ -232,6 +234,7 @@ def fields(request):
     }
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(st.lists(one_batch, min_size=1, max_size=6), st.data())
 def test_a_request_like_the_one_before_it_is_read_like_any_other(frames, data):

@@ -388,6 +388,7 @@ def test_messages_longer_than_brokers_take_are_not_looked_at(mechanism, first, l
     assert accepted(mechanism, first + b"a" * (most + 1) + last, *rest) is None
 
 
+@pytest.mark.thorough
 @given(st.sampled_from(MECHANISMS), st.lists(st.binary() | st.text().map(str.encode), max_size=4))
 def test_strange_messages_never_raise(mechanism, messages):
     connection = begun(mechanism, *messages)

@@ -116,6 +116,7 @@ def test_the_first_reason_does_not_wait_for_all(tmp_path, size):
     assert said == "the value at /0 must be of type string"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_both_ways_agree(tmp_path, draft):
     """A sample of `make schemas`, which judges 100,000 pairs a draft."""
@@ -133,6 +134,7 @@ def test_the_comparison_sees_a_wrong_answer(tmp_path, monkeypatch):
         assert len(compare("7", 100, tmp_path).differences) > 10
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
 @settings(max_examples=100, deadline=None)
 @given(

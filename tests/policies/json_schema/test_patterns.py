@@ -59,6 +59,7 @@ patterns = st.builds(
 texts = st.text(st.sampled_from("ab-0.1/ \n\u00e4\u0661\U0001f600\r\u2028c"), max_size=8)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(patterns, st.lists(texts, min_size=5, max_size=20))
 def test_both_engines_match_the_same(pattern, some):

@@ -93,6 +93,7 @@ def planted(value, secret, names):
     return value
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("draft", DRAFTS)
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), secret=secrets, number=st.integers(10**12, 10**15))

@@ -58,6 +58,7 @@ def test_a_recursive_schema_ends():
     assert [one.name for one in root.fields] == ["left", "middle", "right", "ssn"]
 
 
+@pytest.mark.thorough
 def test_a_schema_that_grows_without_end_is_refused():
     definitions = {
         f"d{level}": {"properties": {name: {"$ref": f"#/$defs/d{level + 1}"} for name in "abcd"}}

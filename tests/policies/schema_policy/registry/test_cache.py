@@ -180,6 +180,7 @@ def test_made_up_ids_push_nothing_out_and_cost_few_look_ups(registry, client, cl
     assert len(registry._misses) <= cache.MOST_SCHEMAS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [90, 110, 500])
 def test_what_has_many_unknown_ids_is_decided_in_the_end(registry, client, clock, count):
     began = clock()

@@ -43,6 +43,7 @@ def test_a_host_need_not_be_named_where_the_algorithm_is_empty(tmp_path):
     assert context.verify_mode is ssl.CERT_REQUIRED
 
 
+@pytest.mark.thorough
 def test_a_key_is_loaded_with_its_password(certificates, tmp_path):
     made(tmp_path, keystore_location=certificates.client)
     made(tmp_path, keystore_location=certificates.locked, key_password="secret")

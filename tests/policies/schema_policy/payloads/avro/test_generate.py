@@ -53,6 +53,7 @@ def check(schema, payloads):
     return fitting
 
 
+@pytest.mark.thorough
 @BROAD
 @given(st.data())
 def test_what_fastavro_writes_fits_and_each_part_of_it_is_judged_as_the_reference_does(data):
@@ -64,6 +65,7 @@ def test_what_fastavro_writes_fits_and_each_part_of_it_is_judged_as_the_referenc
     check(schema, [payload + b"\0", payload + b"\2", payload + payload])
 
 
+@pytest.mark.thorough
 @BROAD
 @given(st.data())
 def test_changed_payloads_are_judged_as_the_reference_does(data):
@@ -100,6 +102,7 @@ def test_what_is_ordinary_is_answered_fast(schema):
     assert fits(written(schema, value)) is True
 
 
+@pytest.mark.thorough
 @BROAD
 @given(st.data())
 def test_every_payload_that_fits_is_answered_fast(data):

@@ -142,6 +142,7 @@ def test_levels_are_bounded():
         compiled('"R0"', **chain, last=record("R200", "int"))
 
 
+@pytest.mark.thorough
 def test_types_are_bounded():
     text = json.dumps([{"type": "map", "values": "int"}] * 100_000)
     with pytest.raises(InvalidSchemaError, match="more than 200000 types"):

@@ -109,6 +109,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize(("text", "name"), TYPES, ids=[name for _, name in TYPES])
 def test_verdicts_are_those_of_the_slow_way(text, name, unknown):
@@ -129,6 +130,7 @@ def test_verdicts_are_those_of_the_slow_way(text, name, unknown):
     assert min(seen.values()) > 100
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("text", "name"), TYPES, ids=[name for _, name in TYPES])
 def test_any_bytes_are_judged(text, name):
     chance = random.Random(name)
@@ -144,6 +146,7 @@ def nested(levels, data, number=1):
     return data
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [1, 3])
 def test_unknown_fields_are_found_at_every_depth(number):
     judge = check(SHOP, "shop.Tree")
@@ -158,6 +161,7 @@ def test_unknown_fields_are_found_at_every_depth(number):
     assert judge.objection(nested(5000, b"")) == "is nested deeper than 100 levels"
 
 
+@pytest.mark.thorough
 def test_what_is_deep_and_has_many_fields_is_refused():
     deep = nested(80, b"\x10\x05")
     judge = check(SHOP, "shop.Tree")
@@ -208,6 +212,7 @@ def test_the_name_of_the_batch_may_be_taken():
     assert check(taken, "penstock_batch").all_fit([b"\x08\x01"])
 
 
+@pytest.mark.thorough
 def test_packed_numbers_by_the_million():
     judge = check(SHOP, "shop.Order")
     packed = inside(4, b"\x01" * 4_000_000)
