@@ -18,6 +18,7 @@ from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
 from tests.soak.programs import Client, clients
 from tests.soak.records import Stored, stored
 from tests.soak.samples import AT_REST, DESCRIPTORS, Samples, now
+from tests.soak.segments import batches
 from tests.soak.stage import Stage
 from tests.soak.told import Told
 
@@ -149,6 +150,9 @@ class Soak:
                         continue
                     found[one.producer].append(one)
                     evidence.write("\t".join(map(str, (message.offset(), *one))) + "\n")
+            with (self._folder / f"{topic}.batches").open("w") as evidence:
+                for batch in batches(stage.data, topic):
+                    evidence.write("\t".join(map(str, batch)) + "\n")
         self._findings += [
             f"{topic} has {count} records that nobody has sent" for topic, count in foreign.items()
         ]

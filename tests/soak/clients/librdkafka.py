@@ -12,6 +12,8 @@ from tests.soak.told import ABORTED, ACKNOWLEDGED, COMMITTED, REFUSED, UNKNOWN
 SETTINGS = {"linger.ms": 2, "batch.num.messages": 4, "log_level": 0,
             "retry.backoff.ms": 50, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500,
             "message.timeout.ms": DELIVERY_S * 1000, "socket.timeout.ms": 20_000}  # fmt: skip
+# How it numbers its batches, and why it does so anew, is evidence.
+TOLD_IN_DETAIL = {"log_level": 7, "debug": "eos,msg"}
 REFUSALS = frozenset(
     {
         KafkaError.INVALID_RECORD,
@@ -31,7 +33,8 @@ class Steady:
         self._unanswered = 0
         self._fatal: list[str] = []
         self._producer = Producer({
-            **SETTINGS, "bootstrap.servers": sender.bootstrap, "error_cb": self._remember,
+            **SETTINGS, **TOLD_IN_DETAIL, "bootstrap.servers": sender.bootstrap,
+            "error_cb": self._remember,
             "enable.idempotence": sender.producer.kind != PLAIN,
         })  # fmt: skip
 
