@@ -34,9 +34,11 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
-SYSTEM := -m "(thorough or not unit) and not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser"
+# Suites that are targets of their own.
+OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser
+IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -80,8 +82,12 @@ demo: setup  ## the main job, end to end, on a real Kafka on this machine
 unit: setup  ## the tests that need no Kafka, no Spark, no process and no seconds each: under a minute; ORDER= repeats an order
 	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m "unit and not thorough"
 
-test: lint unit test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka
-	$(BIN)/python -m pytest $(IN_ORDER) $(SYSTEM) --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+test: lint test-native  ## linters, types, import contracts, unit tests, and the tests against a real Kafka; under 20 minutes
+	$(BIN)/python -m pytest $(IN_ORDER) --numprocesses=2 -m unit
+	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
+
+slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
+	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "slow and $(OTHERS)"
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --manifest-path native/Cargo.toml)

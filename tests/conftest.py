@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="chaos_rounds",
         help="rounds with all that can happen; the default is a milder one",
     )
-    parser.addoption("--fuzz-inputs", type=int, default=10_000, dest="fuzz_inputs")
+    parser.addoption("--fuzz-inputs", type=int, default=3_000, dest="fuzz_inputs")
     parser.addoption("--fuzz-seed", type=int, default=None, dest="fuzz_seed")
     parser.addoption("--parity-records", type=int, default=100_000, dest="parity_records")
     parser.addoption("--parity-seed", type=int, default=None, dest="parity_seed")

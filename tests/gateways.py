@@ -12,19 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PENSTOCK = [sys.executable, "-m", "penstock"]
-# kio imports Hypothesis where it is installed, which takes longer than all of Penstock.
+# kio imports Hypothesis where it is installed, which takes as long as all of Penstock.
 _START = """import runpy, sys
 sys.modules["hypothesis"] = None
 runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 """
-_QUICKLY = [sys.executable, "-c", _START]
+PENSTOCK = [sys.executable, "-c", _START]
 
 
 class RunningGateway:
     """A gateway process: its address, its log, its end."""
 
-    def __init__(self, file: Path, program: Sequence[str] = _QUICKLY) -> None:
+    def __init__(self, file: Path, program: Sequence[str] = PENSTOCK) -> None:
         self.file = file
         self._program = program
         self.log: list[dict[str, Any]] = []

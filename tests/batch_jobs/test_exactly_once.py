@@ -29,7 +29,7 @@ from tests.client.settings import FILE
 from tests.integration.reading import read_topic, topic_id
 from tests.records.encoding import CODECS
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 COUNT = 100_000
 PARTITIONS = 2
 SEED = random.randrange(2**32)

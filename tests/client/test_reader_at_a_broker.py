@@ -183,6 +183,7 @@ def test_an_open_transaction(kafka, topic, produce):
         ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_compaction(connection, kafka, topic, produce):
     """The first records of keys go, and whole batches with them."""
     name = topic(
@@ -251,6 +252,7 @@ def test_a_topic_that_is_created_again(connection, admin, topic, produce):
         list(RangeReader(connection, offsets, on_lost=pytest.fail))
 
 
+@pytest.mark.slow
 def test_a_quota(kafka, topic, produce):
     """The broker's answers to a client above its quota have no records, and say how long to wait."""
     name = topic()

@@ -15,7 +15,7 @@ from penstock.local import LocalKafka
 from tests.chaos.leaders import move_leaders
 from tests.client.settings import FILE
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 BATCHES = 200
 RACKS = {1: "west", 2: "east", 3: "north"}
 

@@ -24,7 +24,7 @@ from tests.client.copying import BATCH, CHUNK, FENCED, FILE, copy, is_dead, made
 from tests.conftest import create_topic
 from tests.integration.reading import read_topic, topic_id, values_of
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 COUNT = 100_000
 SEED = random.randrange(2**32)
 

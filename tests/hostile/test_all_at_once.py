@@ -3,6 +3,8 @@
 import random
 import time
 
+import pytest
+
 from tests.gateways import wait_until
 from tests.hostile.attack import Attack, unexpected
 from tests.hostile.greedy import Connections, produce_frame, unfinished
@@ -11,6 +13,8 @@ from tests.hostile.inputs import mutated
 from tests.hostile.test_bombs import bomb
 from tests.hostile.watchdog import Watchdog
 from tests.records.encoding import encode_batch, values
+
+pytestmark = pytest.mark.slow
 
 MIB = 2**20
 BUDGET = 128 * MIB

@@ -58,6 +58,7 @@ def test_millions_of_records_in_a_few_kilobytes(gateway, topic, bombs):
     assert seen.grown_bytes < 150 * MIB
 
 
+@pytest.mark.slow
 def test_twelve_in_flight(gateway, topic, bombs):
     name = topic(partitions=2)
     running = gateway(

@@ -4,6 +4,8 @@ import contextlib
 import resource
 import time
 
+import pytest
+
 from penstock.local import free_ports
 from tests.gateways import (
     PENSTOCK,
@@ -16,6 +18,7 @@ from tests.hostile.greedy import Connections, is_closed
 from tests.hostile.innocent import Innocent, is_served
 
 
+@pytest.mark.slow
 def test_so_many_and_then_they_wait(gateway, topic):
     name = topic()
     running = gateway({"max.connections": 10})

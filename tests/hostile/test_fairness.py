@@ -1,9 +1,13 @@
 """Turns: one client's work does not keep another's waiting (5)."""
 
+import pytest
+
 from tests.gateways import wait_until
 from tests.hostile.greedy import Connections, produce_frame
 from tests.hostile.innocent import PROMPTLY_S, Innocent
 from tests.records.encoding import encode_batch, values
+
+pytestmark = pytest.mark.slow
 
 POLICIES = """
 import time

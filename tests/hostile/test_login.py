@@ -126,6 +126,7 @@ def test_large_frames_of_strangers_are_not_held(guarded, api_key):
     assert seen.grown_bytes < 40 * 2**20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pays", [True, False], ids=["again", "never again"])
 def test_a_login_ends(guarded, demanding, pays):
     for address in (demanding.bootstrap_servers, guarded.broker_address()):

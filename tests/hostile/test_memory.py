@@ -11,6 +11,8 @@ from tests.hostile.watchdog import Watchdog, tree_bytes
 from tests.raw import RawClient
 from tests.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 BUDGET = 64 * MIB
 ROOM = 200 * MIB

@@ -57,6 +57,7 @@ def test_many_names_that_cannot_be_take_no_memory(named, topic):
     assert tree_bytes(named) < before + 10 * MIB
 
 
+@pytest.mark.slow
 def test_many_names_that_could_be_take_little(named, topic):
     name = topic()
     assert is_served(named.broker_address(), name)

@@ -9,6 +9,7 @@ import random
 import socket
 from typing import Any
 
+import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
@@ -20,6 +21,8 @@ from tests.hostile.attack import codes
 from tests.hostile.greedy import place
 from tests.hostile.inputs import Base, mutated
 from tests.raw import parse_response
+
+pytestmark = pytest.mark.slow
 
 WAIT_S = 1.0
 PRODUCE, DESCRIBE_CONFIGS = 0, 32

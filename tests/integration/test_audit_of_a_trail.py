@@ -11,7 +11,7 @@ from tests.gateways import PENSTOCK, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.integration.test_audit_trail import CHECK, POLICIES, produce
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def audit(file, *arguments):

@@ -15,6 +15,8 @@ from tests.metrics import scrape
 from tests.raw import RawClient, produce_request
 from tests.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.slow
+
 POLICIES = """
 from penstock.policy import *
 class NoBad(BrokerRecordValidator):

@@ -117,6 +117,7 @@ def test_the_gateway_restarts(gateway, kafka, topic, idempotent):
     check(load, kafka.bootstrap_servers, name, once=idempotent)
 
 
+@pytest.mark.slow
 def test_the_broker_restarts(gateway, own_kafka):
     create_topic(AdminClient({"bootstrap.servers": own_kafka.bootstrap_servers}), "load", 3)
     running = gateway(JUDGED, POLICIES, upstream=own_kafka.bootstrap_servers)
@@ -170,6 +171,7 @@ def test_what_a_client_sent_before_it_went_is_stored(gateway, topic, stored):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_closes_its_clients_and_comes_back(gateway, own_kafka):
     create_topic(AdminClient({"bootstrap.servers": own_kafka.bootstrap_servers}), "t")
     running = gateway(JUDGED, POLICIES, upstream=own_kafka.bootstrap_servers)

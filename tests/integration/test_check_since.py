@@ -146,6 +146,7 @@ def test_the_time_is_kept_to(kafka, topic, written):
     assert part_of(done, name)[0] == f"topic {name}, observed: 1 records in 1 batch"
 
 
+@pytest.mark.slow
 def test_a_batch_is_judged_as_it_was_sent_whatever_is_compressed_or_compacted(
     kafka, topic, written
 ):
@@ -298,6 +299,7 @@ def test_a_topic_without_policies_is_told(kafka, topic, written):
     assert f"no policy judges {name}" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there(tmp_path):
     file = write_configuration(tmp_path, "127.0.0.1:1", 9192, {**CHECK, **OBSERVE}, POLICIES)
     done = check(file, "--since", "1h")

@@ -184,6 +184,7 @@ def test_who_goes_makes_room(watched):
         events.wait_for("state")
 
 
+@pytest.mark.slow
 def test_a_flood_and_who_does_not_read(watched, topic):
     """A message with a number in it makes a reason of every record."""
     running, port = watched()

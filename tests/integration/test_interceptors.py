@@ -164,6 +164,7 @@ def test_each_sees_what_the_one_before_it_made(gateway, topic, stored):
     assert not any("saw A1" in line for line in printed(running))
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B25")
 def test_the_pattern_is_searched_for_in_the_topics_name(gateway, topic, stored):
     running = gateway(chain("Pii"), POLICIES)
@@ -235,6 +236,7 @@ def test_a_deadline_ends_the_attempt_and_nothing_else(gateway, topic, stored):
     assert values_of(stored(name)) == [b"fine"]
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B27")
 def test_the_clients_own_timeout_ends_it_too(gateway, topic):
     name = topic()
@@ -271,6 +273,7 @@ def test_policies_judge_what_would_be_stored_and_blame_the_clients_positions(gat
     assert "batchIndex=3" in answer.error_message
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B36")
 def test_the_brokers_own_blame_is_about_the_clients_positions(gateway, topic):
     name = topic(**{"cleanup.policy": "compact"})
@@ -326,6 +329,7 @@ def test_an_idempotent_producer(gateway, topic, stored, codec, name, made):
     assert values_of(stored(of)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B47")
 def test_idempotent_over_a_restart(gateway, topic, stored):
     name = topic()
@@ -342,6 +346,7 @@ def test_idempotent_over_a_restart(gateway, topic, stored):
     assert values_of(stored(name)) == [b"%d" % n for n in range(0, 3000, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B48")
 def test_a_transaction_of_which_all_is_dropped_commits(gateway, topic, kafka):
     name, other = topic(), topic()
@@ -385,6 +390,7 @@ def test_other_ways_with_idempotent_producers(gateway, topic, stored, mode, code
     assert values_of(stored(name)) == kept
 
 
+@pytest.mark.slow
 def test_a_folder_that_another_gateway_uses_is_an_error_at_start(gateway, tmp_path):
     state = {"produce.request.interceptors.state.dir": tmp_path / "state"}
     gateway({**chain("Odd"), **state}, POLICIES)

@@ -111,6 +111,7 @@ def let_a_worker_die(running: RunningGateway, topic: str) -> None:
         assert produced(client.call(dying))[topic, 0].error_code == -1
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B44")
 @pytest.mark.parametrize("end_one", [kill_a_worker, let_a_worker_die])
 def test_load_goes_on_while_workers_die(gateway, topic, stored, end_one):

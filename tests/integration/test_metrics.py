@@ -244,6 +244,7 @@ def test_reloads_by_result(observed):
     assert reload("not reloaded, the old policies stay in force") == {("ok",): 1, ("failed",): 1}
 
 
+@pytest.mark.slow
 def test_a_thousand_series_and_no_more(observed):
     running, port = observed(CHECK)
     batch = encode_batch(values(b"a"))
@@ -298,6 +299,7 @@ def test_without_policies_it_is_not_ready_and_tells_when_it_is_again(observed):
     wait_until(lambda: get(port, "/readyz")[0] == 200, 120, what="ready again")
 
 
+@pytest.mark.slow
 def test_not_ready_before_it_is_ready(tmp_path):
     """It answers while it starts: the cluster is not there."""
     port, nowhere = free_ports(2)

@@ -123,6 +123,7 @@ def replicas(gateway):
     return [gateway(shared, POLICIES) for _ in range(2)]
 
 
+@pytest.mark.slow
 def test_a_producer_moves_between_replicas_with_every_batch(replicas, topic, stored):
     name = topic()
     batches = Batches(name)
@@ -136,6 +137,7 @@ def test_a_producer_moves_between_replicas_with_every_batch(replicas, topic, sto
     assert values_of(stored(name)) == expected
 
 
+@pytest.mark.slow
 def test_a_producer_goes_on_at_a_replica_when_the_other_is_killed(replicas, topic, stored):
     name = topic()
     batches = [Batches(name) for _ in range(10)]
@@ -152,6 +154,7 @@ def test_a_producer_goes_on_at_a_replica_when_the_other_is_killed(replicas, topi
     )
 
 
+@pytest.mark.slow
 def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, stored):
     """The second batch comes to the other replica while the first is not answered."""
     name = topic()
@@ -172,6 +175,7 @@ def test_batches_on_two_replicas_at_once_keep_their_order(replicas, topic, store
     ]
 
 
+@pytest.mark.slow
 def test_a_topic_of_producers_that_cannot_be_used_is_told_at_start(gateway, admin, topic):
     name = topic(**{"cleanup.policy": "delete"})
     properties = {

@@ -115,6 +115,7 @@ def test_what_is_stored_is_redacted_and_read_with_the_same_schema(gateway, topic
     assert "registry-secret" not in json.dumps(running.log)
 
 
+@pytest.mark.slow
 def test_a_slow_registry_ends_no_worker(gateway, topic, kafka, registry):
     name = topic()
     known = registry.register(f"{name}-value", json.dumps(AVRO))

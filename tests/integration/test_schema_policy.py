@@ -250,6 +250,7 @@ def test_while_the_registry_is_away_new_ids_wait_and_known_ones_go_on(
     assert running.events("policy worker died") == []
 
 
+@pytest.mark.slow
 def test_a_registry_that_is_away_at_the_start_keeps_nothing_else_up(
     gateway, topic, stored, registry
 ):
@@ -339,6 +340,7 @@ def test_conditions_of_a_data_contract_hold(gateway, topic, stored, registry):
     assert values_of(stored(name)) == [order(one, 1)]
 
 
+@pytest.mark.slow
 def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
     gateway, topic, stored, registry
 ):
@@ -374,6 +376,7 @@ def test_a_registry_that_takes_its_time_holds_up_what_waits_for_it_alone(
     assert running.events("records postponed") == []
 
 
+@pytest.mark.slow
 def test_look_ups_that_take_too_long_together_are_taken_up_again(gateway, topic, stored, registry):
     """Each is in time, all of a batch are not: a worker goes on with what it has learnt."""
     name = topic("judged")
@@ -480,6 +483,7 @@ def subjects_of(registry, *names):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_subjects_of_known_topics_are_loaded_at_the_start(gateway, topic, registry, workers):
     prefix = f"loaded{uuid.uuid4().hex[:6]}"

@@ -226,6 +226,7 @@ def test_certificates_of_clients(gateway, files, topic):
     assert produce(without, name, b"good", timeout_s=3) == "_MSG_TIMED_OUT"
 
 
+@pytest.mark.slow
 def test_a_broker_whose_certificate_is_not_trusted_is_not_used(
     secured, secured_gateway, files, secured_admin, tmp_path
 ):

@@ -148,6 +148,7 @@ def test_without_acknowledgements_no_connection_is_closed(measured, topic, kafka
     wait_for_outcomes(port, name, {"accepted": 1, "would_refuse": 1, "would_fail": 1})
 
 
+@pytest.mark.slow
 def test_a_policy_that_hangs_is_waited_for_by_nobody(measured, topic, kafka):
     watched, strict = topic(), topic()
     running, port = measured({
@@ -297,6 +298,7 @@ def test_the_mode_is_changed_while_a_batch_that_loses_records_is_being_judged(
     assert stored == [b"KEPT", b"drop it not", b"last"]
 
 
+@pytest.mark.slow
 def test_a_policy_that_ends_its_process_costs_nobody_anything(measured, topic, kafka):
     watched, strict = topic(), topic()
     running, port = measured({
@@ -336,6 +338,7 @@ def test_order_is_kept_and_transactions_end_while_a_policy_hangs(measured, topic
     assert values_of(stored) == [*sent, b"hang"]
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_small_until_it_is_read_would_be_refused_and_is_stored(measured, topic):
     running, port = measured({**CHECK, **OBSERVE, "decompressed.batch.max.bytes": 1_000_000})
     name = topic()
@@ -347,6 +350,7 @@ def test_a_batch_that_is_small_until_it_is_read_would_be_refused_and_is_stored(m
     wait_for_outcomes(port, name, {"would_refuse": 2})
 
 
+@pytest.mark.slow
 def test_a_schema_registry_that_is_away_makes_nobody_wait(measured, topic, kafka):
     name = topic()
     away = free_ports(1)[0]
@@ -364,6 +368,7 @@ def test_a_schema_registry_that_is_away_makes_nobody_wait(measured, topic, kafka
     wait_for_outcomes(port, name, {"would_postpone": 1, "would_refuse": 1})
 
 
+@pytest.mark.slow
 def test_another_mode_is_refused_as_a_broker_would(measured, topic):
     running, _ = measured({**CHECK, "topic.settings.topic": new_name("settings")})
     through = AdminClient({"bootstrap.servers": running.address})
@@ -387,6 +392,7 @@ def test_a_reload_changes_the_mode(measured, topic):
     wait_for_outcomes(port, name, {"refused": 2, "would_refuse": 1})
 
 
+@pytest.mark.slow
 def test_with_another_partition_refused_an_observed_one_is_stored(measured, topic, kafka):
     watched, strict = topic(), topic()
     running, port = measured({**CHECK, f"topics.{watched}.penstock.mode": "observe"})
@@ -427,6 +433,7 @@ def test_topics_are_created_and_configs_altered_whatever_the_policies_say(measur
     assert not running.events("topic refused")
 
 
+@pytest.mark.slow
 def test_what_a_client_sets_on_a_topic_does_not_go_round_a_topic_policy(measured):
     running, _ = measured({
         **TOPICS, **CHECK, "topic.settings.topic": new_name("settings"),

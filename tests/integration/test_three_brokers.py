@@ -20,6 +20,8 @@ from tests.raw import RawClient, parse_response, produce_request, produced, requ
 from tests.records.encoding import encode_batch, values
 from tests.relay import Relay
 
+pytestmark = pytest.mark.slow
+
 POLICIES = """
 import zlib
 from penstock.policy import *

@@ -113,6 +113,7 @@ def librdkafka_transactions(address: str, topic: str) -> list[str]:
     return outcomes
 
 
+@pytest.mark.slow
 def test_librdkafka_transactions_go_on_as_after_a_brokers_own_refusal(gateway, topic, kafka):
     """A broker refuses records without a key for a compacted topic; so does a policy."""
     policies = (

@@ -19,6 +19,8 @@ from tests.integration.reading import read_topic
 from tests.interop.conftest import JavaClient
 from tests.relay import Relay
 
+pytestmark = pytest.mark.slow
+
 POLICIES = """
 import zlib
 from penstock.policy import *

@@ -60,6 +60,7 @@ def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
         assert values_of(committed) == [b"good-after"]
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B48")
 def test_transactions_of_which_all_is_dropped_commit(gateway, topic, java_client, kafka):
     """Java 4 sends transactions 2 (KIP-890): the broker has to hear of each partition."""
@@ -84,6 +85,7 @@ class DropsDrop(ProduceRequestInterceptor):
         assert values_of(committed) == [*kept, b"good-after"]
 
 
+@pytest.mark.slow
 def test_consumer_groups_of_both_protocols(judged, topic, java_client):
     name = topic()
     java_client("produce", judged.address, name, "good-1", "good-2")

@@ -31,6 +31,8 @@ from tests.proxies import LoadBalancer
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.slow
+
 HOST = "gw.example.com"
 FIRST, NODES = 101, 3
 """Node ids for which port-per-broker would need a broker.ids.first."""

@@ -39,6 +39,8 @@ from tests.java import program
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
 
+pytestmark = pytest.mark.slow
+
 POLICY, ENABLED = "records.policy.class.name", "records.policy.enabled"
 VALIDATION, RETENTION = "record.validation.policy", "retention.ms"
 SHOWN = (VALIDATION, POLICY, ENABLED, RETENTION)

@@ -6,6 +6,8 @@ from confluent_kafka.admin import AdminClient
 from penstock.local import LocalKafka, LocalKafkaError
 from tests.conftest import create_topic
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_named_folder_keeps_the_data(tmp_path):
     for new in (True, False):

@@ -45,6 +45,7 @@ def doors(spark, kafka, gateway, topic, admin, tmp_path):
     return Sinks(spark, kafka, gateway(properties), topic, admin)
 
 
+@pytest.mark.slow
 def test_the_same_verdicts_and_reasons(doors):
     now = int(time.time() * 1000)
     keys = [b'"k"', b'"k"', b'"k"', b'""', None]

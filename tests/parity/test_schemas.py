@@ -8,6 +8,8 @@ from tests.parity.schemas import TOPIC_CONFIGS, TYPES, Generator
 from tests.parity.test_many_records import PARTITIONS, same_at_all_doors
 from tests.policies.schema_policy.fake_registry import FakeRegistry
 
+pytestmark = pytest.mark.slow
+
 COUNT = 150
 """In each run of the tests."""
 USER = "me:registry-secret"

@@ -202,6 +202,7 @@ def test_times_out_of_range_are_counted(command, configured, produce, topic, tmp
     assert "perhaps in microseconds" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_worse_than_the_baseline_and_the_trend(command, configured, produce, topic, tmp_path):
     name, file = topic("audit"), configured()
     produce(name, [{"value": v} for v in [b"good"] * 9 + [b"bad"]])

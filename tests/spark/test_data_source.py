@@ -170,6 +170,7 @@ def test_a_pattern(spark, kafka, read, produce, topic):
         like("nothing").collect()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said(read, configured, topic):
     with pytest.raises(Exception, match="there is no topic missing on"):
         read("missing").collect()

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 from penstock.spark.failures import reason_of
 from tests.spark.conftest import NO_BAD
 
+pytestmark = pytest.mark.slow
+
 
 def filled(produce, topic, *values):
     name = topic("in")

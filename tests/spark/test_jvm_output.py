@@ -9,6 +9,8 @@ import pytest
 from penstock.spark.jvm_output import forward, is_noise
 from tests.spark.test_session import SCRIPT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("line", "noise"),

@@ -7,6 +7,8 @@ from penstock.spark import asking_again, judge, register
 from penstock.spark.failures import reason_of
 from penstock.spark.plan import load_plan
 
+pytestmark = pytest.mark.slow
+
 POLICIES = """
 from pathlib import Path
 from penstock.policy import *

@@ -75,6 +75,7 @@ def split(command, configured, topic):
     return good, dead, run
 
 
+@pytest.mark.slow
 def test_the_same_command_writes_nothing_twice(split, produce, topic, kafka):
     good, dead, run = split
     source = topic("in", PARTITIONS)
@@ -145,6 +146,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(split, produce, admin
     assert run(source, "--job", source, *options)[0] == (180, 20)
 
 
+@pytest.mark.slow
 def test_another_command_or_target_is_not_taken_for_the_same_job(
     command, configured, produce, topic
 ):

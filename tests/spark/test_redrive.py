@@ -77,6 +77,7 @@ def test_a_letter_keeps_where_it_came_from(command, split, kafka):
     assert len(appended.headers()) == len(before[appended.key()])
 
 
+@pytest.mark.slow
 def test_what_fails_too_often_is_parked(command, split, kafka):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
@@ -86,6 +87,7 @@ def test_what_fails_too_often_is_parked(command, split, kafka):
     assert len(read_topic(kafka.bootstrap_servers, f"{dead}.parked")) == 20
 
 
+@pytest.mark.slow
 def test_what_is_parked_returns_and_waits_like_any_other(command, split, kafka):
     file, good, dead = split
     arguments = ("redrive", file, "--from", dead, "--to", good, "--max-replays", "2")
@@ -115,6 +117,7 @@ def test_what_is_parked_is_no_target(command, split, topic):
     assert (done.code, "--to" in done.err) == (2, True), done
 
 
+@pytest.mark.slow
 def test_a_record_that_goes_round_in_circles_is_parked(command, configured, split, topic, kafka):
     """Returned, dead-lettered again by another policy, returned: the count goes with it."""
     file, good, dead = split
@@ -146,6 +149,7 @@ def _end_before(kafka, name, count):
     return ",".join(f"{p}:{o}" for p, o in firsts.items())
 
 
+@pytest.mark.slow
 def test_a_crash_before_the_end_loses_and_doubles_nothing(command, split, kafka, monkeypatch):
     from penstock.spark import raw_writing
 
@@ -195,6 +199,7 @@ def test_without_a_place_it_asks_where_to_go_on(command, split, admin, topic):
     assert (done.code, "--reset-offsets" in done.err) == (3, True), done
 
 
+@pytest.mark.slow
 def test_folders(command, configured, produce, topic, spark, tmp_path):
     source = topic("in", 2)
     produce(source, [{"value": b"bad%d" % i} for i in range(20)] + [{"value": b"good"}])

@@ -146,6 +146,7 @@ JOBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
     command, file, registry, filled, topic, kafka, tmp_path, monkeypatch, job
@@ -192,6 +193,7 @@ def test_while_the_registry_is_away_the_job_fails_and_a_later_one_waits_for_it(
         assert len(read_topic(kafka.bootstrap_servers, rejected)) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_waits_for_the_registry(command, file, registry, filled, topic):
     name, schema_id = filled
     with away_for(registry):

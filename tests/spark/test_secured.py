@@ -6,6 +6,8 @@ from tests.conftest import create_topic
 from tests.integration.test_security import Files, as_client, produce, secure_kafka
 from tests.spark.conftest import NO_BAD
 
+pytestmark = pytest.mark.slow
+
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 

@@ -13,6 +13,8 @@ from penstock.spark import register, split
 from penstock.spark.source_reading import SourceError, SourceReading
 from penstock.spark.source_stream import StreamReader, from_json, to_json
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_offset_keeps_ids_and_every_partition():
     topics = (Topic("a", UUID(int=1), (0, 11)), Topic("b", UUID(int=2), (0,)))

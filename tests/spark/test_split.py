@@ -106,6 +106,7 @@ def test_to_folders(command, configured, produce, topic, spark, tmp_path):
     assert "holds files already" in again.err
 
 
+@pytest.mark.slow
 def test_one_door_a_topic_the_other_a_folder(command, configured, produce, topic, spark, kafka,
                                              tmp_path):  # fmt: skip
     source, good = topic("in", 3), topic("good")
@@ -201,6 +202,7 @@ def _descendants(pid):
     return found
 
 
+@pytest.mark.slow
 def test_a_stream_ends_in_order_on_sigterm(configured, produce, topic, kafka, tmp_path):
     source, good, dead = topic("in"), topic("good"), topic("dead")
     produce(source, [{"value": b"good"}, {"value": b"bad"}])

@@ -77,6 +77,7 @@ def test_a_long_message_is_cut(rows, plan):
     assert reason.message == "odd" + "\xe4" * 497
 
 
+@pytest.mark.slow
 def test_the_headers_are_those_of_the_command(command, configured, produce, topic, kafka, spark):
     """Also those of records that are dead letters already."""
     from penstock.spark import load_plan

@@ -78,6 +78,7 @@ def test_what_is_there_in_bounded_micro_batches_and_then_what_is_new(
     assert values(kafka, good, dead) == Counter(one["value"] for one in records(500, 4))
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_the_job_without_streaming_was_and_the_other_way_round(
     stream, command, configured, produce, topic, kafka
 ):
@@ -110,6 +111,7 @@ def delete_before(admin, source, partition, offset):
         done.result(30)
 
 
+@pytest.mark.slow
 def test_what_retention_removed_is_counted_and_told(stream, produce, topic, kafka, admin, tmp_path):
     good, dead, run = stream
     source, metrics = topic("in", 2), tmp_path / "penstock.prom"

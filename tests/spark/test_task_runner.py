@@ -9,6 +9,8 @@ from penstock.spark.failures import reason_of
 from penstock.spark.task_runner import run_tasks
 from penstock.spark.tasks import Task
 
+pytestmark = pytest.mark.slow
+
 TASKS = [Task((OffsetRange("t", number, 0, 10), OffsetRange("u", number, 5, 6))) for number in
          range(20)]  # fmt: skip
 

@@ -78,6 +78,7 @@ def test_a_name_must_not_be_one_that_is_written(command, file, topics, prefix, t
     assert f"topic {topics[2]} cannot be written to while it is read" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--streaming", "--available-now")])
 def test_a_glob_leaves_out_what_is_written(
     command, file, topics, prefix, topic, admin, produce, kafka, options
@@ -101,6 +102,7 @@ def test_a_glob_that_matches_what_is_written_only(command, file, topics, prefix,
     assert f"{topics[2]} cannot be written to while it is read" in done.err
 
 
+@pytest.mark.slow
 def test_a_topic_that_comes_under_a_glob_makes_no_other_job(
     command, file, topics, prefix, topic, produce, kafka
 ):

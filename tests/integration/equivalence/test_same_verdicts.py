@@ -25,6 +25,8 @@ from penstock.local import LocalKafka, class_path
 from tests.gateways import wait_until
 from tests.raw import RawClient
 
+pytestmark = pytest.mark.slow
+
 RULES = """
 from collections.abc import Mapping
 

@@ -306,6 +306,7 @@ def test_defaults_are_filled_in_for_those_who_may_not_see_them(secured_judging, 
     assert (code, seen[-1]) == (44, 1)
 
 
+@pytest.mark.slow
 def test_who_may_not_create_a_topic_is_told_so_by_the_cluster(secured_judging, files):
     settings = as_client(secured_judging.address, files, "alice", "alice-secret", "SCRAM-SHA-256")
     code, _ = refusal(AdminClient(settings), NewTopic("others.topic", 50, 1))

@@ -141,6 +141,7 @@ def test_a_value_that_it_cannot_have_is_refused_as_by_a_broker(admin_client, key
         assert error.str() == f"Invalid value {value} for configuration {key}: {why}"
 
 
+@pytest.mark.slow
 def test_the_file_has_defaults_and_they_are_kept_over_a_restart(judging, admin_client, file):
     by_file, by_topic = name("file"), name()
     create(admin_client, by_file, {})
@@ -188,6 +189,7 @@ def code_of(running: RunningGateway, topic: str) -> int:
         return client.produce(topic, b"tell").error_code
 
 
+@pytest.mark.slow
 def test_keys_of_a_policy_that_is_removed_from_the_file(kafka: LocalKafka, tmp_path: Path):
     own_topic = f"__settings_{uuid.uuid4().hex[:8]}"
     properties = {"topic.settings.topic": own_topic, "policy.workers": 1}

@@ -140,6 +140,7 @@ def test_settings_survive_restarts_of_the_gateway_and_of_the_broker(single, own_
     check_verdicts(single, expected)
 
 
+@pytest.mark.slow
 def test_settings_can_be_changed_when_the_broker_has_been_away(single, own_kafka, own_admin):
     """Its restart has made it a leader anew, in another epoch."""
     before, after = new_name(), new_name()
@@ -176,6 +177,7 @@ def answers(running: RunningGateway) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_topic_that_could_lose_settings_is_not_used(kafka, admin, tmp_path):
     def config_error(partitions: int, policy: str) -> str:
         name = f"{policy.replace(',', '-')}-{partitions}"
@@ -291,6 +293,7 @@ def test_an_alteration_through_one_is_enforced_by_the_other_soon(a, b):
         wait_until(lambda policy=policy: verdict(b, name) == policy, CONVERGE_WITHIN_S)
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B51")
 def test_the_first_batch_of_a_topic_created_through_one_is_judged_by_the_other(pair, a, b):
     for number in range(50):
@@ -492,6 +495,7 @@ def test_each_topic_has_its_own_instance_until_it_has_another_class_or_is_gone(p
     wait_until(lambda: lives.open(first) == [])
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B41")
 def test_an_instance_is_configured_once_and_closed_once_after_its_last_batch(pair, a):
     """Also those of all the tests before it."""
