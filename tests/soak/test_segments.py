@@ -2,12 +2,15 @@
 
 import uuid
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from penstock.local import LocalKafka
 from tests.conftest import create_topic
 from tests.soak.segments import batches
+
+pytestmark = pytest.mark.system
 
 
 def test_what_a_broker_has_stored(tmp_path):
