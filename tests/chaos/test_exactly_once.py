@@ -12,6 +12,7 @@ KEPT = cache_folder() / "chaos"
 LONGEST_ROUND_S = 420
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B47")
 @pytest.mark.timeout(LONGEST_ROUND_S)
 def test_nothing_acknowledged_is_lost(world, results, round_seed, mild, tmp_path, say):

@@ -91,6 +91,7 @@ def test_more_descriptors_than_a_shell_gives(kafka, tmp_path):
         running.stop()
 
 
+@pytest.mark.slow
 def test_the_first_request_comes_in_time(gateway, topic):
     running = gateway({})
     with Connections() as greedy:

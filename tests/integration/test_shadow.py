@@ -409,6 +409,7 @@ def test_with_another_partition_refused_an_observed_one_is_stored(measured, topi
 # Topics and configs (KIP-108, KIP-133)
 
 
+@pytest.mark.slow
 def test_topics_are_created_and_configs_altered_whatever_the_policies_say(measured):
     running, port = measured({**TOPICS, **OBSERVE, "policy.timeout.ms": 3_600_000})
     admin = AdminClient({"bootstrap.servers": running.address})

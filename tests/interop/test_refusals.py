@@ -51,7 +51,7 @@ CASES = ["k, k* d k", "k, k* d d k", "k, k* d", "k, d k*", "k, k d k* d k", "d k
 CASES_OF_TWO = ["k, kd* dd kk", "k, kk dd dk*"]  # librdkafka has no more than six records in flight
 CLIENTS = ["librdkafka", "Java"]
 IN_FEW_WORDS = {"k, k* d k", "k, kd* dd kk"}
-"""The cases of `make test`; `make interop` has all of them."""
+"""The cases of `make test` and `make slow`; `make interop` has all of them."""
 
 
 def cases(*of: str):
@@ -275,6 +275,7 @@ def final_in_transactions() -> list:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     ("rule", "case"),

@@ -174,10 +174,11 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
         api_key: The API of the response.
         all_brokers: Whether the response lists all brokers, so that new ones get a port.
     """
-    versions = frozenset(one for one in known_versions(api_key) if holds_addresses(api_key, one))
+    known = known_versions(api_key)
 
     def respond(connection: ConnectionContext, version: int) -> Transform | None:
-        if version not in versions:
+        # A schema is loaded when a client uses its version: all of them take as long as a start.
+        if version not in known or not holds_addresses(api_key, version):
             return None
         gateway = connection.gateway
 
