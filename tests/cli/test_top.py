@@ -1,11 +1,13 @@
 """`penstock top` as scripts see it: exit codes, messages, and one print; and on a terminal, keys."""
 
+import contextlib
 import http.server
 import json
 import os
 import pty
 import re
 import select
+import signal
 import socket
 import subprocess
 import termios
@@ -32,6 +34,8 @@ class Gateway:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 told.asked.append(self.path)
+                told.waiting.set()
+                told.may_answer.wait(60)
                 given = self.headers["Authorization"]
                 is_right = told.token is None or given == f"Bearer {told.token}"
                 body = told.body if is_right else b"no"
@@ -45,6 +49,8 @@ class Gateway:
 
         self.token, self.status = token, 200
         self.asked = []
+        self.waiting, self.may_answer = threading.Event(), threading.Event()
+        self.may_answer.set()
         self.tell(state())
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_port
@@ -52,6 +58,14 @@ class Gateway:
 
     def tell(self, shown):
         self.body = json.dumps({"api": 1, **shown}).encode()
+
+    @contextlib.contextmanager
+    def silent(self):
+        """Answer nobody; give the event of the next one who asks."""
+        self.may_answer.clear()
+        self.waiting.clear()
+        yield self.waiting
+        self.may_answer.set()
 
     def close(self):
         self.server.shutdown()
@@ -206,6 +220,33 @@ def test_on_a_terminal_it_goes_on_until_q(tmp_path, gateway, key):
     else:
         terminal.press(f"x{key}")
     assert terminal.end() == 0
+
+
+def test_a_signal_at_any_moment_ends_it(tmp_path, gateway):
+    file = write_configuration(
+        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
+    )
+    terminals = [Terminal(*PENSTOCK, "top", str(file), "--every", "0.5") for _ in range(4)]
+    for number, terminal in enumerate(terminals):
+        terminal.wait_for("q ends")
+        time.sleep(0.2 * number)
+        terminal.process.send_signal([signal.SIGINT, signal.SIGTERM, signal.SIGHUP][number % 3])
+        assert terminal.end() == 0
+
+
+def test_a_second_signal_does_not_wait_for_an_answer(tmp_path, gateway):
+    file = write_configuration(
+        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
+    )
+    terminal = Terminal(*PENSTOCK, "top", str(file), "--every", "0.5")
+    terminal.wait_for("q ends")
+    with gateway.silent() as asked:
+        assert asked.wait(60)
+        terminal.process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert terminal.process.poll() is None
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 0
 
 
 def test_a_server_of_another_kind_has_no_say_on_the_terminal(top):

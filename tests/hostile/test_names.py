@@ -31,6 +31,7 @@ def create(name: str) -> CreateTopicsRequest:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x" * 250, "a b", "é", "..", ".", "a/b", "", "x" * LONG])
 def test_a_broker_and_the_gateway_say_the_same(named, kafka, name):
     produce = produce_request([(name, [(0, BATCH)])])

@@ -102,6 +102,7 @@ def check(load: Load, bootstrap: str, topic: str, *, once: bool) -> None:
         assert len(found) == len(stored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_the_gateway_restarts(gateway, kafka, topic, idempotent):
     name = topic("load", 3)

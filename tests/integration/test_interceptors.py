@@ -202,6 +202,7 @@ def test_a_failure_stores_nothing_of_the_partition(gateway, topic, stored, name,
         assert stored(of) == []
 
 
+@pytest.mark.slow
 @pytest.mark.kips("B27")
 def test_a_deadline_ends_the_attempt_and_nothing_else(gateway, topic, stored):
     name, other = topic(), topic()

@@ -303,6 +303,7 @@ def test_a_topic_is_switched_on_by_its_configs(gateway, topic, registry):
     assert told(running, name, order(one) + b"x") == (0, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [

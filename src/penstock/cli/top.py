@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _KEY: Final = "metrics.listener"
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound to it
 _EVERY_MIN_S: Final = 0.5
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,15 +50,9 @@ def run(options: argparse.Namespace) -> int:
     if options.once or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(first)
     else:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _end)  # the terminal has to be left as it was
-        with contextlib.suppress(KeyboardInterrupt):
-            _watch(reader, first, options.every)
+        with contextlib.suppress(KeyboardInterrupt), _signals() as signals:
+            _watch(reader, first, options.every, signals)
     return ExitCode.DONE
-
-
-def _end(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _address(configuration: Configuration) -> Address:
@@ -89,7 +84,7 @@ def _print(state: dict[str, Any]) -> None:
     console.print(screen(state, console.width, None))
 
 
-def _watch(reader: StateReader, state: dict[str, Any], every_s: float) -> None:
+def _watch(reader: StateReader, state: dict[str, Any], every_s: float, signals: int) -> None:
     from rich.console import Console  # noqa: PLC0415
     from rich.live import Live  # noqa: PLC0415
 
@@ -102,12 +97,41 @@ def _watch(reader: StateReader, state: dict[str, Any], every_s: float) -> None:
     ):
         while True:
             live.update(screen(state, console.width, console.height, trouble), refresh=True)
-            if _is_ended(every_s):
+            if _is_ended(every_s, signals):
                 return
             try:
                 state, trouble = reader.read(), ""
             except CommandError as error:
                 trouble = str(error)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[int]:
+    """Give a descriptor that can be read from once a signal has asked for the end.
+
+    The terminal has to be left as it was. The first signal raises nothing: an exception that comes
+    while a finalizer runs is lost. The second one does not wait for a gateway's answer.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    asked = False
+
+    def ask(*_: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    wakeup = signal.set_wakeup_fd(writing)
+    try:
+        yield reading
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)
 
 
 @contextlib.contextmanager
@@ -124,11 +148,13 @@ def _single_keys() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _is_ended(within_s: float) -> bool:
-    """Wait for a time; return whether q was pressed, or there is nobody to press it."""
+def _is_ended(within_s: float, signals: int) -> bool:
+    """Wait for a time; return whether q or a signal asks for the end, or nobody is there."""
     until = time.monotonic() + within_s
     while (left := until - time.monotonic()) > 0:
-        readable, _, _ = select.select([sys.stdin], [], [], left)
+        readable, _, _ = select.select([sys.stdin, signals], [], [], left)
+        if signals in readable:
+            return True
         if not readable:
             continue
         keys = os.read(sys.stdin.fileno(), 64)  # what `sys.stdin` has buffered, select() hides

@@ -199,6 +199,7 @@ def topics_of(admin) -> Mapping[str, object]:
     return admin.list_topics(timeout=60).topics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_a_gateway_that_is_killed_at_a_step(killed, proxy, admin, pair):
     """One kill, two requests: each stands still at its step."""
