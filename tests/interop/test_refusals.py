@@ -242,6 +242,7 @@ def test_what_a_client_tries_again_is_stored_once(both, client, rule, case):
         assert run.stored == stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("rule", RETRIED)
 def test_a_refusal_that_comes_at_once(both, client, rule):

@@ -196,7 +196,9 @@ class Sinks:
         return [(v.outcome.value, v.code, v.message) for _, v in sorted(verdicts.items())]
 
 
-@pytest.fixture(params=[{}, COLUMNS], ids=["records", "columns"])
+@pytest.fixture(
+    params=[{}, pytest.param(COLUMNS, marks=pytest.mark.slow)], ids=["records", "columns"]
+)
 def doors(request, spark, kafka, gateway, topic, admin, record_batches):
     running = gateway({**PROPERTIES, **request.param}, POLICIES)
     return Sinks(spark, kafka, running, topic, admin)

@@ -231,6 +231,7 @@ print(schema.objections([payload]), schema.objections([payload + b"\\x48\\x01"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.parametrize("syntax", ["proto3", "proto2"])
 def test_messages_by_the_million_take_no_worker_down(syntax, tmp_path):
