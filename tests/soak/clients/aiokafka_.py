@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
@@ -88,6 +89,7 @@ class Run:
 
     async def _transact(self) -> None:
         numbers: list[int] = []
+        sent: dict[int, asyncio.Future[Any]] = {}
         is_committing = False
         try:
             await self._producer.begin_transaction()
@@ -95,10 +97,11 @@ class Run:
                 await asyncio.sleep(self._sender.ahead_s())
                 number, key, value = self._sender.next()
                 numbers.append(number)
-                await self._producer.send(self._sender.producer.topic, value, key)
+                sent[number] = await self._producer.send(self._sender.producer.topic, value, key)
             is_committing = True
             await asyncio.wait_for(self._producer.commit_transaction(), DELIVERY_S)
             self._sender.note(COMMITTED, f"{numbers[0]}-{numbers[-1]}")
+            self._note_left_out(sent)
         except FAILURES as error:
             if not numbers:
                 raise
@@ -107,6 +110,18 @@ class Run:
             await asyncio.wait_for(self._producer.abort_transaction(), DELIVERY_S)
             if not is_committing:
                 self._sender.note(ABORTED, told)
+
+    def _note_left_out(self, sent: Mapping[int, asyncio.Future[Any]]) -> None:
+        """Note what a transaction was committed without: the futures of its records alone tell.
+
+        After such a failure every later batch for the partition fails, too: this client does not
+        take sequence numbers back. So it has to be made anew.
+        """
+        for number, future in sent.items():
+            error = future.exception() if future.done() else TimeoutError()
+            if error is not None:
+                self._sender.note(UNKNOWN, number, f"committed without: {type(error).__name__}")
+                self._broken.append(error)
 
 
 async def run(sender: Sender) -> None:
