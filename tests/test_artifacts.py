@@ -118,7 +118,7 @@ def test_a_clone_uses_what_make_has_fetched(tmp_path, monkeypatch):
     """`.venv/bin/penstock dev` is started without make, and would fetch it all once more."""
     clone, home = tmp_path / "clone", tmp_path / "home"
     module = clone / "src" / "penstock" / "artifacts.py"
-    monkeypatch.delenv("PENSTOCK_CACHE")
+    monkeypatch.delenv("PENSTOCK_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     monkeypatch.setattr(artifacts, "__file__", str(module))
     assert artifacts.cache_folder() == home / "penstock"
