@@ -87,7 +87,7 @@ test: lint test-native  ## linters, types, import contracts, unit tests, and the
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and not slow and $(OTHERS)"
 
 slow: setup  ## the other tests against a real Kafka: those that take long each, because they kill, wait, or need Spark for long
-	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "slow and $(OTHERS)"
+	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and slow and $(OTHERS)"
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
 	$(if $(CARGO_WORKS),$(CARGO) test --quiet --manifest-path native/Cargo.toml)

@@ -64,8 +64,10 @@ class Gateway:
         """Answer nobody; give the event of the next one who asks."""
         self.may_answer.clear()
         self.waiting.clear()
-        yield self.waiting
-        self.may_answer.set()
+        try:
+            yield self.waiting
+        finally:
+            self.may_answer.set()
 
     def close(self):
         self.server.shutdown()
@@ -202,12 +204,17 @@ class Terminal:
         return self.process.wait(1)
 
 
+@pytest.fixture
+def watched(tmp_path, gateway):
+    """Runs the command in terminals, before the gateway."""
+    listener = {"metrics.listener": f":{gateway.port}"}
+    file = write_configuration(tmp_path, "nowhere.invalid:1", 9192, listener)
+    return lambda *arguments: Terminal(*PENSTOCK, "top", str(file), *arguments)
+
+
 @pytest.mark.parametrize("key", ["q", "\x03"])
-def test_on_a_terminal_it_goes_on_until_q(tmp_path, gateway, key):
-    file = write_configuration(
-        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
-    )
-    terminal = Terminal(*PENSTOCK, "top", str(file), "--every", "0.5")
+def test_on_a_terminal_it_goes_on_until_q(watched, gateway, key):
+    terminal = watched("--every", "0.5")
     terminal.wait_for("q ends")
     gateway.tell(state(refusals={"rows": [row("another reason")], "others": 0}))
     terminal.wait_for("another reason")
@@ -222,11 +229,8 @@ def test_on_a_terminal_it_goes_on_until_q(tmp_path, gateway, key):
     assert terminal.end() == 0
 
 
-def test_a_signal_at_any_moment_ends_it(tmp_path, gateway):
-    file = write_configuration(
-        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
-    )
-    terminals = [Terminal(*PENSTOCK, "top", str(file), "--every", "0.5") for _ in range(4)]
+def test_a_signal_at_any_moment_ends_it(watched):
+    terminals = [watched("--every", "0.5") for _ in range(4)]
     for number, terminal in enumerate(terminals):
         terminal.wait_for("q ends")
         time.sleep(0.2 * number)
@@ -234,11 +238,8 @@ def test_a_signal_at_any_moment_ends_it(tmp_path, gateway):
         assert terminal.end() == 0
 
 
-def test_a_second_signal_does_not_wait_for_an_answer(tmp_path, gateway):
-    file = write_configuration(
-        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
-    )
-    terminal = Terminal(*PENSTOCK, "top", str(file), "--every", "0.5")
+def test_a_second_signal_does_not_wait_for_an_answer(watched, gateway):
+    terminal = watched("--every", "0.5")
     terminal.wait_for("q ends")
     with gateway.silent() as asked:
         assert asked.wait(60)
@@ -265,11 +266,8 @@ def test_a_server_of_another_kind_has_no_say_on_the_terminal(top):
     assert done.stderr.rstrip("\n").isprintable()
 
 
-def test_sigterm_gives_the_terminal_back(tmp_path, gateway):
-    file = write_configuration(
-        tmp_path, "nowhere.invalid:1", 9192, {"metrics.listener": f":{gateway.port}"}
-    )
-    terminal = Terminal(*PENSTOCK, "top", str(file))
+def test_sigterm_gives_the_terminal_back(watched):
+    terminal = watched()
     before = termios.tcgetattr(terminal.slave)
     terminal.wait_for("q ends")
     assert termios.tcgetattr(terminal.slave) != before

@@ -151,7 +151,7 @@ class Soak:
                     found[one.producer].append(one)
                     evidence.write("\t".join(map(str, (message.offset(), *one))) + "\n")
             with (self._folder / f"{topic}.batches").open("w") as evidence:
-                for batch in batches(stage.data, topic):
+                for batch in batches(stage.cluster, topic):
                     evidence.write("\t".join(map(str, batch)) + "\n")
         self._findings += [
             f"{topic} has {count} records that nobody has sent" for topic, count in foreign.items()

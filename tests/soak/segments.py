@@ -4,14 +4,11 @@ Read from the segments themselves, as clients do not show what a batch was numbe
 who looks for the cause of a finding.
 """
 
-import struct
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-"""From a batch's first offset to its count of records."""
-_BEFORE_LENGTH: Final = 12
+from penstock.local import LocalKafka
+from penstock.records.header import CONTROL, HEADER, PREFIX_BYTES
 
 
 class Batch(NamedTuple):
@@ -33,13 +30,14 @@ class Batch(NamedTuple):
     is_control: bool
 
 
-def batches(data: Path, topic: str) -> Iterator[Batch]:
+def batches(kafka: LocalKafka, topic: str) -> Iterator[Batch]:
     """Return the batches of a topic, partition by partition in the order of their offsets.
 
     Args:
-        data: A broker's `log.dirs`.
+        kafka: Of its brokers the first one, which has every partition, is looked at.
         topic: The topic's name.
     """
+    data = kafka.folder / f"node-{kafka.nodes[0].node_id}" / "data"
     folders = {int(one.name.rpartition("-")[2]): one for one in data.glob(f"{topic}-[0-9]*")}
     for partition in sorted(folders):
         for segment in sorted(folders[partition].glob("*.log")):
@@ -48,11 +46,11 @@ def batches(data: Path, topic: str) -> Iterator[Batch]:
 
 def _of(segment: bytes, partition: int) -> Iterator[Batch]:
     place = 0
-    while place + _HEADER.size <= len(segment):
+    while place + HEADER.size <= len(segment):
         (offset, length, leader_epoch, _, _, attributes, _, first_ms, _, producer_id, epoch,
-         sequence, records) = _HEADER.unpack_from(segment, place)  # fmt: skip
+         sequence, records) = HEADER.unpack_from(segment, place)  # fmt: skip
         if length <= 0:  # what follows is not written yet
             return
         yield Batch(partition, offset, records, producer_id, epoch, sequence, leader_epoch,
-                    first_ms, bool(attributes & 0x20))  # fmt: skip
-        place += _BEFORE_LENGTH + length
+                    first_ms, bool(attributes & CONTROL))  # fmt: skip
+        place += PREFIX_BYTES + length

@@ -143,11 +143,6 @@ class Stage:
         return self.cluster.bootstrap_servers
 
     @property
-    def data(self) -> Path:
-        """Where one of the brokers, each of which has everything, stores its segments."""
-        return self.cluster.folder / f"node-{self.cluster.nodes[0].node_id}" / "data"
-
-    @property
     def lasting(self) -> Gateway:
         """The gateway that is never ended."""
         return self.gateways[0]

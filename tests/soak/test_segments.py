@@ -12,18 +12,16 @@ from tests.soak.segments import batches
 def test_what_a_broker_has_stored(kafka, admin):
     topic = f"numbered-{uuid.uuid4().hex[:8]}"
     create_topic(admin, topic, 2)
-    servers = kafka.bootstrap_servers
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
     producer.init_transactions(30)
     for _ in range(2):
         producer.begin_transaction()
         for number in range(3):
             producer.produce(topic, b"%d" % number, partition=1, timestamp=1_000 + number)
         producer.commit_transaction(30)
-    data = kafka.folder / f"node-{kafka.nodes[0].node_id}" / "data"
     # The marker of a transaction is written a moment after its commit is answered.
-    wait_until(lambda: len(list(batches(data, topic))) == 4, 30)
-    found = list(batches(data, topic))
+    wait_until(lambda: len(list(batches(kafka, topic))) == 4, 30)
+    found = list(batches(kafka, topic))
     sent = [one for one in found if not one.is_control]
     assert [one.partition for one in found] == [1, 1, 1, 1]
     assert [one.is_control for one in found] == [False, True, False, True]

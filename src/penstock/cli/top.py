@@ -113,7 +113,6 @@ def _signals() -> Iterator[int]:
     while a finalizer runs is lost. The second one does not wait for a gateway's answer.
     """
     reading, writing = os.pipe()
-    os.set_blocking(writing, False)
     asked = False
 
     def ask(*_: object) -> None:
@@ -121,13 +120,12 @@ def _signals() -> Iterator[int]:
         if asked:
             raise KeyboardInterrupt
         asked = True
+        os.write(writing, b".")
 
     before = {number: signal.signal(number, ask) for number in _SIGNALS}
-    wakeup = signal.set_wakeup_fd(writing)
     try:
         yield reading
     finally:
-        signal.set_wakeup_fd(wakeup)
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(reading)

@@ -177,7 +177,7 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
     known = known_versions(api_key)
 
     def respond(connection: ConnectionContext, version: int) -> Transform | None:
-        # A schema is loaded when a client uses its version: all of them take as long as a start.
+        # A schema is loaded when a client uses its version: all would be a third of the imports.
         if version not in known or not holds_addresses(api_key, version):
             return None
         gateway = connection.gateway

@@ -4,13 +4,11 @@ import pytest
 
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
+from tests.gateways import write_configuration
 
 
 def configuration(folder, **keys):
-    file = folder / "penstock.properties"
-    lines = {"upstream.bootstrap.servers": "127.0.0.1:1", **keys}
-    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    return load_configuration(file)
+    return load_configuration(write_configuration(folder, "127.0.0.1:1", 9192, keys))
 
 
 @pytest.mark.parametrize(
