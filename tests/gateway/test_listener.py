@@ -4,10 +4,15 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 
 import pytest
+import trustme
+import uvloop
 
 from penstock.gateway.listener import ConnectionLimits, Listener
+from penstock.gateway.tls import server_context
+from tests.proxies import header
 
 pytestmark = pytest.mark.system
 ANY = 2**31 - 1
@@ -131,3 +136,87 @@ async def test_without_descriptors_it_goes_on_and_recovers(listen, monkeypatch):
     another = await connect()
     assert await is_served(*another, within_s=5)
     assert left == [0]
+
+
+@pytest.fixture
+def certified(tmp_path):
+    """A listener's TLS, and that of its clients."""
+    authority, file = trustme.CA(), tmp_path / "listener.pem"
+    issued = authority.issue_cert("localhost")
+    issued.private_key_and_cert_chain_pem.write_to_path(file)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return server_context({"ssl.keystore.location": str(file)}, tmp_path / "file"), client
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("with_tls", [False, True])
+def test_a_connection_that_is_made_while_the_listener_closes(
+    new_loop, proxied, with_tls, certified
+):
+    """It stays open, or its protocol is told that it is lost: no session writes to nobody."""
+    server, client = certified if with_tls else (None, None)
+    made, lost = [], []
+
+    class Closing(Echo):
+        def connection_made(self, transport):
+            self.transport = transport
+            made.append(transport)
+            closing.append(asyncio.get_running_loop().create_task(one.close()))
+
+        def connection_lost(self, _):
+            lost.append(self.transport)
+            self.on_closed()
+
+    def use_it(port):
+        with socket.create_connection(("127.0.0.1", port), 60) as raw:
+            raw.sendall(header("203.0.113.7", 5) if proxied else b"")
+            with client.wrap_socket(raw, server_hostname="localhost") if client else raw as wire:
+                with contextlib.suppress(ConnectionError):
+                    wire.sendall(b"x")
+                    return wire.recv(1)
+                return b""
+
+    async def use():
+        nonlocal one
+        loop = asyncio.get_running_loop()
+        limits = ConnectionLimits(
+            max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time
+        )
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        port = listening.getsockname()[1]
+        one = Listener(listening, limits, Closing, server, proxied=proxied)
+        answer = await asyncio.to_thread(use_it, port)
+        await closing[0]
+        for transport in made:
+            transport.abort()
+        async with asyncio.timeout(10):
+            while len(lost) < len(made) or limits.count:
+                await asyncio.sleep(0.01)
+        return answer
+
+    one, closing = None, []
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        answer = runner.run(use())
+    assert len(made) == 1
+    assert with_tls or answer == b"x"
+
+
+async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
+    loop = asyncio.get_running_loop()
+    limits = ConnectionLimits(max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time)
+    for tls, proxied in ((certified[0], False), (None, True), (certified[0], True)):
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        one = Listener(listening, limits, Echo, tls, proxied=proxied)
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        while not limits.count:
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            await one.close()
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read(1) == b""
+        writer.close()
+        assert limits.count == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 import ssl
@@ -15,7 +16,7 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.proxy_protocol import HEADER_S, EndedError, ProxyHeaderError, read_client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 log = structlog.get_logger()
@@ -155,13 +156,16 @@ class Listener:
         self._proxied = proxied
         self._loop = asyncio.get_running_loop()
         self._connecting: set[asyncio.Task[None]] = set()
+        self._awaited: set[asyncio.Task[None] | None] = set()
         self._accepting = self._loop.create_task(self._accept())
 
     async def close(self) -> None:
-        """Stop accepting; open connections stay open."""
-        for task in (self._accepting, *self._connecting):
+        """Stop accepting; open connections stay open, those in a handshake are closed."""
+        self._accepting.cancel()
+        await asyncio.gather(self._accepting, return_exceptions=True)
+        for task in self._connecting & self._awaited:
             task.cancel()
-        await asyncio.gather(self._accepting, *self._connecting, return_exceptions=True)
+        await asyncio.gather(*self._connecting, return_exceptions=True)
         self.socket.close()
 
     async def _accept(self) -> None:
@@ -197,18 +201,20 @@ class Listener:
 
         try:
             if self._proxied:
-                found = await _client_of(connection, peer)
+                with self._client_awaited():
+                    found = await _client_of(connection, peer)
                 if found is None or not self._limits.identified(found.host):
                     connection.close()
                     closed()
                     return
                 peer, ip = found, found.host
-            await self._loop.connect_accepted_socket(
-                lambda: self._make(peer, closed),
-                connection,
-                ssl=self._tls,
-                ssl_handshake_timeout=TLS_HANDSHAKE_S if self._tls is not None else None,
-            )
+            with self._client_awaited() if self._tls is not None else contextlib.nullcontext():
+                await self._loop.connect_accepted_socket(
+                    lambda: self._make(peer, closed),
+                    connection,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=TLS_HANDSHAKE_S if self._tls is not None else None,
+                )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is one
             log.info("closing a connection", side="client", peer=peer.host, reason=_text_of(error))
             connection.close()
@@ -217,6 +223,20 @@ class Listener:
             connection.close()
             closed()
             raise
+
+    @contextlib.contextmanager
+    def _client_awaited(self) -> Iterator[None]:
+        """Let `close` cancel the task meanwhile: what it does depends on the client.
+
+        Nothing else may be cancelled: an event loop that was to attach a protocol closes the
+        connection then, and does not tell the protocol.
+        """
+        task = asyncio.current_task()
+        self._awaited.add(task)
+        try:
+            yield
+        finally:
+            self._awaited.discard(task)
 
 
 async def _client_of(connection: socket.socket, peer: Address) -> Address | None:

@@ -1,0 +1,69 @@
+"""Free ports: nobody is told those of another."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from penstock.local import LocalKafkaError, free_ports, ports
+
+_ASK = """import json, random, sys
+from penstock.local import ports
+ports._CHANCE = random.Random(7)
+print(json.dumps([ports.free_ports(6) for _ in range(30)]), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_held(monkeypatch):
+    monkeypatch.setattr(ports, "_blocks", held := [])
+    yield
+    for block in held:
+        block._held.close()
+
+
+def test_processes_that_look_at_the_same_ports_are_told_others():
+    # Each process draws the same numbers, which is the worst that chance can do.
+    asked = [
+        subprocess.Popen(
+            [sys.executable, "-c", _ASK],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    told = [port for one in asked for found in json.loads(one.stdout.readline()) for port in found]
+    for one in asked:
+        one.communicate()
+    assert len(told) == 4 * 30 * 6
+    assert len(set(told)) == len(told)
+
+
+def test_what_was_told_last_is_told_again_last():
+    told = [port for _ in range(33) for port in free_ports(6)]
+    assert len(set(told)) == 33 * 6
+    assert free_ports(6) == told[:6]
+
+
+def test_what_is_listened_on_is_left_out():
+    first, *_ = free_ports(3)
+    with socket.create_server(("127.0.0.1", first + 4)):
+        assert free_ports(3) == [first + 5, first + 6, first + 7]
+
+
+def test_a_full_block_is_followed_by_another(monkeypatch):
+    monkeypatch.setattr(ports, "_is_free", lambda _: True)
+    first, *_ = free_ports(199)
+    full = range(first, first + 199)
+    monkeypatch.setattr(ports, "_is_free", lambda port: port not in full)
+    assert not set(free_ports(6)) & set(full)
+
+
+def test_where_nothing_is_free_it_says_so(monkeypatch):
+    monkeypatch.setattr(ports, "_is_free", lambda _: False)
+    with pytest.raises(LocalKafkaError, match="no 6 consecutive free ports between 12000 and"):
+        free_ports(6)
