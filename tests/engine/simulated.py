@@ -151,13 +151,15 @@ class World:
             self.schedule.loaded(process.worker, self.now)
             self.carry_out()
 
-    def die(self, process: Process) -> None:
+    def die(self, process: Process, *, by_another: bool = False) -> None:
         """End it; what was on its way arrives, what was gathered does not."""
         if process.state == "dead":
             return
         self.deliver(process)
         process.state = "dead"
-        self.schedule.died(process.worker, process.progress, "ended", self.now)
+        self.schedule.died(
+            process.worker, process.progress, "ended", self.now, by_another=by_another
+        )
         self.carry_out()
 
     def garbage(self, process: Process) -> None:

@@ -333,6 +333,42 @@ def test_a_batch_whose_verdict_is_lost_every_time_is_given_up():
     assert world.begun[job] == 3
 
 
+@pytest.mark.parametrize("interceptors", ["", "I"])
+def test_a_batch_whose_worker_another_process_kills_is_judged_by_the_next(interceptors):
+    world = World(Limits(1)).open()
+    (process,) = world.ready
+    killed, behind = world.submit(interceptors=interceptors), world.submit()
+    world.begin(process)
+    world.die(process, by_another=True)
+    assert world.answers == {}
+    world.be_kind(20)
+    assert [world.answers[job] for job in (killed, behind)] == [ACCEPTED] * 2
+    assert [world.begun[job] for job in (killed, behind)] == [2, 1]
+    assert world.begun_order[("t", 0), None] == [killed, killed, behind]
+
+
+@pytest.mark.parametrize(
+    ("interceptors", "expected"),
+    [
+        ("", "The policy P ended its process"),
+        ("I", "unable to successfully process the request: their process ended"),
+    ],
+)
+def test_a_batch_at_which_workers_are_killed_every_time_is_given_up(interceptors, expected):
+    """It may be the one for which the kernel has no memory."""
+    world = World(Limits(1, failed_code=-1)).open()
+    job = world.submit(interceptors=interceptors)
+    for _ in range(1000):
+        for process in world.living():
+            world.settle(process)
+            if world.begin(process):
+                world.die(process, by_another=True)
+        world.tick(0.1)
+    assert world.answers[job].code == -1
+    assert expected in world.answers[job].message
+    assert world.begun[job] == 3
+
+
 def test_only_the_batch_that_ran_into_its_deadline_is_charged():
     world = World(Limits(1, timeout_s=1)).open()
     (process,) = world.ready
@@ -688,10 +724,10 @@ class AnyWorld(RuleBasedStateMachine):
         if process := self.pick(number):
             self.world.deliver(process)
 
-    @rule(number=st.integers(0, 9))
-    def die(self, number):
+    @rule(number=st.integers(0, 9), by_another=st.booleans())
+    def die(self, number, by_another):
         if process := self.pick(number):
-            self.world.die(process)
+            self.world.die(process, by_another=by_another)
 
     @rule()
     def the_killed_die(self):

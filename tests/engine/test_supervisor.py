@@ -73,6 +73,10 @@ class Gate:
         """Wait until the policy has the batch."""
         await asyncio.to_thread(wait_until, self._file.with_suffix(".begun").exists, 60)
 
+    def again(self) -> None:
+        """Wait for the next time that the policy has it."""
+        self._file.with_suffix(".begun").unlink()
+
     def open(self) -> None:
         """Let the policy go on."""
         self._file.touch()
@@ -244,7 +248,8 @@ async def test_what_a_policy_started_ends_with_it(tmp_path):
         assert not is_running(child)
 
 
-async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_killed_worker_is_replaced_and_its_batch_judged_again(tmp_path, number):
     async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
         (pid,) = judging.supervisor.pids
         gate = Gate(tmp_path)
@@ -252,11 +257,27 @@ async def test_a_killed_worker_is_replaced_and_only_its_batch_fails(tmp_path):
         await gate.begun()
         behind = asyncio.create_task(judging.ask(b"refuse", topic="behind"))
         await asyncio.sleep(0)
-        os.kill(pid, signal.SIGKILL)
-
-        assert (await asking).message == "The policy policies.Misbehaves ended its process"
-        assert (await behind).code == 87
+        with structlog.testing.capture_logs() as told:
+            os.kill(pid, number)
+            assert (await behind).code == 87
+            gate.open()
+            assert await asking is ACCEPTED
         assert pid not in judging.supervisor.pids
+    (died,) = [line for line in told if line["event"] == "policy worker died"]
+    assert died["reason"] == f"killed by another process ({number.name})"
+
+
+async def test_a_batch_whose_workers_are_killed_every_time_fails(tmp_path):
+    async with Judging(tmp_path, **{"policy.workers": 1}) as judging:
+        gate = Gate(tmp_path)
+        asking = asyncio.create_task(judging.ask(gate.value))
+        for _ in range(3):
+            await gate.begun()
+            gate.again()
+            (pid,) = judging.supervisor.pids
+            os.kill(pid, signal.SIGKILL)
+        assert (await asking).message == "The policy policies.Misbehaves ended its process"
+        assert await judging.ask(b"fine") is ACCEPTED
 
 
 async def test_a_slow_partition_holds_up_neither_others_nor_itself_out_of_order(tmp_path):

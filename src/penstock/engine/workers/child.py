@@ -44,6 +44,10 @@ _FROM_WORKER = frozenset(
     }
 )
 _POLL_S = 0.01
+_HANG_UP_S = 1.0
+"""How long a process that has closed its socket may take to end by itself."""
+_OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+"""Signals that come from another process, or from a kernel that is short of memory."""
 _DRAIN_TIMEOUT_S = 1.0
 """How long to wait for what a dead process has sent and printed."""
 
@@ -92,6 +96,7 @@ class Child(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._missing = 0
         self._garbled = False
+        self._killed = False
         self._hung_up = asyncio.Event()
         self._mark = new_marker()
         self._process: asyncio.subprocess.Process | None = None
@@ -150,14 +155,19 @@ class Child(asyncio.Protocol):
     def kill(self) -> None:
         """Kill the process and its descendants."""
         if self._process is not None:
+            self._killed = self._killed or self._process.returncode is None
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    async def ended(self) -> str:
+    async def ended(self) -> signal.Signals | None:
         """Wait until the process is dead, and all that it has sent has been taken.
 
         A process that hangs up is ended. What it has left running may keep its socket and its
         output open: neither is waited for.
+
+        Returns:
+            The signal with which another process, or the kernel, has ended it; None where it has
+            ended by itself or was killed by `kill`.
         """
         process = self._process
         assert process is not None
@@ -166,6 +176,8 @@ class Child(asyncio.Protocol):
         while process.returncode is None and not self._hung_up.is_set():
             either = (waiting, hung_up)
             await asyncio.wait(either, timeout=0.25, return_when=asyncio.FIRST_COMPLETED)
+        # The socket of a process that is killed is closed before its end can be waited for.
+        await asyncio.wait([waiting], timeout=_HANG_UP_S)
         self.kill()
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_POLL_S)
@@ -177,7 +189,9 @@ class Child(asyncio.Protocol):
             await asyncio.wait_for(hung_up, _DRAIN_TIMEOUT_S)
         waiting.cancel()
         self._transport.close()
-        return "ended"
+        if self._killed or -process.returncode not in _OTHERS:
+            return None
+        return signal.Signals(-process.returncode)
 
     async def read_output(self) -> None:
         """Log what a dead process has printed."""

@@ -448,7 +448,15 @@ class Schedule:
         if worker.state not in {WorkerState.KILLED, WorkerState.DEAD}:
             self._kill(worker, KillReason.PROTOCOL_ERROR, "sent what is not a message", now)
 
-    def died(self, worker: Worker, current: CurrentAttempt, why: str, now: float) -> None:
+    def died(
+        self,
+        worker: Worker,
+        current: CurrentAttempt,
+        why: str,
+        now: float,
+        *,
+        by_another: bool = False,
+    ) -> None:
         """Handle the death of a process, or that it could not be started.
 
         Args:
@@ -456,6 +464,8 @@ class Schedule:
             current: The attempt that it had begun last.
             why: What is known, for the log.
             now: The time.
+            by_another: Whether another process, or the kernel, has killed it: the attempt that it
+                had begun is lost, but not to blame.
         """
         if worker.state is WorkerState.DEAD:
             return
@@ -467,7 +477,8 @@ class Schedule:
         topic = next(
             (job.topic_partition[0] for job in jobs if job.attempt == current.attempt), None
         )
-        culprit = self._find_culprit(worker, jobs, current)
+        culprit = self._find_culprit(worker, jobs, current, by_another=by_another)
+        begun = any(job.attempt <= current.attempt for job in jobs)
         for job in reversed(jobs):
             self._unassign(worker, job)
             if job is not culprit:
@@ -475,7 +486,7 @@ class Schedule:
         if culprit is not None:
             self._blame(culprit, worker, current, now)
         self._detach(worker)
-        useful = worker.answered or culprit is not None
+        useful = worker.answered or culprit is not None or (by_another and begun)
         self.pool.died(worker, why, topic, now, useful=useful)
         if self.phase is Phase.OPENING:
             self.failure = why
@@ -496,10 +507,14 @@ class Schedule:
             self._assign(queue, None)
         return True
 
-    def _find_culprit(self, worker: Worker, jobs: list[Job], current: CurrentAttempt) -> Job | None:
+    def _find_culprit(
+        self, worker: Worker, jobs: list[Job], current: CurrentAttempt, *, by_another: bool
+    ) -> Job | None:
         """Return the job that caused the death of its worker, if there is one."""
         killed = worker.killed
         if killed is None:
+            if by_another:
+                return None
             attempt = current.attempt if current.phase != DONE else 0
             return worker.sent.get(attempt)
         if killed.reason is KillReason.DEADLINE_EXCEEDED:
@@ -519,7 +534,7 @@ class Schedule:
             job.lost += 1
             job.exclusive = True
             if job.lost > LOST_MAX:
-                self._answer(job, failed(job.policies, "ended its process"))
+                self._answer_ended(job, current)
                 return
         self._requeue(job)
 
@@ -535,23 +550,26 @@ class Schedule:
             return
         if phase == PREPARING and killed is not None and overdue:
             self._answer(job, prepared_too_late(job.policies, killed.text))
-        elif phase != INTERCEPTING:
-            why = killed.text if killed is not None and overdue else "ended its process"
-            self._answer(job, failed(job.policies, why))
         elif not overdue:
-            code = self._limits.failed_code
-            self._answer(
-                job,
-                unable(
-                    job.interceptors, code, "their process ended", cause=FailureCause.PROCESS_ENDED
-                ),
-            )
+            self._answer_ended(job, current)
+        elif phase != INTERCEPTING:
+            assert killed is not None
+            self._answer(job, failed(job.policies, killed.text))
         else:
             job.overdue += 1
             if job.overdue > self._limits.retries or now >= job.deadline:
                 self._expire(job)
             else:
                 self._requeue(job)
+
+    def _answer_ended(self, job: Job, current: CurrentAttempt) -> None:
+        """Answer a job whose worker ended, and which is given up."""
+        if job.attempt == current.attempt and current.phase == INTERCEPTING:
+            code, why = self._limits.failed_code, "their process ended"
+            verdict = unable(job.interceptors, code, why, cause=FailureCause.PROCESS_ENDED)
+        else:
+            verdict = failed(job.policies, "ended its process")
+        self._answer(job, verdict)
 
     def _expire(self, job: Job) -> None:
         """Answer a job whose client gives up, or whose attempts are used up."""

@@ -416,15 +416,20 @@ class Supervisor:
         else:
             self._schedule.started(worker, self._clock.now())
             self._execute_actions()
+        by, why = None, "ended"
         try:
-            why = await child.ended()
+            by = await child.ended()
         except Exception as error:
             log.exception("an error of the gateway", action="wait for a process")
             child.kill()
             why = f"{type(error).__name__}: {error}"
+        if by is not None:
+            why = f"killed by another process ({by.name})"
         if worker.killed is None and child.progress.current.loading:
-            self._stop_loading("the policy ended its process")
-        self._schedule.died(worker, child.progress.current, why, self._clock.now())
+            # Another process may have killed it for the memory that this took.
+            self._stop_loading("the policy ended its process" if by is None else why)
+        current, now = child.progress.current, self._clock.now()
+        self._schedule.died(worker, current, why, now, by_another=by is not None)
         self._execute_actions()
         del self._children[worker]
         await child.read_output()
