@@ -37,6 +37,7 @@ class Misbehaves(BrokerRecordValidator):
         if value == b"pid": return InvalidRecordException(str(os.getpid()))
         if value == b"sys.exit": sys.exit(0)
         if value == b"os._exit": os._exit(0)
+        if value == b"interrupt": raise KeyboardInterrupt
         if value == b"segfault": ctypes.string_at(0)
         if value == b"loop":
             while True: pass
@@ -134,6 +135,7 @@ class Judging:
     [
         ("sys.exit", "failed: SystemExit", AMPLE_MS),
         ("os._exit", "ended its process", AMPLE_MS),
+        ("interrupt", "ended its process", AMPLE_MS),
         ("segfault", "ended its process", AMPLE_MS),
         ("memory", "failed: MemoryError", AMPLE_MS),
         ("recursion", "failed: RecursionError", AMPLE_MS),

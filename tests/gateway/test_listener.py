@@ -204,6 +204,48 @@ def test_a_connection_that_is_made_while_the_listener_closes(
     assert with_tls or answer == b"x"
 
 
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("proxied", [False, True])
+# Python closes a socket that the event loop has accepted and not handed over, and warns.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
+    """Who was accepted is served, or sees the connection closed."""
+    served = []
+
+    async def use(steps):
+        loop, lost = asyncio.get_running_loop(), []
+
+        class Telling(Echo):
+            def connection_lost(self, _):
+                lost.append(self)
+                self.on_closed()
+
+        limits = ConnectionLimits(
+            max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time
+        )
+        listening = socket.create_server(("127.0.0.1", 0))
+        listening.setblocking(False)
+        with socket.create_connection(listening.getsockname(), 60) as client:
+            client.sendall((header("203.0.113.7", 5) if proxied else b"") + b"x")
+            one = Listener(listening, limits, Telling, None, proxied=proxied)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            await one.close()
+            with contextlib.suppress(ConnectionError):
+                answer = await asyncio.to_thread(client.recv, 1)
+                served.append(answer == b"x")
+                assert served[-1] is bool(Echo.served)
+        async with asyncio.timeout(10):
+            while len(lost) < len(Echo.served) or limits.count:
+                await asyncio.sleep(0.01)
+        Echo.served.clear()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        for steps in range(30):
+            runner.run(use(steps))
+    assert served[-1]
+
+
 async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
     loop = asyncio.get_running_loop()
     limits = ConnectionLimits(max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time)

@@ -46,8 +46,11 @@ _FROM_WORKER = frozenset(
 _POLL_S = 0.01
 _HANG_UP_S = 1.0
 """How long a process that has closed its socket may take to end by itself."""
-_OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
-"""Signals that come from another process, or from a kernel that is short of memory."""
+_OTHERS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+"""Signals that come from another process, or from a kernel that is short of memory.
+
+Not SIGINT, which is ignored: Python ends itself with it where a policy raises KeyboardInterrupt.
+"""
 _DRAIN_TIMEOUT_S = 1.0
 """How long to wait for what a dead process has sent and printed."""
 
@@ -177,7 +180,9 @@ class Child(asyncio.Protocol):
             either = (waiting, hung_up)
             await asyncio.wait(either, timeout=0.25, return_when=asyncio.FIRST_COMPLETED)
         # The socket of a process that is killed is closed before its end can be waited for.
-        await asyncio.wait([waiting], timeout=_HANG_UP_S)
+        deadline = asyncio.get_running_loop().time() + _HANG_UP_S
+        while process.returncode is None and asyncio.get_running_loop().time() < deadline:
+            await asyncio.wait([waiting], timeout=_POLL_S)
         self.kill()
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_POLL_S)

@@ -63,7 +63,7 @@ class Job:
         queue: The queue where it waits, or from which it was sent.
         sent_at: The time of its last attempt.
         overdue: How many of its attempts ran into the deadline of interceptors.
-        lost: In how many attempts its verdict was lost after it was begun, for no known cause.
+        lost: In how many attempts its verdict was lost after it was begun, and it was not to blame.
         exclusive: Whether its worker gets no other job, so that a crash can be attributed to it.
         abandoned: Whether it was answered while a worker was still judging it, because its
             client had given up.

@@ -13,8 +13,8 @@ and nothing here is a process or a socket.
 - A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch that is
   nobody's.
 - An answer is final only where a policy had begun the batch and ended its process, or ran into
-  its deadline. Whatever else goes wrong costs time, and at last an answer after which clients
-  try again.
+  its deadline, or where workers were lost with the batch every time. Whatever else goes wrong
+  costs time, and at last an answer after which clients try again.
 
 Rules for the next editor: nothing done for a verdict or in a tick may take longer because more
 jobs wait; every job is answered exactly once.
@@ -60,7 +60,7 @@ NO_PROGRESS_KILL_S: Final = 30.0
 NO_PROGRESS_CHECK_S: Final = 1.0
 """Clients that gave up are answered where a worker has begun no batch for this long."""
 LOST_MAX: Final = 2
-"""The maximum number of attempts that were begun and lost for no known cause."""
+"""How many attempts that were begun and lost, without being to blame for it, are repeated."""
 _LOAD_MIN_S: Final = 30.0
 _READY: Final = WorkerState.READY
 _SENT: Final = JobState.SENT
@@ -250,6 +250,10 @@ class Schedule:
             job.queue = queue
             queue.requeue(job)
             self._deadlines.add(job, job.deadline)
+            # What comes later is not sent before it.
+            worker.queues.remove(queue)
+            worker.queues.insert(0, queue)
+            worker.drains = True
             return
         if not worker.sent:
             worker.last_active = now
@@ -289,6 +293,7 @@ class Schedule:
         del worker.sent[job.attempt]
         worker.sent_bytes -= job.size
         worker.exclusive = worker.exclusive and not job.exclusive
+        worker.drains = worker.drains and bool(worker.sent)
         queue = job.queue
         assert queue is not None
         queue.outstanding -= 1

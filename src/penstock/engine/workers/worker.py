@@ -87,6 +87,8 @@ class Worker:
         answered: Whether it has sent a verdict.
         loading_until: The deadline for loading its policies.
         exclusive: Whether it has an exclusive job.
+        drains: Whether it is sent nothing before it has answered everything, since an exclusive
+            job comes next.
         state_reached: The last state before its end.
         killed: Why it was killed, if it was.
         failure: Its message where it could not load its policies.
@@ -97,6 +99,7 @@ class Worker:
         "answered",
         "current",
         "current_since",
+        "drains",
         "exclusive",
         "failure",
         "in_flight_max",
@@ -120,6 +123,7 @@ class Worker:
         self.in_flight_max = 8
         self.queues: list[JobQueue[Worker]] = []
         self.exclusive = False
+        self.drains = False
         self.state_reached = WorkerState.STARTING
         self.current = CurrentAttempt(0, DONE)
         self.current_since = 0.0
@@ -148,6 +152,8 @@ class Worker:
     @property
     def has_capacity(self) -> bool:
         """Whether it may be sent another job."""
+        if self.drains:
+            return False
         count = len(self.sent)
         if count < IN_FLIGHT_MIN:
             return not self.exclusive
