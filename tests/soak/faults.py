@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from tests.chaos.leaders import move_leaders
 from tests.gateways import RunningGateway, wait_until
@@ -150,7 +151,7 @@ class Faults:
         text = policies(self._version, chance.uniform(0.02, 0.3))
         names = []
         for gateway in self._stage.gateways:
-            (gateway.running.file.parent / "policies.py").write_text(text)
+            _replace(gateway.running.file.parent / "policies.py", text)
             if gateway.lock.acquire(blocking=False):  # another one starts, and reads it then
                 try:
                     _hang_up(gateway, _RELOADED)
@@ -190,6 +191,13 @@ class Faults:
         self._over.wait(chance.uniform(2, 8))
         self._stage.registry.fault = None
         return "and well again"
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file that a gateway may be about to read: it reads the old one or the new one."""
+    whole = file.with_suffix(".new")
+    whole.write_text(text)
+    whole.replace(file)
 
 
 def start(running: RunningGateway) -> int:

@@ -1,10 +1,12 @@
 """A gateway is started as a supervisor does."""
 
+import random
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from tests.soak.faults import start
+from tests.soak.faults import Faults, start
 
 
 class Running:
@@ -30,3 +32,16 @@ def test_a_gateway_that_reaches_no_broker_is_started_again():
 def test_a_gateway_that_ends_otherwise_or_too_often(codes):
     with pytest.raises(AssertionError):
         start(Running(*codes))
+
+
+def test_a_gateway_that_starts_meanwhile_reads_the_old_policies_or_the_new_ones(tmp_path):
+    file = tmp_path / "policies.py"
+    file.write_text("the old ones")
+    starting = threading.Lock()
+    running = SimpleNamespace(file=tmp_path / "penstock.properties")
+    stage = SimpleNamespace(gateways=[SimpleNamespace(name="one", running=running, lock=starting)])
+    faults = Faults(stage, None, {})
+    with starting, file.open() as opened:
+        faults._reload(random.Random(1))
+        assert opened.read() == "the old ones"
+    assert "VERSION = 1\n" in file.read_text()
