@@ -17,7 +17,7 @@ from tests.soak.plan import draw, in_order
 from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
 from tests.soak.programs import Client, clients
 from tests.soak.records import Stored, stored
-from tests.soak.samples import AT_REST, DESCRIPTORS, Samples, now
+from tests.soak.samples import AT_REST, Samples, now, thread_names
 from tests.soak.segments import batches
 from tests.soak.stage import Stage
 from tests.soak.told import Told
@@ -59,9 +59,11 @@ class Soak:
             ends.callback(samples.end)
             ends.callback(faults.end)
             before = now([], stage.lasting.running.pid)
+            self._note_threads("before", stage)
             self._diary.begin()
             self._disturb(stage, found, faults, samples)
             after = self._rest(stage, before)
+            self._note_threads("after", stage)
             accounts = self._accounts(stage, found)
         self._tell(accounts, faults, samples, [fault.kind for fault in planned])
         text, not_back = report.at_rest(before, after)
@@ -107,15 +109,21 @@ class Soak:
                 client.kill()
 
     def _rest(self, stage: Stage, before: dict[str, float]) -> dict[str, float]:
-        """Wait until connections have gone."""
+        """Wait until connections have gone, and the threads that were there for them."""
         pid = stage.lasting.running.pid
         deadline = time.monotonic() + _REST_S
         after = now([], pid)
-        most = before[DESCRIPTORS] + AT_REST[DESCRIPTORS]
-        while after[DESCRIPTORS] > most and time.monotonic() < deadline:
+        while any(after[what] > before[what] + more for what, more in AT_REST.items()):
+            if time.monotonic() > deadline:
+                break
             time.sleep(1)
             after = now([], pid)
         return after
+
+    def _note_threads(self, when: str, stage: Stage) -> None:
+        names = thread_names(stage.lasting.running.pid)
+        with (self._folder / "threads.txt").open("a") as evidence:
+            evidence.write(f"{when}: {names}\n")
 
     def _accounts(self, stage: Stage, found: Sequence[Client]) -> list[tuple[Account, Told]]:
         self._diary.say("reading back what is stored")

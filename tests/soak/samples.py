@@ -1,8 +1,9 @@
 """What gateways use: memory, descriptors and threads, every few seconds."""
 
+import os
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -27,10 +28,12 @@ TOLERANCES: Final = {
 """How many sockets there are is the clients' affair, until they have gone (`AT_REST`).
 
 Workers are killed, and start anew with less: theirs is shown, and not judged."""
-AT_REST: Final = {DESCRIPTORS: 24, THREADS: 4}
+_POOL: Final = min(32, (os.cpu_count() or 1) + 4)
+AT_REST: Final = {DESCRIPTORS: 24, THREADS: _POOL}
 """How much more there may be when all clients have gone than there was before they came: a worker
 takes three descriptors, and there are up to four more than at first; the others are connections to
-brokers and the registry. One that is left behind for each of the clients' would make hundreds."""
+brokers and the registry. One that is left behind for each of the clients' would make hundreds.
+The event loop's pool has so many threads at most, and keeps those that were needed once."""
 Series = dict[str, list[tuple[float, float]]]
 
 
@@ -48,6 +51,15 @@ def _smaps(pid: int, key: str) -> int:
 
 def _threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def thread_names(pid: int) -> dict[str, int]:
+    """Return how many threads of each name a process has; those of librdkafka have names."""
+    names: Counter[str] = Counter()
+    for one in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # ended since
+            names[(one / "comm").read_text().strip()] += 1
+    return dict(sorted(names.items()))
 
 
 def _no_sockets(pid: int) -> int:
