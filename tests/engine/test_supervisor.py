@@ -75,7 +75,7 @@ class Gate:
         await asyncio.to_thread(wait_until, self._file.with_suffix(".begun").exists, 60)
 
     def again(self) -> None:
-        """Wait for the next time that the policy has it."""
+        """Have `begun` wait until the policy has the batch once more."""
         self._file.with_suffix(".begun").unlink()
 
     def open(self) -> None:

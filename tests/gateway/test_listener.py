@@ -36,23 +36,27 @@ class Echo(asyncio.Protocol):
         self.on_closed()
 
 
+def listening(make, tls=None, *, proxied=False, max_connections=ANY, per_ip=ANY, creation_rate=ANY):
+    """Start a listener on a free port; return it, its limits and its port."""
+    limits = ConnectionLimits(
+        max_connections=max_connections,
+        per_ip=per_ip,
+        creation_rate=creation_rate,
+        clock=asyncio.get_running_loop().time,
+    )
+    bound = socket.create_server(("127.0.0.1", 0))
+    bound.setblocking(False)
+    return Listener(bound, limits, make, tls, proxied=proxied), limits, bound.getsockname()[1]
+
+
 @pytest.fixture
 async def listen():
     """Start a listener; give its limits, and what connects to it."""
     running, connected = [], []
 
-    def start(max_connections=ANY, per_ip=ANY, creation_rate=ANY):
-        loop = asyncio.get_running_loop()
-        limits = ConnectionLimits(
-            max_connections=max_connections,
-            per_ip=per_ip,
-            creation_rate=creation_rate,
-            clock=loop.time,
-        )
-        listening = socket.create_server(("127.0.0.1", 0))
-        listening.setblocking(False)
-        running.append(Listener(listening, limits, Echo, None))
-        port = listening.getsockname()[1]
+    def start(**most):
+        one, limits, port = listening(Echo, **most)
+        running.append(one)
 
         async def connect():
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -180,14 +184,7 @@ def test_a_connection_that_is_made_while_the_listener_closes(
 
     async def use():
         nonlocal one
-        loop = asyncio.get_running_loop()
-        limits = ConnectionLimits(
-            max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time
-        )
-        listening = socket.create_server(("127.0.0.1", 0))
-        listening.setblocking(False)
-        port = listening.getsockname()[1]
-        one = Listener(listening, limits, Closing, server, proxied=proxied)
+        one, limits, port = listening(Closing, server, proxied=proxied)
         answer = await asyncio.to_thread(use_it, port)
         await closing[0]
         for transport in made:
@@ -213,21 +210,17 @@ def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
     served = []
 
     async def use(steps):
-        loop, lost = asyncio.get_running_loop(), []
+        lost = []
 
         class Telling(Echo):
             def connection_lost(self, _):
                 lost.append(self)
                 self.on_closed()
 
-        limits = ConnectionLimits(
-            max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time
-        )
-        listening = socket.create_server(("127.0.0.1", 0))
-        listening.setblocking(False)
-        with socket.create_connection(listening.getsockname(), 60) as client:
+        # What connects waits in the backlog: no step of the loop is done meanwhile.
+        one, limits, port = listening(Telling, proxied=proxied)
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
             client.sendall((header("203.0.113.7", 5) if proxied else b"") + b"x")
-            one = Listener(listening, limits, Telling, None, proxied=proxied)
             for _ in range(steps):
                 await asyncio.sleep(0)
             await one.close()
@@ -247,13 +240,9 @@ def test_a_listener_closes_at_any_step_of_a_new_connection(new_loop, proxied):
 
 
 async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
-    loop = asyncio.get_running_loop()
-    limits = ConnectionLimits(max_connections=ANY, per_ip=ANY, creation_rate=ANY, clock=loop.time)
     for tls, proxied in ((certified[0], False), (None, True), (certified[0], True)):
-        listening = socket.create_server(("127.0.0.1", 0))
-        listening.setblocking(False)
-        one = Listener(listening, limits, Echo, tls, proxied=proxied)
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        one, limits, port = listening(Echo, tls, proxied=proxied)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while not limits.count:
             await asyncio.sleep(0.01)
         async with asyncio.timeout(5):

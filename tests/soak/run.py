@@ -17,7 +17,7 @@ from tests.soak.plan import draw, in_order
 from tests.soak.producers import CLIENTS, TOPICS, TRANSACTIONS
 from tests.soak.programs import Client, clients
 from tests.soak.records import Stored, stored
-from tests.soak.samples import AT_REST, Samples, now, thread_names
+from tests.soak.samples import Samples, now, thread_names
 from tests.soak.segments import batches
 from tests.soak.stage import Stage
 from tests.soak.told import Told
@@ -113,9 +113,7 @@ class Soak:
         pid = stage.lasting.running.pid
         deadline = time.monotonic() + _REST_S
         after = now([], pid)
-        while any(after[what] > before[what] + more for what, more in AT_REST.items()):
-            if time.monotonic() > deadline:
-                break
+        while report.at_rest(before, after)[1] and time.monotonic() < deadline:
             time.sleep(1)
             after = now([], pid)
         return after

@@ -1,4 +1,4 @@
-"""A gateway is started as a supervisor does."""
+"""A gateway is started as a supervisor does, and never reads half a file."""
 
 import random
 import threading

@@ -482,7 +482,8 @@ class Schedule:
         topic = next(
             (job.topic_partition[0] for job in jobs if job.attempt == current.attempt), None
         )
-        culprit = self._find_culprit(worker, jobs, current, by_another=by_another)
+        lost = killed is None and by_another
+        culprit = None if lost else self._find_culprit(worker, jobs, current)
         begun = any(job.attempt <= current.attempt for job in jobs)
         for job in reversed(jobs):
             self._unassign(worker, job)
@@ -512,14 +513,10 @@ class Schedule:
             self._assign(queue, None)
         return True
 
-    def _find_culprit(
-        self, worker: Worker, jobs: list[Job], current: CurrentAttempt, *, by_another: bool
-    ) -> Job | None:
+    def _find_culprit(self, worker: Worker, jobs: list[Job], current: CurrentAttempt) -> Job | None:
         """Return the job that caused the death of its worker, if there is one."""
         killed = worker.killed
         if killed is None:
-            if by_another:
-                return None
             attempt = current.attempt if current.phase != DONE else 0
             return worker.sent.get(attempt)
         if killed.reason is KillReason.DEADLINE_EXCEEDED:
@@ -546,19 +543,19 @@ class Schedule:
     def _blame(self, job: Job, worker: Worker, current: CurrentAttempt, now: float) -> None:
         """Answer a job that caused the death of its worker, or retry it."""
         killed = worker.killed
-        overdue = killed is not None and killed.reason is KillReason.DEADLINE_EXCEEDED
-        phase = killed.current.phase if killed is not None and overdue else current.phase
+        if killed is None or killed.reason is not KillReason.DEADLINE_EXCEEDED:
+            if job.state is not _ANSWERED:
+                self._answer_ended(job, current)
+            return
+        phase = killed.current.phase
         if job.state is _ANSWERED:
-            if overdue and phase != PREPARING:
+            if phase != PREPARING:
                 job.overdue += 1
                 self._suspend(job)
             return
-        if phase == PREPARING and killed is not None and overdue:
+        if phase == PREPARING:
             self._answer(job, prepared_too_late(job.policies, killed.text))
-        elif not overdue:
-            self._answer_ended(job, current)
         elif phase != INTERCEPTING:
-            assert killed is not None
             self._answer(job, failed(job.policies, killed.text))
         else:
             job.overdue += 1
