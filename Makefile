@@ -22,13 +22,15 @@ CLIPPY_WORKS := $(if $(CARGO_WORKS),$(shell cargo clippy --version >/dev/null 2>
 NATIVE := $(VENV)/$(if $(CARGO_WORKS),.native,.no-native)
 # With PENSTOCK_NATIVE=1 a build that failed is tried again.
 NATIVE_FAILED := $(and $(filter 1,$(PENSTOCK_NATIVE)),$(shell grep -s failed $(VENV)/.native))
-NATIVE_SOURCES := native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs)
+NATIVE_SOURCES := native/Cargo.toml native/crates.sha256 native/pyproject.toml $(wildcard native/src/*.rs)
 export CARGO_HOME ?= $(CACHE)/cargo
 export CARGO_TARGET_DIR := $(CACHE)/native
 export CARGO_BUILD_JOBS ?= 2
 export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
 # An active conda environment is not the one that is meant.
 MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
+FETCH_CRATES := cargo fetch --quiet --manifest-path native/Cargo.toml
+CHECK_CRATES := $(BIN)/python native/check_crates.py native/Cargo.lock native/crates.sha256
 IN_PYTHON := record batches are read in Python, which takes ten times as long; Rust 1.$(RUST_MINOR) or newer builds it
 CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
@@ -38,7 +40,7 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -53,10 +55,11 @@ $(STAMP): $(REQUIREMENTS)
 	touch $@
 
 # A cargo may answer, and have no linker or reach no crates. An extension that is not built anew is
-# not left where it is.
+# not left where it is. A crate that is not the one of the list ends all of it.
 $(VENV)/.native: $(NATIVE_SOURCES) $(STAMP) $(if $(NATIVE_FAILED),again)
-	@rm -f $(VENV)/.no-native
-	@if $(MATURIN) develop --quiet --release --manifest-path native/Cargo.toml; then \
+	@rm -f $(VENV)/.no-native $@
+	@if $(FETCH_CRATES); then $(CHECK_CRATES); fi
+	@if $(MATURIN) develop --quiet --locked --release --manifest-path native/Cargo.toml; then \
 	  echo built > $@; \
 	else \
 	  $(BIN)/pip uninstall --quiet --yes penstock-native 2>/dev/null; \
@@ -90,7 +93,7 @@ slow: setup  ## the other tests against a real Kafka: those that take long each,
 	$(BIN)/python -m pytest $(IN_ORDER) $(IN_PARTS) -m "not unit and slow and $(OTHERS)"
 
 test-native: setup  ## the tests of native/ that need no Python; FUZZ_INPUTS= for more of them
-	$(if $(CARGO_WORKS),$(CARGO) test --quiet --manifest-path native/Cargo.toml)
+	$(if $(CARGO_WORKS),$(CARGO) test --quiet --locked --manifest-path native/Cargo.toml)
 
 coverage: setup  ## what the tests run, by module, gateways and commands included; worker processes are killed before they could say
 	rm -f $(CACHE)/coverage*
@@ -100,7 +103,8 @@ coverage: setup  ## what the tests run, by module, gateways and commands include
 
 interop: setup  ## every client through dropped connections, 200,000 records each, refused batches, and as an admin; needs Go
 	cd tests/interop/go && GOMODCACHE=$(CACHE)/go-mod GOFLAGS=-modcacherw go mod download
-	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
+	$(BIN)/python -m tests.interop.streams
+	$(BIN)/python -m pytest tests/interop/test_dropped_connections.py tests/interop/test_dropped_transactions.py tests/interop/test_refusals.py tests/interop/test_topic_settings.py -m "go or not go" --interop-records=200000
 
 chaos: setup  ## exactly once: 50 rounds in which brokers, gateways and connections go and come back
 	$(BIN)/python -m pytest tests/chaos tests/integration/test_three_brokers.py -m "chaos or not chaos" --chaos-rounds=50
@@ -144,10 +148,14 @@ kills: setup  ## the gateway killed 200 times at random while topics are created
 soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(foreach client,$(WITHOUT),--without $(client))
 
+conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafka Streams, fetched here, directly and through the gateway; SHORT=1, SEED=, WITHOUT=; needs Go, cargo, a C compiler, a JDK
+	$(BIN)/python -m tests.conformance $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) $(foreach suite,$(WITHOUT),--without $(suite))
+
 dist: $(STAMP)  ## build wheel and sdist into dist/, and the wheel of native/ where cargo works; install each into an environment of its own, try it there
 	rm -rf dist
 	$(BIN)/hatchling build
-	$(if $(CARGO_WORKS),$(MATURIN) build --quiet --release --manifest-path native/Cargo.toml --out dist)
+	$(if $(CARGO_WORKS),$(FETCH_CRATES) && $(CHECK_CRATES))
+	$(if $(CARGO_WORKS),$(MATURIN) build --quiet --locked --release --manifest-path native/Cargo.toml --out dist)
 	$(BIN)/python -m pytest tests/test_distribution.py -m dist
 
 # No other file of Helm's is needed: its module is built, where Go is and no helm.

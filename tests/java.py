@@ -1,6 +1,7 @@
 """Compiles a Java program of the tests against Kafka's classes, and gives its command line."""
 
 import fcntl
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,9 +14,16 @@ QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """For a JVM that ends before a better compiler would pay: a third less CPU time."""
 
 
-def program(source: Path, *, log_level: str = "off") -> list[str]:
-    """Compile a program when it is newer than what there is; give its command line."""
+def program(source: Path, *, log_level: str = "off", libraries: str = "") -> list[str]:
+    """Compile a program when it is newer than what there is; give its command line.
+
+    Args:
+        source: The program.
+        log_level: What its log has, on stderr.
+        libraries: A class path, behind Kafka's own.
+    """
     classes = cache_folder() / "interop-classes"
+    used = os.pathsep.join(filter(None, (class_path(), libraries)))
     classes.mkdir(parents=True, exist_ok=True)
     compiled = classes / f"{source.stem}.class"
     with (classes / ".lock").open("w") as lock:
@@ -23,11 +31,11 @@ def program(source: Path, *, log_level: str = "off") -> list[str]:
         if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
             compiler = shutil.which("javac") or str(Path(java()).parent / "javac")
             subprocess.run(
-                [compiler, "-encoding", "UTF-8", "-cp", class_path(), "-d", str(classes),
+                [compiler, "-encoding", "UTF-8", "-cp", used, "-d", str(classes),
                  str(source)],
                 check=True,
                 timeout=300,
             )  # fmt: skip
     return [java(), "-Xmx256m", *QUICK,
             f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}",
-            "-cp", f"{class_path()}:{classes}", source.stem]  # fmt: skip
+            "-cp", f"{used}:{classes}", source.stem]  # fmt: skip

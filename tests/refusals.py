@@ -52,6 +52,11 @@ class Refusal:
         """Wait until the request is there."""
         assert self._reached.wait(timeout_s), f"{self._content!r} did not come"
 
+    @property
+    def was_met(self) -> bool:
+        """Whether the request was there."""
+        return self._reached.is_set()
+
     def open(self) -> None:
         """Have it refused; until then it is not answered."""
         self._call(self._opened.set)

@@ -1,11 +1,17 @@
 """What happens to brokers, gateways and connections in a round."""
 
 import random
+import resource
 import time
 from collections.abc import Callable, Sequence
 
 from tests.chaos.leaders import move_leaders
-from tests.chaos.world import World
+from tests.chaos.world import STATE_TOPIC, World
+from tests.refusals import CLOSED, CLOSED_WHEN_STORED, Rule
+
+PREFIX = "r"
+IN_STATE = STATE_TOPIC.encode()
+"""In what gateways write there: librdkafka names topics in Produce requests."""
 
 Disturbance = Callable[[World, Sequence[str], random.Random], str]
 
@@ -64,7 +70,70 @@ def connections(world: World, topics: Sequence[str], chance: random.Random) -> s
     return "connections dropped"
 
 
+def state_leader(world: World, topics: Sequence[str], chance: random.Random) -> str:
+    """Kill the broker that leads the topic with the producers' state, or move its leader."""
+    if chance.random() < 0.5:
+        move_leaders(world.cluster.bootstrap_servers, [STATE_TOPIC], chance)
+        return "leader of the state topic moved"
+    leader = world.leader_of(STATE_TOPIC)
+    node = next((one for one in world.cluster.nodes if one.node_id == leader), None)
+    if node is None:
+        return "the state topic has no leader"
+    node.kill()
+    return f"leader of the state topic: {_start_broker(world, node, chance, 'killed')}"
+
+
+STATE_REFUSALS = (
+    Rule(45),
+    Rule(7),
+    Rule(7, stored=True),
+    Rule(19),
+    Rule(47),
+    CLOSED,
+    CLOSED_WHEN_STORED,
+)
+
+
+def state_writes(world: World, topics: Sequence[str], chance: random.Random) -> str:
+    """Refuse what gateways write into the topic with the producers' state."""
+    met = 0
+    rules = chance.sample(STATE_REFUSALS, 4)
+    for rule in rules:
+        refusals = [proxy.refuse(IN_STATE, rule) for proxy in world.upstream]
+        for refusal in refusals:
+            refusal.open()
+        time.sleep(chance.uniform(0.5, 1.5))
+        met += sum(refusal.was_met for refusal in refusals)
+    for proxy in world.upstream:
+        proxy.forget()
+    return f"{met} state writes refused: {', '.join(map(str, rules))}"
+
+
+def full_disk(world: World, topics: Sequence[str], chance: random.Random) -> str:
+    """Let the gateway that has its state in a file write nothing into files for a while."""
+    pid = world.alone.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+    time.sleep(chance.uniform(1, 4))
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+    return "no room for the state of producers"
+
+
+def reloads(world: World, topics: Sequence[str], chance: random.Random) -> str:
+    """Switch the interceptors off and on again."""
+    for _ in range(2):
+        world.switch_interceptors(on=False)
+        time.sleep(chance.uniform(0.5, 2))
+        world.switch_interceptors(on=True)
+        time.sleep(chance.uniform(0.5, 2))
+    return "interceptors switched off and on"
+
+
 MILD: Sequence[Disturbance] = (stop_broker, stop_gateway, kill_gateway, connections)
+
+
+SPECIAL: Sequence[Disturbance] = (state_leader, state_writes, full_disk, reloads)
+"""Two of them in each round, by its seed."""
 
 
 def chosen(chance: random.Random, *, mild: bool) -> list[Disturbance]:
@@ -75,4 +144,7 @@ def chosen(chance: random.Random, *, mild: bool) -> list[Disturbance]:
     broker = chance.choice((stop_broker, kill_broker))
     gateway = chance.choice((stop_gateway, kill_gateway))
     disturbances = [broker, gateway, leaders, leaders, connections]
-    return chance.sample(disturbances, len(disturbances))
+    all_of_them = chance.sample(disturbances, len(disturbances))
+    for disturbance in chance.sample(SPECIAL, 2):
+        all_of_them.insert(chance.randrange(len(all_of_them) + 1), disturbance)
+    return all_of_them

@@ -1,6 +1,7 @@
 """Producers of librdkafka that go on until their input ends: `many_producers.py RATE PRODUCER...`.
 
-A producer is `NAME,KIND,BOOTSTRAP,TOPIC`; a bootstrap's addresses are separated by `+`. Prints
+A producer is `NAME,KIND,BOOTSTRAP,TOPIC`; those of the kind `crowd` have a topic in common, and
+numbers for names; a bootstrap's addresses are separated by `+`. Prints
 lines of name, event and value: `acknowledged` (of a transaction: when it is committed), `failed`,
 `aborted`, `fatal`, and `ended` at last.
 """
@@ -8,6 +9,7 @@ lines of name, event and value: `acknowledged` (of a transaction: when it is com
 import sys
 import threading
 import time
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -15,6 +17,7 @@ KEYS = 10
 BURST = 30  # so that several batches are in flight
 WINDOW = 300  # records without an answer: what waits longer in a client's queue times out there
 TRANSACTION = 30
+OF_A_CROWD = 10_000_000
 ENDED = threading.Event()
 SETTINGS = {"linger.ms": 1, "batch.num.messages": 2, "log_level": 0,
             "reconnect.backoff.max.ms": 500, "enable.idempotence": True}  # fmt: skip
@@ -51,7 +54,9 @@ class Numbers:
         self._begun = max(self._begun, now - self._sent / self._rate - 0.2)
 
 
-def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
+def idempotent(
+    numbers: Numbers, bootstrap: str, topic: str, rate: int, *, first: int = 0, key: bytes = b"k"
+) -> None:
     unanswered = 0
 
     def report(error, message) -> None:
@@ -65,10 +70,12 @@ def idempotent(numbers: Numbers, bootstrap: str, topic: str, rate: int) -> None:
 
     producer = Producer({**SETTINGS, "bootstrap.servers": bootstrap,
                          "error_cb": numbers.remember, "message.timeout.ms": 90_000})  # fmt: skip
-    number = 0
+    number = first
     while not ENDED.is_set():
         numbers.pace()
-        producer.produce(topic, b"%d" % number, key=b"k%d" % (number % KEYS), on_delivery=report)
+        producer.produce(
+            topic, b"%d" % number, key=b"%s%d" % (key, number % KEYS), on_delivery=report
+        )
         unanswered += 1
         producer.poll(0)
         while unanswered >= WINDOW:
@@ -116,7 +123,10 @@ def again(call) -> None:
 
 def run(rate: int, name: str, kind: str, bootstrap: str, topic: str) -> None:
     numbers = Numbers(name, rate)
-    produce = {"idempotent": idempotent, "transactional": transactional}[kind]
+    produce = {"idempotent": idempotent, "transactional": transactional}.get(kind)
+    if produce is None:  # one of a crowd, with numbers and keys of its own
+        own = {"first": int(name) * OF_A_CROWD, "key": f"{name}-".encode()}
+        produce = partial(idempotent, **own)
     try:
         produce(numbers, bootstrap.replace("+", ","), topic, rate)
     except KafkaException as failed:

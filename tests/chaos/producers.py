@@ -1,15 +1,20 @@
 """Runs the producers of a round, each kind through Penstock and, as a control, without it."""
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.artifacts import cache_folder
 from tests.chaos.account import Told
+from tests.chaos.world import Way
 from tests.java import program
 
 HERE = Path(__file__).parent
+GO = HERE.parent / "interop" / "go"
 RATE = 150
 LAST_ANSWERS_S = 130.0
 
@@ -20,13 +25,18 @@ class Producer:
 
     client: str
     kind: str
-    through_penstock: bool
+    way: Way
     topic: str
+
+    @property
+    def through_penstock(self) -> bool:
+        """Whether a gateway stands between."""
+        return self.way is not Way.DIRECT
 
     @property
     def name(self) -> str:
         """What it does, and where."""
-        return f"{self.client} {self.kind} {'through Penstock' if self.through_penstock else 'control'}"
+        return f"{self.client} {self.kind} {self.way.value}"
 
     @property
     def isolation(self) -> str:
@@ -37,28 +47,46 @@ class Producer:
 def kinds(prefix: str) -> list[Producer]:
     """Give one of each kind, with topics that begin with a prefix."""
     return [
-        Producer(client, kind, through, f"{prefix}-{client}-{kind}-{'p' if through else 'c'}")
-        for client in ("librdkafka", "Java")
+        Producer(client, kind, way, f"{prefix}-{client}-{kind}-{way.name}")
+        for client in ("librdkafka", "Java", *(["franz-go"] if has_go() else []))
         for kind in ("idempotent", "transactional")
-        for through in (True, False)
+        for way in Way
+        if way is not Way.ALONE or client == "librdkafka"
     ]
+
+
+def has_go() -> bool:
+    """Whether franz-go can be built here."""
+    return shutil.which("go") is not None
+
+
+def _franz_go() -> list[str]:
+    built, cache = cache_folder() / "interop-go" / "chaos", cache_folder()
+    subprocess.run(
+        ["go", "build", "-modcacherw", "-o", str(built), "./chaos"],
+        cwd=GO,
+        env={**os.environ, "GOMODCACHE": str(cache / "go-mod"), "GOCACHE": str(cache / "go-build")},
+        check=True,
+        timeout=600,
+    )
+    return [str(built)]
 
 
 class Running:
     """All producers of one client, in one process, which ends when it is told to."""
 
     def __init__(self, command: list[str], producers: Sequence[Producer],
-                 bootstraps: Mapping[bool, str], log: Path) -> None:  # fmt: skip
+                 bootstraps: Mapping[Way, str], log: Path, rate: int = RATE) -> None:  # fmt: skip
         self._told = {str(number): Told() for number in range(len(producers))}
         self.producers = producers
         arguments = [
-            f"{number},{producer.kind},{bootstraps[producer.through_penstock]},{producer.topic}"
+            f"{number},{producer.kind},{bootstraps[producer.way]},{producer.topic}"
             for number, producer in enumerate(producers)
         ]
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, str(RATE), *arguments], stdin=subprocess.PIPE, stdout=output,
+                [*command, str(rate), *arguments], stdin=subprocess.PIPE, stdout=output,
                 stderr=subprocess.STDOUT,
             )  # fmt: skip
 
@@ -76,6 +104,10 @@ class Running:
 
     def told(self) -> dict[Producer, Told]:
         """Wait for their end; give what each was told."""
+        return dict(zip(self.producers, self.told_each(), strict=True))
+
+    def told_each(self) -> list[Told]:
+        """Wait for their end; give what each was told, in order."""
         try:
             self._process.wait(LAST_ANSWERS_S)
         except subprocess.TimeoutExpired:
@@ -84,7 +116,7 @@ class Running:
             fields = line.split("\t", 4)
             if fields[0] in self._told and len(fields) == 5:
                 self._told[fields[0]].note(*fields[1:])
-        return dict(zip(self.producers, self._told.values(), strict=True))
+        return list(self._told.values())
 
     def kill(self) -> None:
         """End the process, if it has not ended."""
@@ -95,12 +127,13 @@ class Running:
 
 
 def start(
-    producers: Sequence[Producer], bootstraps: Mapping[bool, str], logs: Path
+    producers: Sequence[Producer], bootstraps: Mapping[Way, str], logs: Path
 ) -> list[Running]:
     """Start them: one process for each client."""
     commands = {
         "librdkafka": [sys.executable, str(HERE / "many_producers.py")],
         "Java": program(HERE / "java" / "ManyProducers.java", log_level="warn"),
+        **({"franz-go": _franz_go()} if has_go() else {}),
     }
     return [
         Running(command, [p for p in producers if p.client == client], bootstraps,

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos.account import Account, Told, account
-from tests.chaos.disturbances import chosen
+from tests.chaos.disturbances import PREFIX, chosen
 from tests.chaos.producers import Producer, Running, kinds, start
 from tests.chaos.world import World
 from tests.conftest import create_topic
@@ -68,7 +68,8 @@ def run(world: World, seed: int, *, mild: bool, logs: Path) -> Round:
     result = Round(seed)
     world.wait_until_whole()
     world.forget_logs()
-    producers = kinds(f"r{seed}-{int(time.time())}")
+    world.interceptors_were_off = False
+    producers = kinds(f"{PREFIX}{seed}-{int(time.time())}")
     admin = AdminClient({"bootstrap.servers": world.cluster.bootstrap_servers})
     for producer in producers:
         create_topic(admin, producer.topic, PARTITIONS)
@@ -106,7 +107,12 @@ def _settle(world: World, producer: Producer, told: Told) -> Account:
         settings={"fetch.wait.max.ms": "20"},
     )  # fmt: skip
     stored = [(key, value) for _, key, value, _ in found]
-    return account(told, stored, drops=producer.through_penstock)
+    return account(
+        told,
+        stored,
+        drops=producer.through_penstock,
+        always=not world.interceptors_were_off,
+    )
 
 
 def keep(world: World, result: Round, logs: Path, folder: Path) -> Path:

@@ -2,8 +2,10 @@
 
 import json
 import random
+import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -15,6 +17,10 @@ from tests.relay import Relay
 
 BROKERS = 3
 HOSTS = ("127.0.0.1", "127.0.0.3")
+ALONE = "127.0.0.4"
+"""Of the gateway that keeps its producers' state in a file, for producers of its own."""
+STATE_TOPIC = "__penstock_producer_state"
+INTERCEPTORS = "produce.request.interceptors=policies.AThird"
 POLICIES = """
 import random
 import time
@@ -27,9 +33,18 @@ class AThird(ProduceRequestInterceptor):
         number = zlib.crc32(value)
         if number % 211 == 0: time.sleep(0.2)
         if random.random() < 1 / 4000: time.sleep(1.2)
-        if number % 3 == 0: raise ProduceRequestInterceptorSkipRecordException
+        if number % 3 == 0 or int(value) // 30 % 7 == 3:
+            raise ProduceRequestInterceptorSkipRecordException
         return ProduceRequestInterceptorResult(key, value)
 """
+
+
+class Way(Enum):
+    """How a producer's records come to the brokers."""
+
+    GATEWAYS = "through Penstock"
+    ALONE = "through one gateway"
+    DIRECT = "control"
 
 
 class World:
@@ -41,6 +56,8 @@ class World:
         self._chance = chance
         self._ends = ExitStack()
         self.gateways: list[RunningGateway] = []
+        self.upstream: list[Proxy] = []
+        self.interceptors_were_off = False
 
     def __enter__(self):
         with self._ends as ends:
@@ -58,38 +75,45 @@ class World:
                         "auto.create.topics.enable": "false",
                         "controlled.shutdown.retry.backoff.ms": "500"},
         ))  # fmt: skip
+        self._proxies, self.upstream = (self._proxies_to_brokers(ends) for _ in range(2))
         ports = free_ports(1 + BROKERS)
-        for host in self._hosts:
+        for host in (*self._hosts, ALONE):
             self.gateways.append(self._gateway(host, ports))
             ends.callback(end_gateway, self.gateways[-1])
+        self.alone = self.gateways[-1]
         self._balancer = ends.enter_context(Relay(
             range(ports[0], ports[-1] + 1), record=False, hosts=self._hosts, chance=self._chance
         ))  # fmt: skip
-        self._proxies = [
+        self.bootstraps = {
+            Way.GATEWAYS: f"127.0.0.2:{ports[0]}",
+            Way.ALONE: f"{ALONE}:{ports[0]}",
+            Way.DIRECT: "+".join(proxy.address for proxy in self._proxies),
+        }
+
+    def _proxies_to_brokers(self, ends: ExitStack) -> list[Proxy]:
+        proxies = [
             ends.enter_context(Proxy(f"{node.host}:{node.port}")) for node in self.cluster.nodes
         ]
-        for proxy in self._proxies:
-            proxy.stand_with(tuple(self._proxies))
-        self.bootstraps = {
-            True: f"127.0.0.2:{ports[0]}",
-            False: "+".join(proxy.address for proxy in self._proxies),
-        }
+        for proxy in proxies:
+            proxy.stand_with(tuple(proxies))
+        return proxies
 
     def _gateway(self, host: str, ports: Sequence[int]) -> RunningGateway:
         folder = self._folder / f"gateway-{host}"
         folder.mkdir()
-        several = {"produce.request.interceptors.state": "cluster"}
+        is_alone = host == ALONE or len(self._hosts) == 1
         properties = {
             "listeners": f"PLAINTEXT://{host}:{ports[0]}",
-            "advertised.host": "127.0.0.2",
+            "advertised.host": ALONE if host == ALONE else "127.0.0.2",
             "broker.ports": f"{ports[1]}-{ports[-1]}",
             "policy.workers": 4,
-            "produce.request.interceptors": "policies.AThird",
-            **(several if len(self._hosts) > 1 else {}),
+            "produce.request.interceptors.state": "local" if is_alone else "cluster",
+            "produce.request.interceptors.state.topic": STATE_TOPIC,
         }
-        file = write_configuration(
-            folder, self.cluster.bootstrap_servers, ports[0], properties, POLICIES
-        )
+        upstream = ",".join(proxy.address for proxy in self.upstream)
+        file = write_configuration(folder, upstream, ports[0], properties, POLICIES)
+        with file.open("a") as lines:
+            lines.write(f"{INTERCEPTORS}\n")
         return RunningGateway(file)
 
     def drop_connections(self, *, of_producers_through_penstock: bool = True) -> None:
@@ -98,6 +122,19 @@ class World:
             self._balancer.drop()
         for proxy in self._proxies:
             proxy.drop()
+
+    def switch_interceptors(self, *, on: bool) -> None:
+        """Have all gateways reload, with their interceptors or without."""
+        self.interceptors_were_off = True
+        for gateway in self.gateways:
+            lines = gateway.file.read_text().splitlines()
+            kept = [line for line in lines if line != INTERCEPTORS]
+            text = "\n".join([*kept, *([INTERCEPTORS] if on else [])]) + "\n"
+            changed = gateway.file.with_suffix(".new")
+            changed.write_text(text)
+            changed.replace(gateway.file)
+            if gateway.process.poll() is None:
+                gateway.process.send_signal(signal.SIGHUP)
 
     def wait_until_whole(self, timeout_s: float = 60.0) -> None:
         """Start what does not run, and wait until every replica is in sync."""
@@ -110,6 +147,12 @@ class World:
                 gateway.restart()
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
         wait_until(lambda: _in_sync(admin), timeout_s, what="all replicas to be in sync")
+
+    def leader_of(self, topic: str) -> int:
+        """Return the broker that leads the only partition of a topic; -1 for none."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return partitions[0].leader if partitions else -1
 
     def write_logs(self, folder: Path) -> None:
         """Copy what gateways and brokers have logged."""

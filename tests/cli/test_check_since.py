@@ -8,6 +8,7 @@ import structlog
 
 from penstock import cli
 from penstock.cli import check, check_since
+from penstock.cli.dry_run import DryRun
 from penstock.client.batches import select
 from penstock.client.errors import DeniedError
 from penstock.cluster.errors import ClusterError
@@ -82,7 +83,7 @@ def checked(tmp_path, monkeypatch, capsys):
             return lambda piece: select(memoryview(DATA), 0, 4, None).batches
 
         async def no_dry_run(_):
-            return []
+            return DryRun([])
 
         monkeypatch.setattr(check, "dry_run", no_dry_run)
         monkeypatch.setattr(check_since, "Cluster", lambda *_: cluster)

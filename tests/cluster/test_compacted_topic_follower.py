@@ -4,9 +4,8 @@ import asyncio
 import json
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
-from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
+from penstock.cluster.compacted_topic import CompactedTopicError, LogRecord
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -71,18 +70,3 @@ async def test_a_leader_that_does_not_know_the_end_yet_is_asked_again():
 async def test_a_topic_that_has_lost_records():
     with pytest.raises(CompactedTopicError, match=r"t has lost records .*ends at 3, .* up to 5"):
         await follower_at(5, Ends(3)).read_to_end(0.3)
-
-
-def test_a_writer_that_had_a_fatal_error_is_made_anew():
-    class Fatal:
-        def produce(self, *_, **__):
-            raise KafkaException(KafkaError(KafkaError._FATAL))
-
-    topic = CompactedTopic.__new__(CompactedTopic)
-    topic.topic, topic._settings = "t", {}
-    topic._retired = []
-    topic._producer = fatal = Fatal()
-    told = []
-    for _ in range(3):
-        topic.append([(b"k", b"v")], lambda end, failure: told.append(failure))
-    assert topic._producer is not fatal, told

@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, Verdict, failed
+from penstock.engine.verdict import ACCEPTED, UNJUDGED, FailureCause, Outcome, Verdict, failed
 from penstock.engine.workers import actions
 from penstock.engine.workers.jobs import Job, JobState
 from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, CurrentAttempt
@@ -25,11 +26,12 @@ class Process:
     inbox: list[tuple[int, Job]] = field(default_factory=list)
     """Sent by the schedule, not read."""
     current: tuple[int, Job] | None = None
+    began_at: float = 0.0
     phase: int = DONE
     last: int = 0
-    gathered: list[tuple[int, Verdict]] = field(default_factory=list)
-    """Judged; the verdicts are not sent."""
-    on_the_way: list[tuple[int, Verdict]] = field(default_factory=list)
+    gathered: list[tuple[int, Verdict, float]] = field(default_factory=list)
+    """Judged, in so many seconds; the verdicts are not sent."""
+    on_the_way: list[tuple[int, Verdict, float]] = field(default_factory=list)
     skip: int = 0
     loading: int = 0
     """Which topic it loads between batches; 0 for none."""
@@ -176,6 +178,7 @@ class World:
             attempt, job = process.inbox.pop(0)
             if attempt > process.skip:
                 process.current = attempt, job
+                process.began_at = self.now
                 process.last = attempt
                 process.phase = INTERCEPTING if job.interceptors else JUDGING
                 if process.worker.sent.get(attempt) is job:
@@ -192,7 +195,8 @@ class World:
     def end(self, process: Process, verdict: Verdict = ACCEPTED) -> None:
         """Have it end the batch in hand; the verdict is not sent yet."""
         if process.current:
-            process.gathered.append((process.current[0], verdict))
+            took_s = self.now - process.began_at
+            process.gathered.append((process.current[0], verdict, took_s))
             process.current, process.phase = None, DONE
 
     def send(self, process: Process) -> None:
@@ -202,8 +206,8 @@ class World:
     def deliver(self, process: Process) -> None:
         """Have what it sent arrive."""
         arriving, process.on_the_way = process.on_the_way, []
-        for attempt, verdict in arriving:
-            self.schedule.verdict(process.worker, attempt, verdict, self.now)
+        for attempt, verdict, took_s in arriving:
+            self.schedule.verdict(process.worker, attempt, verdict, self.now, took_s)
         self.carry_out()
 
     def judge(self, process: Process, verdict: Verdict = ACCEPTED) -> bool:
@@ -223,6 +227,30 @@ class World:
     def close(self) -> None:
         self.schedule.close()
         self.carry_out()
+
+    # A world in which time passes
+
+    def serve(self, clients: Sequence["ClosedLoop"], for_s: float, step_s: float = 0.001) -> None:
+        """Have clients that send their next batch when the last is answered, and whose batches
+        take as long as they say; workers start within half a second.
+        """
+        ends = self.now + for_s
+        ticked, opened = self.now, {}
+        while self.now < ends:
+            for client in clients:
+                client.go_on(self)
+            for process in self.living():
+                if self.now >= opened.setdefault(process, self.now) + 0.5:
+                    self.settle(process)
+                if process.current and self.now >= process.began_at + process.current[1].payload:
+                    self.end(process)
+                    self.send(process)
+                    self.deliver(process)
+                self.begin(process)
+            self.now += step_s
+            if self.now - ticked >= 0.02:
+                ticked = self.now
+                self.tick(0)
 
     # A kind world
 
@@ -260,8 +288,33 @@ class World:
         return [p for p in self.living() if p.worker.judges]
 
 
+class ClosedLoop:
+    """A client that has so many batches on their way, and no more.
+
+    Attributes:
+        waits: How long each batch took from its submission to its verdict.
+    """
+
+    def __init__(
+        self, name: str, takes_s: float, partition: tuple[str, int], *, pipelined: int = 1
+    ) -> None:
+        self._name, self._takes_s, self._partition = name, takes_s, partition
+        self._pipelined = pipelined
+        self._on_their_way: list[tuple[Job, float]] = []
+        self.waits: list[float] = []
+
+    def go_on(self, world: World) -> None:
+        """Send the next batches, if earlier ones are answered."""
+        sent = self._on_their_way
+        while sent and sent[0][0] in world.answers:
+            self.waits.append(world.now - sent.pop(0)[1])
+        while len(sent) < self._pipelined:
+            job = world.submit(self._partition, self._name, does=self._takes_s)
+            sent.append((job, world.now))
+
+
 def not_judged(verdict: Verdict) -> bool:
-    return verdict.code == 7 and verdict.cause is FailureCause.NOT_JUDGED
+    return verdict.code == 7 and verdict.cause in UNJUDGED
 
 
 REFUSED = failed("P", "failed: ValueError")

@@ -34,7 +34,7 @@ def test_pieces_of_any_size(heard, size):
     )
     for start in range(0, len(data), size):
         child.data_received(data[start : start + size])
-    assert [number for number, _ in heard.verdicts] == list(range(1, 40))
+    assert [number for number, _, _ in heard.verdicts] == list(range(1, 40))
     assert heard.garbage == 0
 
 

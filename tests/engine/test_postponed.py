@@ -240,8 +240,8 @@ def test_policies_of_topics_and_configs():
 def test_the_verdict_comes_over_the_pipe_and_the_error_out_of_a_process():
     verdict = postponed("shop.Registry", RetriableException("x" * 5000))
     assert len(verdict.message) == TEXT_MAX_BYTES
-    framed = messages.verdict(9, verdict)
-    assert messages.read_verdict(framed[messages.PREFIX.size :]) == (9, verdict)
+    framed = messages.verdict(9, verdict, 0.25)
+    assert messages.read_verdict(framed[messages.PREFIX.size :]) == (9, verdict, 0.25)
     error = pickle.loads(pickle.dumps(PostponedError(verdict)))
     assert error.verdict == verdict
     assert str(error).startswith("a policy cannot decide now: shop.Registry: x")

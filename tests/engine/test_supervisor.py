@@ -578,6 +578,42 @@ async def test_a_batch_that_its_worker_never_began_is_not_charged(tmp_path):
         assert [verdict.code for verdict in await asyncio.gather(*asked)] == [87] * 3
 
 
+async def test_a_worker_that_is_stopped_is_replaced_and_its_batches_judged(tmp_path):
+    """Nobody is to blame, and no client has to give up first."""
+    properties = {"policy.workers": 1, "policy.timeout.ms": ENDLESS_MS}
+    async with Judging(tmp_path, **properties) as judging:
+        await judging.ask(b"fine")
+        (pid,) = judging.supervisor.pids
+        os.kill(pid, signal.SIGSTOP)
+        with structlog.testing.capture_logs() as told:
+            asked = (judging.ask(b"refuse", partition=i) for i in range(20))
+            verdicts = await asyncio.gather(*asked)
+        assert [verdict.code for verdict in verdicts] == [87] * 20
+        assert pid not in judging.supervisor.pids
+    (died,) = [line for line in told if line["event"] == "policy worker died"]
+    assert died["reason"] == "began no batch within 2500 ms"
+
+
+async def test_verdicts_say_how_long_each_took(tmp_path):
+    """Verdicts of a quick and a slow batch come in any order, and may come together."""
+    observed = []
+
+    class Observer:
+        def judged(self, policies, cause, waited_s, judged_s):
+            observed.append(judged_s)
+
+        def ended(self, cause): ...
+
+        def policy_event(self, event, result, amount): ...
+
+    judging = Judging(tmp_path, **{"policy.workers": 1})
+    judging.supervisor = Supervisor(judging.configuration, observer=Observer())
+    async with judging:
+        values = [b"fine", b"sleep 0.5", b"fine", b"sleep 0.5"]
+        await asyncio.gather(*(judging.ask(value, partition=i) for i, value in enumerate(values)))
+    assert [seconds >= 0.5 for seconds in sorted(observed)] == [False, False, True, True]
+
+
 async def test_an_error_in_who_takes_a_verdict_ends_nothing_else(tmp_path):
     def fails(_: Verdict) -> None:
         raise IndexError("in the session")

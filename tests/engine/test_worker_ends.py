@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.workers.observer import WorkerEnd
-from penstock.engine.workers.schedule import NO_PROGRESS_KILL_S, Limits
+from penstock.engine.workers.schedule import Limits
 from tests.engine.simulated import MEMORY, World
 
 LIMITS = Limits(1, spare=True, timeout_s=1.0)
@@ -53,9 +53,9 @@ def test_garbage_and_silence(world):
         world.settle(one)
     (process,) = world.ready
     world.submit()
-    world.tick(NO_PROGRESS_KILL_S + 1)
+    world.tick(world.limits.timeout_s + 1)
     until_killed(world, process)
-    assert world.ends == [WorkerEnd.PROTOCOL] * 2
+    assert world.ends == [WorkerEnd.PROTOCOL, WorkerEnd.STALLED]
 
 
 def test_no_memory_ends_a_worker_that_is_asked_to_end(world):

@@ -1,148 +1,48 @@
 """Histories of producers, gateways that drop their records, and a broker; by chance alone.
 
 Everything may be lost, late, or overtaken between them. What the gateway does is done by the
-real `Producers`; connections, workers and answers are played here as `session` and
-`gateway.produce.intercepted_batches` play them.
+real `Producers` (`gateway_model`).
 """
 
 import random
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from penstock.gateway.produce.producer_state import producers as state
 from penstock.gateway.produce.producer_state.batch import State, Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
-from penstock.gateway.produce.producer_state.numbers import Range
-from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Arrival, Producers
-from tests.gateway.producer_model import (
-    NUMBERS,
-    Append,
-    Attempt,
-    BrokerModel,
-    Java,
-    Librdkafka,
-    Producer,
-)
+from penstock.gateway.produce.producer_state.producers import EXPIRATION_S
+from tests.gateway.broker_model import BrokerModel
+from tests.gateway.gateway_model import Connection, Gateway, KeptLog, Request, packed, unpacked
+from tests.gateway.history_features import PLAIN, Features
+from tests.gateway.producer_model import NUMBERS, TIMED_OUT, Java, Librdkafka, Producer
 
 FINAL_VERDICT = 87
 STARTS = (0, 0, NUMBERS - 7, NUMBERS - 1, 12)
 FOLLOWED_MOST = 60
+FINAL_TURNS = 400
+RUN = 12
+"""For so many records all are dropped, or none, where there are runs."""
+APPENDED = (7, 20)
+"""What a broker answers for what it has appended: not in time, not by enough replicas."""
 SHARED_STARTS = (0, 0, 12)
 """A batch at 0 that moves to another gateway is taken for the first one, also if it is the one
 after 2**31 records: to ask the broker about every new producer would cost more."""
 
 
-@dataclass(eq=False)
-class Request:
-    """One attempt on its way through a gateway."""
-
-    attempt: Attempt
-    key: ProducerKey
-    verdict: int = 0
-    judged: bool = True
-    dropped: tuple = ()
-    forced: int = 0
-    made: object = None
-    decided: bool = False
-    kept: bool = True
-    sent: bool = False
-    append: Append | None = None
-    code: int | None = None
-    due: bool = False
-
-    @property
-    def numbers(self):
-        return Range(self.attempt.first, len(self.attempt.records))
-
-    @property
-    def arrival(self):
-        return Arrival(*self.key)
-
-
-@dataclass(eq=False)
-class Connection:
-    """One connection of a producer, through one gateway to one broker."""
-
-    gateway: "Gateway"
-    leader: int
-    number: int
-    arrived: deque = field(default_factory=deque)
-    replies: deque = field(default_factory=deque)
-
-
-class KeptLog:
-    """What outlives a gateway, or is shared by several: the last record of each producer."""
-
-    def __init__(self):
-        self.records: list[tuple[ProducerKey, bytes, float]] = []
-
-
-class Gateway:
-    """One process, and what it has read of the log."""
-
-    def __init__(self, log: KeptLog, *, shared: bool, chance: random.Random, now):
-        self._log = log
-        self._shared = shared
-        self._chance = chance
-        self._now = now
-        self._read = 0
-        self.unwritten: list = []
-        self.producers = Producers(
-            now=now,
-            keep=self._keep,
-            is_shared=shared,
-        )
-        if not shared:
-            self.read()
-
-    def _keep(self, key, record, done):
-        if self._shared and (self.unwritten or self._chance.random() < 0.5):
-            self.unwritten.append((key, record, done))  # one after the other, in order
-            return
-        self._log.records.append((key, record, self._now()))
-        done(None)
-
-    def write(self):
-        """Let the cluster take what is to be kept; now and then it does not."""
-        unwritten, self.unwritten = self.unwritten, []
-        for key, record, done in unwritten:
-            if self._chance.random() < 0.1:
-                if self._chance.random() < 0.5:
-                    self._log.records.append((key, record, self._now()))
-                done("not written")
-            else:
-                self._log.records.append((key, record, self._now()))
-                done(None)
-
-    def read(self, to: int | None = None):
-        """Read the log to its end, or to what was its end."""
-        while self._read < (len(self._log.records) if to is None else to):
-            key, record, used = self._log.records[self._read]
-            self._read += 1
-            self.producers.restore(key, record, used)
-
-    def meets(self, request: Request):
-        if self._shared and (
-            self._chance.random() < 0.2
-            or self.producers.needs_reading(request.key, request.attempt.epoch, request.numbers)
-        ):
-            self.read()
-
-
 class World:
-    """Two producers, one or two gateways, one partition."""
+    """Two producers, one gateway or several, one partition."""
 
     client_kinds = (Librdkafka, Java)
 
-    def __init__(self, seed: object, *, direct: bool = False) -> None:
+    def __init__(self, seed: object, *, direct: bool = False, features: Features = PLAIN) -> None:
+        self.features = features
+        self.more = random.Random(f"more {seed}")  # so that the usual happens as without features
         self.chance = random.Random(f"{seed}")
         chance = self.chance
         self.direct = direct
         self.shared = chance.random() < 0.4
         self.may_forget = not self.shared and chance.random() < 0.15
-        self.forgetful = False
+        self.forgetful = features.forgets
         self.steady = self.shared or self.may_forget or chance.random() < 0.8
-        self.made_of: dict[object, tuple[int, ...]] = {}
         self.kept_of: dict[tuple[int, ...], list[set[int]]] = {}
         self.refusals = False
         self.expired = False
@@ -151,7 +51,7 @@ class World:
         self.now = 1_000_000.0
         self.broker = BrokerModel()
         self.log = KeptLog()
-        count = 2 if self.shared else 1
+        count = features.gateways if self.shared else 1
         self.gateways = [self._gateway() for _ in range(count)]
         self.calm = chance.random() < 0.3
         self.clients: list[Producer] = []
@@ -165,6 +65,8 @@ class World:
             self.clients.append(client)
         self.leaders = [0, 0]
         self.made = [0, 0]
+        self.held_up = 0
+        self.last_codes: list[int | None] = [None, None]
         self.connections: list[list[Connection]] = [[], []]
         self.verdicts: dict[tuple, int] = {}
         self.too_large: dict[tuple, bool] = {}
@@ -180,13 +82,26 @@ class World:
         return " ".join(words)
 
     def _gateway(self):
-        return Gateway(self.log, shared=self.shared, chance=self.chance, now=lambda: self.now)
+        features = self.features
+        if not self.steady:  # what an interceptor that says this and that said before is not kept
+            features = replace(features, evicts=False, forgets=False, little_memory=False)
+        return Gateway(
+            self.log,
+            shared=self.shared,
+            chance=self.chance,
+            now=lambda: self.now,
+            features=features,
+        )
 
     # What may happen
 
     def drops(self, record: int) -> bool:
         """What the interceptor does; it stays with what it said."""
-        return not self.direct and record % 3 == 0
+        if self.direct:
+            return False
+        if self.features.runs and record // RUN % 3:
+            return record // RUN % 3 == 1
+        return record % 3 == 0
 
     def produce(self, who: int) -> None:
         count = self.chance.randint(1, 4)
@@ -213,7 +128,7 @@ class World:
             return
         connection = self.connection(who)
         key = ProducerKey("t", 0, self.clients[who].producer_id)
-        request = Request(attempt, key)
+        request = Request(attempt, key, self.features.checksums)
         producers = connection.gateway.producers
         if not self.direct:
             producers.arrived(request.arrival, attempt.epoch, attempt.first)
@@ -311,8 +226,7 @@ class World:
                 producers.not_kept(key, request.made)
 
         request.kept = False
-        keeping = object()
-        request.made = keeping
+        request.made = object()
         decided = []
 
         def kept(failure):
@@ -321,9 +235,11 @@ class World:
             else:
                 decided.append(failure)
 
+        lost = set(request.dropped)
+        own = packed([one for i, one in enumerate(attempt.records) if i not in lost])
         outcome = producers.decide(
             key, request.arrival, attempt.epoch, request.numbers, request.dropped,
-            bytes(1), connection=connection.number, done=kept,
+            own, connection=connection.number, done=kept,
         )  # fmt: skip
         if isinstance(outcome, int):
             request.code, request.made, request.kept = outcome, None, True
@@ -331,10 +247,9 @@ class World:
                 self._check_order(request, f"{outcome}")
             return
         request.made = outcome.batch
+        request.outgoing = own if outcome.is_new else outcome.batch.data
         if outcome.is_new:
-            self.made_of[outcome.batch] = request.dropped
-            kept = {one for i, one in enumerate(attempt.records) if i not in set(request.dropped)}
-            self.kept_of.setdefault(tuple(attempt.records), []).append(kept)
+            self.kept_of.setdefault(tuple(attempt.records), []).append(set(unpacked(own)))
         if decided:
             done(decided[0])
         else:
@@ -356,13 +271,8 @@ class World:
                     self._check_order(request, f"{code}")
                 request.code = code
                 return
-            # A known batch goes as what it was.
-            dropped = self.made_of.get(made)
-            records = [
-                one
-                for i, one in enumerate(records)
-                if (not self.drops(one) if dropped is None else i not in dropped)
-            ]
+            assert request.outgoing is not None, f"nothing is left of {attempt}"
+            records = unpacked(request.outgoing)  # a known batch goes as what it was
             assert len(records) == made.count - made.dropped_count
             first = made.broker_first
         request.sent = True
@@ -386,8 +296,13 @@ class World:
                     self._client(request).is_lost = True
                 else:
                     self._check_order(request, "the broker's 45")
+            if request.append.code is None and self._is_answered_otherwise():
+                request.append.code = self.more.choice(APPENDED)
             if self.chance.random() < 0.6:
                 self.broker.replicate(100)
+
+    def _is_answered_otherwise(self):
+        return self.features.appended and self.more.random() < 0.05
 
     def _is_too_large(self, producer_id, records):
         """Some batches are; where it takes any number, a broker would take the next one."""
@@ -406,16 +321,28 @@ class World:
             batch.epoch == attempt.epoch
             and batch.records[0] < attempt.records[0]
             and any(one not in there for one in batch.records)
-            for batch in (*client.waiting, *(other.batch for other in client.in_flight))
+            for batch in (
+                *client.waiting,
+                *(other.batch for other in client.in_flight),
+                *(one for one, code in client.refused if code == TIMED_OUT),
+            )
         )
+
+    @property
+    def has_order(self) -> bool:
+        """Whether no client goes on without a batch of its own."""
+        return not any(code == TIMED_OUT for one in self.clients for _, code in one.refused)
 
     def _check_order(self, request, told: str):
         """The order is objected to only where a batch is missing, never to our numbers."""
         if (
-            not self.refusals
+            self.has_order
+            and not self.refusals
             and not self.expired
             and not self.forgetful
             and not self._client(request).is_lost
+            and not self._client(request).fatal
+            and request.attempt.epoch == self._client(request).epoch
         ):
             assert self._is_early(request), f"{told} without a cause: {request.attempt}"
 
@@ -440,6 +367,7 @@ class World:
             code = producers.acknowledge(request.key, attempt.epoch, request.made)
         if (request.due and code == 45) or (request.sent and code == 59):
             self._check_order(request, f"{code}")
+        self.last_codes[who] = code
         self.clients[who].answered(attempt, code)
         if self.follows and attempt.first % 2:
             self.follow()
@@ -550,17 +478,38 @@ class World:
             for gateway in self.gateways:
                 gateway.read(to=len(self.log.records))
                 gateway.write()
-            if len(self.log.records) == before and not any(g.unwritten for g in self.gateways):
+            writing = any(one.unwritten and not one.is_cut_off for one in self.gateways)
+            if len(self.log.records) == before and not writing:
                 return
         raise AssertionError("gateways write to each other without end")
 
     # A whole history
 
-    def walk(self, steps: int = 60) -> "World":
+    def happen(self) -> None:
+        """Let something happen of what happens in some histories only."""
+        features, step = self.features, self.more.random()
+        gateway = self.more.choice(self.gateways)
+        if step < 0.04:
+            if features.gives_up:
+                self.more.choice(self.clients).give_up()
+        elif step < 0.06:
+            if features.compacts:
+                self.log.compact()
+        elif step < 0.08:
+            gateway.is_cut_off = features.writes_late and not gateway.is_cut_off
+        elif step < 0.12:
+            if features.writes_late:
+                gateway.time_out()
+        elif step < 0.16 and features.evicts and self.steady:
+            for _ in range(self.more.randint(1, 5)):
+                gateway.serve_another(drops=self.more.random() < 0.5)
+
+    def walk(self) -> "World":
         """Let things happen, then let every producer come to its end."""
         chance = self.chance
         self.refusals = chance.random() < 0.4
-        for _ in range(steps):
+        for _ in range(self.features.steps):
+            self.happen()
             who = chance.randrange(2)
             step = chance.random()
             if step < 0.25:
@@ -598,8 +547,12 @@ class World:
 
     def finish(self) -> None:
         """Let everything that can still happen happen."""
-        for _ in range(400):
+        for gateway in self.gateways:
+            gateway.is_cut_off = False
+        for turn in range(FINAL_TURNS):
             for who in (0, 1):
+                if self.features.gives_up and turn > FINAL_TURNS / 2:
+                    self.give_up_what_misses(who)
                 self.learn(who)
                 self.send(who)
                 self.write()
@@ -609,6 +562,18 @@ class World:
             if all(client.is_idle or client.fatal for client in self.clients):
                 break
         self.check()
+
+    def give_up_what_misses(self, who: int) -> None:
+        """A client gives up what is behind a batch that it has given up.
+
+        A broker answers 45, with which some go on at once. The gateway answers 7 while it expects
+        that batch again; those in flight behind it time out then, too, and are counted here.
+        """
+        client = self.clients[who]
+        if not any(code == TIMED_OUT for _, code in client.refused):
+            return
+        if self.last_codes[who] in {7, 45} and client.give_up():
+            self.held_up += self.last_codes[who] == 7
 
     def check(self) -> None:
         """What is stored, and what the applications were told."""
@@ -637,6 +602,3 @@ class World:
             assert len(once) == len(set(once)), "stored twice"
             if not client.bumps:
                 assert once == sorted(once), "out of order"
-
-
-__all__ = ["World", "state"]

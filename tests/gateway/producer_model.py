@@ -1,9 +1,8 @@
-"""Idempotent producers and the broker that they write to, as models.
+"""Idempotent producers, as models.
 
-What they do is what librdkafka (rdkafka_request.c, rdkafka_broker.c, rdkafka_idempotence.c),
-the Java client (Sender.java, TransactionManager.java) and Kafka (ProducerAppendInfo.java,
-ProducerStateEntry.java) do with one partition, in as far as it matters for what is stored,
-and for what an application is told.
+What they do is what librdkafka (rdkafka_request.c, rdkafka_broker.c, rdkafka_idempotence.c) and
+the Java client (Sender.java, TransactionManager.java) do with one partition, in as far as it
+matters for what is stored, and for what an application is told.
 """
 
 from collections import deque
@@ -14,6 +13,8 @@ IN_FLIGHT = 5
 RETRIABLE = frozenset({2, 3, 5, 6, 7, 13, 19, 20, 56, 100})
 NOT_STORED = frozenset({3, 6, 10, 19, 45, 59, 87})
 """After these an attempt is known to have stored nothing."""
+TIMED_OUT = -192
+"""A client's own error: it has given up a batch (`message.timeout.ms`, `delivery.timeout.ms`)."""
 
 
 def after(number: int, count: int) -> int:
@@ -23,109 +24,6 @@ def after(number: int, count: int) -> int:
 def distance(number: int, other: int) -> int:
     ahead = (other - number) % NUMBERS
     return ahead if ahead < NUMBERS // 2 else ahead - NUMBERS
-
-
-class Append:
-    """One batch in a leader's log; its answer comes when the followers have it."""
-
-    __slots__ = ("code", "records", "state_before")
-
-    def __init__(self, records, state_before):
-        self.records = records
-        self.state_before = state_before
-        self.code: int | None = None
-
-
-class BrokerModel:
-    """One partition, with leaders that change.
-
-    What a leader has appended is answered when it is replicated; when another leader comes
-    before that, it is gone, and the producer is told NOT_LEADER_OR_FOLLOWER.
-    """
-
-    def __init__(self):
-        self.log: list[int] = []
-        self.leader = 0
-        self._state: dict[int, tuple[int, tuple]] = {}
-        self._tail: list[tuple[int, Append]] = []
-
-    def has_stored(self, producer_id: int, number: int) -> None:
-        """Begin with a record of a producer already stored, outside of this model's log."""
-        self._state[producer_id] = (0, ((number, number),))
-
-    def knows(self, producer_id: int) -> bool:
-        """Whether a producer's numbers are checked: a first batch may have any."""
-        return producer_id in self._state
-
-    def has_replicated(self, producer_id: int) -> bool:
-        """Whether another leader would know a producer."""
-        first = next((done for one, done in self._tail if one == producer_id), None)
-        return self.knows(producer_id) and (first is None or first.state_before is not None)
-
-    def all_records(self) -> set[int]:
-        """What is in the leader's log."""
-        return {*self.log, *(one for _, done in self._tail for one in done.records)}
-
-    def last_sequence(self, producer_id: int, epoch: int) -> int | None:
-        """What DescribeProducers tells."""
-        known = self._state.get(producer_id)
-        if known is None or known[0] != epoch or not known[1]:
-            return None
-        return known[1][-1][1]
-
-    def is_before_last(self, producer_id: int, epoch: int, first: int, records: list[int]) -> bool:
-        """Whether a batch is stored, and ends before the last ones that are known again."""
-        known_epoch, batches = self._state.get(producer_id, (-1, ()))
-        return (
-            known_epoch == epoch
-            and distance(after(first, len(records) - 1), batches[0][0]) > 0
-            and set(records) <= self.all_records()
-        )
-
-    def forget(self, producer_id: int) -> None:
-        """Expire what is known of a producer (producer.id.expiration.ms)."""
-        self._state.pop(producer_id, None)
-
-    def append(self, producer_id: int, epoch: int, first: int, records: list[int]) -> Append:
-        """Append a batch; its code is there at once if nothing had to be replicated."""
-        before = self._state.get(producer_id)
-        done = Append(records, before)
-        last = after(first, len(records) - 1)
-        known_epoch, batches = before or (-1, ())
-        if epoch < known_epoch:
-            done.code = 47
-        elif epoch == known_epoch and (first, last) in batches:
-            # A retry is answered when what it repeats is.
-            self._tail.append((producer_id, done))
-            done.records = []
-        elif before is not None and first != (
-            after(batches[-1][1], 1) if epoch == known_epoch else 0
-        ):
-            done.code = 45
-        else:
-            kept = batches if epoch == known_epoch else ()
-            self._state[producer_id] = (epoch, (*kept, (first, last))[-5:])
-            self._tail.append((producer_id, done))
-        return done
-
-    def replicate(self, count: int) -> None:
-        """Let the followers catch up by some batches, and answer those."""
-        for _, done in self._tail[:count]:
-            self.log += done.records
-            done.code = 0
-        del self._tail[:count]
-
-    def move(self) -> None:
-        """Another leader: what was not replicated is gone."""
-        self.leader = 1 - self.leader
-        while self._tail:
-            producer_id, done = self._tail.pop()
-            if done.records:
-                if done.state_before is None:
-                    self._state.pop(producer_id, None)
-                else:
-                    self._state[producer_id] = done.state_before
-            done.code = 6
 
 
 @dataclass(eq=False)
@@ -192,6 +90,26 @@ class Producer:
     @property
     def is_idle(self) -> bool:
         return not self.waiting and not self.in_flight
+
+    def give_up(self) -> bool:
+        """Give up the oldest batch that has been sent; return whether there is one.
+
+        The application is told an error, though the batch may be stored.
+        """
+        batch = self._oldest_sent()
+        if batch is None:
+            return False
+        if any(attempt.batch is batch for attempt in self.in_flight):
+            batch.ambiguous = True
+        self.refused.append((batch, TIMED_OUT))
+        self._given_up(batch)
+        return True
+
+    def _oldest_sent(self) -> Batch | None:
+        raise NotImplementedError
+
+    def _given_up(self, batch: Batch) -> None:
+        raise NotImplementedError
 
     def _send(self, batch: Batch) -> Attempt:
         attempt = Attempt(batch, batch.epoch, batch.first, list(batch.records))
@@ -288,6 +206,14 @@ class Librdkafka(Producer):
             self._take_epoch(code)
         self.next_err = batch.end
 
+    def _oldest_sent(self):
+        """Only batches in its queue expire: a request in flight has a time limit of its own."""
+        return self.waiting[0] if self.waiting and self.waiting[0].first >= 0 else None
+
+    def _given_up(self, batch):
+        self.waiting.remove(batch)
+        self._take_epoch(TIMED_OUT)  # once nothing is in flight (rd_kafka_idemp_drain_epoch_bump)
+
     def _acknowledged(self, batch):
         if self.acked_record < batch.records[0] - 1:
             for earlier in [one for one in self.waiting if one.records[0] < batch.records[0]]:
@@ -307,6 +233,8 @@ class Java(Producer):
     """The Java client: batches in flight are known by their sequence numbers.
 
     `tracked` are those that have numbers and no final answer, on the wire or waiting.
+    `unresolved`: the number after a batch that was given up when it was being sent again; no new
+    batch is sent until it is known what became of those before it (`maybeResolveSequences`).
     `is_lost`: a batch was acknowledged under an epoch that it had been renumbered from; the
     numbers of the new epoch begin behind it then, and no broker ever takes them.
     """
@@ -314,6 +242,7 @@ class Java(Producer):
     last_acked: int = -1
     tracked: list = field(default_factory=list)
     is_lost: bool = False
+    unresolved: int | None = None
 
     def __post_init__(self):
         self.last_acked = after(self.next, -1) if self.next else -1
@@ -323,13 +252,17 @@ class Java(Producer):
 
     def to_send(self) -> Attempt | None:
         """Give what is sent next, if anything may be sent."""
+        if self.unresolved is not None and not self.tracked:
+            if not self._is_next(self.next):
+                self._take_epoch(TIMED_OUT)
+            self.unresolved = None
         if self.bump:
             self._begin_epoch()
         if not self.waiting or len(self.in_flight) >= IN_FLIGHT:
             return None
         batch = self.waiting[0]
         if batch.first < 0:
-            if any(one.epoch != self.epoch for one in self.tracked):
+            if self.unresolved is not None or any(one.epoch != self.epoch for one in self.tracked):
                 return None
             batch.renumber(self.epoch, self.next)
             self.next = batch.end
@@ -341,6 +274,7 @@ class Java(Producer):
 
     def _begin_epoch(self):
         self.epoch, self.next, self.bump, self.last_acked = self.epoch + 1, 0, False, -1
+        self.unresolved = None
         self.tracked.sort(key=lambda one: one.records[0])
         for batch in self.tracked:
             batch.renumber(self.epoch, self.next)
@@ -349,22 +283,21 @@ class Java(Producer):
 
     def _answered(self, attempt, batch, code):
         if batch not in self.tracked:
+            if code in {0, 46} and attempt.epoch == self.epoch:  # given up, and stored
+                self._acked(after(batch.end, -1))
             return
         if code == 10 and len(batch.records) > 1:
             self._split(batch)
         elif code in {0, 46}:
             self.is_lost = self.is_lost or attempt.epoch != batch.epoch
             self.tracked.remove(batch)
-            last = after(batch.end, -1)
-            if self.last_acked < 0 or distance(self.last_acked, last) > 0:
-                self.last_acked = last
+            self._acked(after(batch.end, -1))
             self.acknowledged.append(batch)
         elif code is None or code in RETRIABLE:
             batch.tries += 1
             self._requeue(batch)
         elif code in {45, 59}:
-            is_next = batch.first == (after(self.last_acked, 1) if self.last_acked >= 0 else 0)
-            if not batch.reset and (code == 59 or is_next):
+            if self._shows_a_gap(batch, code):
                 self._take_epoch(code)
             self._requeue(batch)
         elif code == 47 and attempt.epoch != batch.epoch:
@@ -373,6 +306,31 @@ class Java(Producer):
             self.tracked.remove(batch)
             self.refused.append((batch, code))
             self._take_epoch(code)
+
+    def _acked(self, last):
+        if self.last_acked < 0 or distance(self.last_acked, last) > 0:
+            self.last_acked = last
+
+    def _is_next(self, first):
+        return first == (after(self.last_acked, 1) if self.last_acked >= 0 else 0)
+
+    def _shows_a_gap(self, batch, code):
+        """Whether a batch would be refused for ever (`canRetry`)."""
+        if code == 45 and self.unresolved is not None:
+            return batch.first == self.unresolved
+        return not batch.reset and (code == 59 or self._is_next(batch.first))
+
+    def _oldest_sent(self):
+        return min(self.tracked, key=lambda one: one.records[0], default=None)
+
+    def _given_up(self, batch):
+        """Go on; only what had been queued to be sent again keeps new batches waiting."""
+        self.tracked.remove(batch)
+        if batch.tries:
+            ahead = self.unresolved is None or distance(self.unresolved, batch.end) > 0
+            self.unresolved = batch.end if ahead else self.unresolved
+        if batch in self.waiting:
+            self.waiting.remove(batch)
 
     def _split(self, batch):
         self.tracked.remove(batch)
@@ -386,3 +344,51 @@ class Java(Producer):
             part.may_be_doubled = batch.may_be_doubled
             self.tracked.append(part)
             self._requeue(part)
+
+
+@dataclass
+class Transactional(Librdkafka):
+    """librdkafka with transactions; what it knows of their ends.
+
+    `closing`: it sends what is queued, and then ends the transaction. `ending`: whether it commits
+    (True) or aborts, from its first EndTxn request on. `open` are the batches of the transaction.
+    """
+
+    closing: bool = False
+    ending: bool | None = None
+    open: list = field(default_factory=list)
+    committed: list = field(default_factory=list)
+    aborted: list = field(default_factory=list)
+
+    def make(self, records: list[int]) -> None:
+        """Queue a batch, if the transaction is not about to end."""
+        if not self.closing and not self.bump and not self.fatal:
+            super().make(records)
+            self.open.append(self.waiting[-1])
+
+    def to_send(self) -> Attempt | None:
+        """Give what is sent next; after an error nothing but the end of the transaction."""
+        return None if self.bump else super().to_send()
+
+    def _answered(self, attempt, batch, code):
+        if code in {47, 90}:
+            self.fatal = f"{code} for {batch}"
+            return
+        super()._answered(attempt, batch, code)
+        if self.fatal:  # with transactions it may be aborted
+            self.fatal = ""
+            self._take_epoch(code)
+
+    def wants_to_end(self) -> bool:
+        """Whether nothing is left to do but to end the transaction."""
+        return self.closing and not self.in_flight and (self.bump or not self.waiting)
+
+    def ended(self, epoch: int) -> None:
+        """Go on after the end of a transaction."""
+        (self.committed if self.ending else self.aborted).append(self.open)
+        if epoch != self.epoch:
+            self.epoch, self.next, self.next_ack, self.next_err = epoch, 0, 0, 0
+            self.drain = False
+        self.open, self.ending = [], None
+        self.closing = self.bump = False
+        self.waiting.clear()

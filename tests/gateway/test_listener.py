@@ -10,7 +10,8 @@ import pytest
 import trustme
 import uvloop
 
-from penstock.gateway.listener import ConnectionLimits, Listener
+from penstock.gateway.listener import ACCEPTED_AT_ONCE, ConnectionLimits, Listener
+from penstock.gateway.server_names import ServerNames
 from penstock.gateway.tls import server_context
 from tests.proxies import header
 
@@ -251,3 +252,73 @@ async def test_who_says_nothing_keeps_no_listener_from_closing(certified):
                 assert await reader.read(1) == b""
         writer.close()
         assert limits.count == 0
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("most", [{}, {"per_ip": 3}])
+def test_others_have_their_turn_while_connections_are_accepted(run, most):
+    """With 40,000 a second /livez did not answer."""
+    waiting = 20 * ACCEPTED_AT_ONCE
+
+    async def flood():
+        accepted = 0
+        bound = socket.create_server(("127.0.0.1", 0), backlog=waiting)
+        bound.setblocking(False)
+        limits = ConnectionLimits(
+            max_connections=ANY,
+            per_ip=most.get("per_ip", ANY),
+            creation_rate=ANY,
+            clock=asyncio.get_running_loop().time,
+        )
+        opened = limits.opened
+
+        def counted(ip):
+            nonlocal accepted
+            accepted += 1
+            return opened(ip)
+
+        limits.opened = counted
+        clients = [socket.create_connection(bound.getsockname()) for _ in range(waiting)]
+        listener = Listener(bound, limits, Echo, None)
+        steps = []
+        while accepted < waiting:
+            before = accepted
+            await asyncio.sleep(0)
+            steps.append(accepted - before)
+        await listener.close()
+        for one in (*clients, *Echo.served):
+            one.close()
+        Echo.served.clear()
+        await asyncio.sleep(0.01)
+        return steps
+
+    assert max(run(flood())) <= ACCEPTED_AT_ONCE
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_is_told_that_there_is_no_such_name(run, version, tmp_path):
+    file = tmp_path / "listener.pem"
+    trustme.CA().issue_cert("gw.example.com").private_key_and_cert_chain_pem.write_to_path(file)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.minimum_version = client.maximum_version = version
+
+    def shake(port):
+        with (
+            socket.create_connection(("127.0.0.1", port)) as raw,
+            client.wrap_socket(raw, server_hostname="other.example.com"),
+        ):
+            pass
+
+    async def main():
+        tls = server_context({"ssl.keystore.location": str(file)}, file)
+        ServerNames("gw.example.com").attach(tls)
+        one, limits, port = listening(Echo, tls)
+        with pytest.raises(ssl.SSLError) as raised:
+            await asyncio.to_thread(shake, port)
+        await one.close()
+        assert limits.count == 0
+        return raised.value
+
+    assert run(main()).reason == "TLSV1_UNRECOGNIZED_NAME"

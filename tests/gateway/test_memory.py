@@ -5,7 +5,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.gateway.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget, default_budget
+from penstock.gateway.memory import (
+    LOW_USE_BYTES,
+    LOW_USE_SHARE,
+    READ_BYTES,
+    STUCK_S,
+    Budget,
+    default_budget,
+)
 
 MIB = 2**20
 
@@ -164,6 +171,61 @@ def test_a_request_that_all_wait_for_has_a_time_to_come_in(budget, clock):
 
 def test_the_default_is_at_most_a_gibibyte():
     assert 2**26 < default_budget() <= 2**30
+
+
+def test_those_that_hold_little_have_a_share_beyond_the_budget(budget):
+    """A thousand with 63 KiB each would be six times the budget."""
+    large, *small = connections(budget, 1001)
+    large.hold(10 * MIB)
+    for _ in range(63):
+        for one in small:
+            if not one.is_paused:
+                one.hold(one.held_bytes + 1024)
+    assert budget.used_bytes <= 10 * MIB + 10 * MIB // LOW_USE_SHARE + 1000 * 1024
+    newcomer = Connection(budget)
+    newcomer.hold(1024)
+    assert not newcomer.is_paused
+
+
+def test_those_that_were_paused_with_little_are_read_again(budget):
+    large, *small = connections(budget, 101)
+    large.hold(10 * MIB)
+    for one in small:
+        one.hold(60 * 1024)
+    paused = [one for one in small if one.is_paused]
+    assert paused
+    for one in small:
+        if not one.is_paused:
+            one.hold(0)
+    assert large.held_bytes == 10 * MIB
+    for one in paused[: len(paused) // 2]:
+        one.hold(0)
+    assert not any(one.is_paused for one in small if one.held_bytes == 0)
+    for one in paused:
+        one.hold(0)
+    assert not any(one.is_paused for one in small)
+
+
+def test_within_the_budget_those_that_hold_little_may_be_many(budget):
+    small = connections(budget, 150)
+    for one in small:
+        one.hold(60 * 1024)
+    assert not any(one.is_paused for one in small)
+
+
+def test_who_begins_to_miss_something_while_paused_may_go_ahead(budget):
+    """Its request was whole; the broker's response to it, which is collected, is not."""
+    large, answered = connections(budget, 2)
+    large.hold(10 * MIB)
+    answered.hold(MIB)
+    assert answered.is_paused
+    answered.missing_bytes = 5 * MIB
+    answered.hold(MIB + 100)
+    assert not answered.is_paused
+    another = Connection(budget)
+    another.missing_bytes = MIB
+    another.hold(MIB)
+    assert another.is_paused
 
 
 class AnyConnections(RuleBasedStateMachine):

@@ -3,11 +3,19 @@
 import pytest
 
 from penstock.engine.verdict import postponed, refused
-from penstock.gateway.produce.postponed_batches import KEPT_MAX, KEPT_S, PostponedBatches, SentBy
+from penstock.gateway.produce.postponed_batches import (
+    ASKED_AGAIN_S,
+    KEPT_MAX,
+    KEPT_S,
+    PostponedBatches,
+    SentBy,
+)
 from penstock.policy import RetriableException
 from penstock.records.header import BatchProducer
 from penstock.wire.errors import REQUEST_TIMED_OUT
+from penstock.wire.producers import LastSequence
 from tests.gateway.test_forwarded_at_once import Inline
+from tests.gateway.test_intercepted_batches import array, framed, frames_of, word
 from tests.gateway.test_session import Talk, answer, produce_answer
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch, values
@@ -92,6 +100,61 @@ def test_what_does_not_come_again_is_forgotten():
     assert not batches
 
 
+def test_the_broker_is_asked_where_batches_do_not_follow_each_other():
+    batches = kept((by(4), True))
+    assert not batches.may_be_past(SENT_BY, by(6), connection=1), "sent before it had its answer"
+    batches.answered(SENT_BY, by(6), connection=1, comes_again=True)
+    assert not batches.may_be_past(SENT_BY, by(8), connection=1)
+    assert batches.may_be_past(SENT_BY, by(6), connection=1), "it comes again, and not the first"
+    assert batches.may_be_past(SENT_BY, by(10), connection=1), "those between were sent elsewhere"
+    for other in (by(4), by(2), by(6, epoch=1)):
+        assert not batches.may_be_past(SENT_BY, other, connection=1), "it is not held up"
+    assert not batches.may_be_past(SENT_BY, by(6), connection=2)
+    assert not batches.may_be_past(SENT_BY._replace(partition=4), by(6), connection=1)
+
+
+def test_the_broker_is_not_asked_again_at_once():
+    clock = Clock()
+    batches = kept((by(4), True), (by(6), True), clock=clock)
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 0, 3))
+    batches.answered(SENT_BY, by(4), connection=1, comes_again=True)
+    clock.now = ASKED_AGAIN_S / 2
+    assert not batches.may_be_past(SENT_BY, by(8), connection=1)
+    clock.now = ASKED_AGAIN_S
+    assert batches.may_be_past(SENT_BY, by(8), connection=1)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [None, LastSequence(6), LastSequence(29), LastSequence(0), LastSequence(0, 1, -1),
+     LastSequence(0, 1, 3), LastSequence(0, 1, 1), LastSequence(0, 0, 9)],
+)  # fmt: skip
+def test_what_is_not_known_to_be_stored_comes_first(last):
+    batches = kept((by(4, epoch=1), True))
+    batches.on_last_sequence(SENT_BY, last)
+    assert batches.overtakes(SENT_BY, by(6, epoch=1), connection=1)
+    assert not batches.overtakes(SENT_BY, by(4, epoch=1), connection=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "following"), [(4, 5, 6), (4, 9, 10), (LAST - 1, LAST, 0), (LAST - 1, 3, 4)]
+)
+def test_what_follows_the_last_that_is_stored_is_the_first_to_come(first, last, following):
+    batches = kept((by(first), True))
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 0, last))
+    assert not batches.overtakes(SENT_BY, by(following), connection=1)
+    assert batches.overtakes(SENT_BY, by(following + 2), connection=1), "it would leave a hole"
+    batches.answered(SENT_BY, by(following), connection=1, comes_again=False)
+    assert not batches
+
+
+def test_a_newer_epoch_at_the_broker_leaves_the_older_one_to_it():
+    batches = kept((by(4), True))
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 1, 1))
+    assert not batches
+    batches.on_last_sequence(SENT_BY, LastSequence(0, 1, 1))
+
+
 @pytest.mark.thorough
 def test_the_number_of_producers_is_bounded():
     batches = PostponedBatches(Clock())
@@ -145,6 +208,155 @@ def test_batches_in_flight_behind_a_postponed_one_come_again_and_in_order():
     talk.decide()
     assert talk.broker.take() == sent(4, 0, "judged") + sent(5, 2, "judged")
     assert not talk.postponed
+
+
+class Asked(Talk):
+    """A session after a first batch of two records that was postponed; its broker is asked."""
+
+    def __init__(self, *topics):
+        super().__init__(judged=frozenset(topics or ("judged",)), postponed=kept(clock=Clock()))
+        self.session._supports_describe_producers = True
+        self.number = 1
+        self.session.client_data(sent(1, 0, *(topics or ("judged",))))
+        while self.verdicts:
+            self.decide(LATER)
+        assert {code for code, _ in answers(self)[1].values()} == {7}
+
+    def send(self, sequence, *topics):
+        """Send a request that policies accept; give it as it is forwarded."""
+        self.number += 1
+        request = sent(self.number, sequence, *(topics or ("judged",)))
+        self.session.client_data(request)
+        while self.verdicts:
+            self.decide()
+        return request
+
+    def codes(self):
+        """The error codes of the last response, by topic."""
+        return {topic: code for topic, (code, _) in answers(self)[self.number].items()}
+
+    def asked_for(self):
+        """The APIs that the broker was asked."""
+        self._asked = frames_of(self.broker.take())
+        return [frame[5] for frame in self._asked]
+
+    def respond(self, *, leader=0, code=0, last=None, epoch=0, topics=("judged",)):
+        """Answer whether the broker leads, and how far the producer has come."""
+        own, count = self._asked[0][8:12], len(topics)
+        offsets = b"".join(
+            word(len(topic)) + topic.encode() + array(bytes(4) + word(leader) + bytes(16))
+            for topic in topics
+        )
+        self.session.upstream_data(framed(own + count.to_bytes(4, "big") + offsets))
+        producers = b""
+        if last is not None:
+            producers = (17).to_bytes(8, "big") + epoch.to_bytes(4, "big", signed=True)
+            producers += last.to_bytes(4, "big") + bytes(20) + b"\0"
+        partition = b"\2" + bytes(4) + word(code) + b"\0" + bytes([1 + bool(producers)])
+        told = b"".join(
+            bytes([len(topic) + 1]) + topic.encode() + partition + producers + bytes(2)
+            for topic in topics
+        )
+        self.session.upstream_data(framed(own + bytes(5) + bytes([count + 1]) + told + b"\0"))
+
+
+def test_what_was_stored_through_another_gateway_is_found_at_the_broker():
+    """The leader moved to another broker and back, and the connection stayed."""
+    talk = Asked()
+    later = talk.send(4)
+    assert talk.asked_for() == [2, 61], "ListOffsets comes first"
+    talk.respond(last=3)
+    assert talk.broker.take() == later
+    assert not talk.postponed
+
+
+def test_batches_that_come_again_without_the_first_one_are_asked_about():
+    talk = Asked()
+    talk.send(2)
+    assert talk.asked_for() == [], "it was in flight behind the first one"
+    assert talk.codes() == {"judged": 7}
+    later = talk.send(2)
+    assert talk.asked_for() == [2, 61]
+    talk.respond(last=1)
+    assert talk.broker.take() == later
+
+
+def test_nothing_is_stored_into_a_hole():
+    talk = Asked()
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+    talk.respond(last=1)
+    assert talk.broker.take() == b""
+    assert talk.codes() == {"judged": 7}
+    requests = [talk.send(2), talk.send(4)]
+    assert talk.broker.take() == b"".join(requests)
+    assert not talk.postponed
+
+
+@pytest.mark.parametrize(
+    ("response", "code"),
+    [({}, 7), ({"last": 5, "epoch": -1}, 7), ({"leader": 6, "last": 3}, 6), ({"code": 29}, 7),
+     ({"code": 3}, 3)],
+)  # fmt: skip
+def test_a_flood_of_what_comes_too_early_is_asked_about_once(response, code):
+    talk = Asked()
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+    talk.respond(**response)
+    assert talk.codes() == {"judged": code}
+    for number in range(100):
+        talk.send(8 + 4 * number)
+        assert talk.broker.take() == b""
+        assert talk.codes() == {"judged": 7}
+    talk.postponed._clock.now += ASKED_AGAIN_S
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+
+
+def test_what_comes_behind_waits_for_the_broker_and_stays_in_order():
+    talk = Asked()
+    requests = [talk.send(4), talk.send(6)]
+    assert talk.asked_for() == [2, 61], "one question"
+    assert talk.client.take() == b""
+    talk.respond(last=3)
+    assert talk.broker.take() == b"".join(requests)
+
+
+def test_all_partitions_of_a_request_are_one_question():
+    talk = Asked("judged", "other")
+    later = talk.send(4, "judged", "other")
+    assert talk.asked_for() == [2, 61]
+    talk.respond(last=3, topics=("judged", "other"))
+    assert talk.broker.take() == later
+
+
+def test_the_first_one_comes_and_the_broker_is_not_asked():
+    talk = Asked()
+    requests = [talk.send(0), talk.send(2), talk.send(4)]
+    assert talk.broker.take() == b"".join(requests)
+
+
+def test_an_older_broker_is_not_asked():
+    talk = Asked()
+    talk.session._supports_describe_producers = None
+    talk.send(4)
+    (question,) = frames_of(talk.broker.take())
+    assert question[5] == 18
+    none = question[8:12] + bytes(2) + bytes(4)
+    talk.session.upstream_data(framed(none))
+    assert talk.codes() == {"judged": 7}
+    talk.postponed._clock.now += ASKED_AGAIN_S
+    talk.send(4)
+    assert talk.broker.take() == b""
+    assert talk.codes() == {"judged": 7}
+
+
+def test_a_client_that_goes_away_meanwhile_stores_nothing():
+    talk = Asked()
+    talk.send(4)
+    assert talk.asked_for() == [2, 61]
+    talk.session.closed()
+    assert talk.broker.take() == b""
 
 
 def test_what_comes_over_a_later_connection_is_the_first_that_has_no_answer():
@@ -262,6 +474,7 @@ def test_a_request_that_is_refused_as_a_whole_comes_again_as_a_whole():
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_a_small_batch_is_not_forwarded_at_once_while_one_before_it_is_judged(idempotent):
     talk = Talk()
+    talk.session._supports_describe_producers = False
     talk.policies = talk.policies._replace(inline=Inline(_data(0)))
     number = {} if idempotent else {"producer_id": -1}
     talk.session.client_data(sent(1, 0, "judged"))

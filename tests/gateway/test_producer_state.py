@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from penstock.gateway.produce.producer_state.batch import TRANSITIONS, Batch, Event, State, Stored
 from penstock.gateway.produce.producer_state.encoding import (
+    Head,
     ProducerKey,
     decode,
     encode,
-    read_progress,
+    read_head,
 )
 from penstock.gateway.produce.producer_state.numbers import NUMBERS, Range, add, distance
 from penstock.gateway.produce.producer_state.producer import History, Producer
@@ -22,7 +23,15 @@ from penstock.gateway.produce.producer_state.producers import (
     Decided,
     Producers,
 )
+from tests.gateway.broken_producers import (
+    BROKEN,
+    BROKEN_TRANSACTIONS,
+    QUICKLY_FOUND,
+    first_found,
+)
 from tests.gateway.histories import World
+from tests.gateway.history_features import features_of
+from tests.gateway.transaction_histories import TransactionWorld
 
 KEY = ProducerKey("t", 0, 7)
 ARRIVAL = Arrival("t", 0, 7)
@@ -94,6 +103,13 @@ def gateway():
     return Gateway()
 
 
+def restored_record():
+    """What an earlier process has kept of a producer whose first batch lost records."""
+    before = Gateway()
+    before.store(0, 4, (0,))
+    return before.records[-1]
+
+
 class TestTransitions:
     """The table of states."""
 
@@ -152,6 +168,14 @@ class TestNumbers:
         late = gateway.decide(0, 3, (0,))
         assert late.broker_first == 0
         assert gateway.decide(3, 2).broker_first == 2
+
+    def test_a_late_answer_to_an_old_epoch_leaves_the_new_one_alone(self, gateway):
+        gateway.producers.restore(*restored_record(), 0.0)
+        old = gateway.decide(4, 2)
+        gateway.send(old)
+        assert gateway.decide(0, 2, (0,), epoch=1).broker_first == 0
+        gateway.answered(old, OUT_OF_ORDER)
+        assert gateway.decide(2, 2, epoch=1).broker_first == 1
 
     def test_a_new_epoch_begins_at_0(self, gateway):
         gateway.store(0, 4, (0,))
@@ -376,6 +400,19 @@ class TestRestored:
             decode(b'{"version":2,"epoch":0,"next":0,"writer":""}', History.RESTORED, 0.0, print)
 
 
+class TestTwoGateways:
+    """What one decided and could not write while the client went on through the other one."""
+
+    def test_numbers_that_were_lowered_for_what_the_client_gave_up_do_not_count(self):
+        first, second = Gateway(is_shared=True), Gateway(is_shared=True)
+        for number in (0, 4, 7):
+            first.decide(number, 3 + (number == 0), (1, 2) if number == 0 else (2,))
+        second.hears(4, 3, None, (2,))
+        assert second.store(4, 3, (2,)).broker_first == 4
+        second.reads(first)
+        assert second.decide(7, 3, (2,)).broker_first == 6
+
+
 class TestTrouble:
     """What is not kept, forgotten, or decided elsewhere."""
 
@@ -545,8 +582,8 @@ class TestEncoding:
     @pytest.mark.thorough
     @given(producers(), st.text(max_size=5))
     def test_there_and_back(self, producer, writer):
-        record = encode(producer, writer)
-        assert read_progress(record) == (producer.epoch, producer.next, writer)
+        record = encode(producer, writer, revision=3, seen=70)
+        assert read_head(record) == Head(producer.epoch, writer, 3, 70)
         read = decode(record, History.COMPLETE, 5.0, lambda _: None)
         for name in ("epoch", "next", "removed", "topic_id"):
             assert getattr(read, name) == getattr(producer, name)
@@ -584,6 +621,10 @@ class TestEncoding:
         assert (read.next, read.removed) == (2, 1)
 
 
+MOST_HISTORIES = 1_000
+"""Errors that are found quickly are found in fewer."""
+
+
 @given(st.integers(0, NUMBERS - 1), st.integers(1 - 2**30, 2**30 - 1))
 def test_distance(number, count):
     assert distance(number, add(number, count)) == count
@@ -593,7 +634,14 @@ def test_distance(number, count):
 @pytest.mark.parametrize("part", range(10))
 def test_histories(part):
     for seed in range(part * 1000, part * 1000 + 1000):
-        World(seed).walk()
+        World(seed, features=features_of(seed)).walk()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", [1, 2])
+def test_histories_of_transactions(version):
+    for seed in range(1_000):
+        TransactionWorld(seed, features=features_of(seed), version=version).walk()
 
 
 # One in 20,000 fails where one of the rules is missing that these have brought.
@@ -610,15 +658,13 @@ def test_histories_that_once_failed(seed):
     World(seed).walk()
 
 
-def test_the_model_sees_an_acknowledgement_that_is_not_true(monkeypatch):
-    """What was told of dropped batches before: success, whatever had become of those before."""
-    monkeypatch.setattr(Producers, "acknowledge", lambda *_: 0)
-    failed = 0
-    for seed in range(10_000):
-        try:
-            World(seed).walk()
-        except AssertionError:
-            failed += 1
-        if failed == 3:
-            return
-    pytest.fail("the model believes every answer")
+@pytest.mark.parametrize("breaks", QUICKLY_FOUND, ids=lambda breaks: breaks.__name__)
+def test_histories_find(breaks):
+    features = BROKEN[breaks]
+    seeds = range(MOST_HISTORIES)
+    assert first_found(breaks, lambda seed: World(seed, features=features), seeds) is not None
+
+
+@pytest.mark.parametrize("breaks", BROKEN_TRANSACTIONS, ids=lambda breaks: breaks.__name__)
+def test_histories_of_transactions_find(breaks):
+    assert first_found(breaks, TransactionWorld, range(MOST_HISTORIES)) is not None

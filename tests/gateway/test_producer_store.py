@@ -2,10 +2,12 @@
 
 import pytest
 
+from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.opening import open_producers
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
 
 KEY = ProducerKey("t", 0, 7)
@@ -98,3 +100,46 @@ def test_files_that_cannot_be_used(tmp_path):
     (tmp_path / "garbage.sqlite").write_text("no database, but text that is long enough" * 9)
     with pytest.raises(LocalStoreError, match="not a database"):
         LocalStore(tmp_path / "garbage.sqlite", lambda: 0.0)
+
+
+@pytest.fixture
+async def opened(tmp_path):
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "upstream.bootstrap.servers": "127.0.0.1:1",
+            "produce.request.interceptors.state": "local",
+        },
+    )
+    opened = await open_producers(configuration, "c", "g", loses_records=True)
+    yield opened
+    await opened.close()
+
+
+async def test_a_full_disk_is_a_failed_write_and_ends_when_there_is_room(opened):
+    """It is answered 7, the retry writes again; a probe notices where nobody retries."""
+
+    def write(producer):
+        ended = []
+        decided = opened.producers.decide(
+            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), 0,
+            Range(0, 20_000), tuple(range(0, 20_000, 3)), b"x",
+            connection=1, done=ended.append,
+        )  # fmt: skip
+        assert not isinstance(decided, int)
+        return ended[0]
+
+    assert write(0) is None
+    run = opened.local._connection.execute
+    (pages,) = run("PRAGMA page_count").fetchone()
+    run(f"PRAGMA max_page_count = {pages}")  # as if the disk were full
+    failures = [write(producer) for producer in range(1, 20)]
+    assert "full" in failures[-1]
+    opened.expire()
+    assert "full" in opened.writes.trouble
+    run("PRAGMA max_page_count = 1000000")
+    opened.expire()
+    assert (opened.writes.trouble, opened.writes.why_not) == ("", "")
+    assert write(0) is None
+    assert len(list(opened.local.records())) == 1 + failures.count(None)

@@ -2,14 +2,16 @@
 
 import pytest
 
+from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival
-from tests.gateway.producer_model import BrokerModel
+from tests.gateway.broker_model import BrokerModel
 from tests.gateway.test_producer_state import KEY, Gateway
 
 PRODUCER = KEY.producer_id
 UNKNOWN_PRODUCER = 59
+TIMED_OUT = 7
 
 
 class Partition:
@@ -130,11 +132,14 @@ class TestTopicDeleted:
 
 
 def other_producers(gateway, count):
+    """Have a batch of each of several other producers stored."""
     for producer in range(1_000, 1_000 + count):
-        gateway.producers.decide(
-            ProducerKey("t", 0, producer), Arrival("t", 0, producer), 0, Range(0, 1), (), b"x",
-            connection=9, done=lambda _: None,
-        )  # fmt: skip
+        key = ProducerKey("t", 0, producer)
+        batch = gateway.producers.decide(
+            key, Arrival(*key[:3]), 0, Range(0, 1), (), b"x", connection=9, done=lambda _: None
+        ).batch
+        gateway.producers.send(key, 0, batch)
+        gateway.producers.on_response(key, 0, batch, 0, Stored(1))
 
 
 class TestManyProducers:
@@ -150,6 +155,15 @@ class TestManyProducers:
         other_producers(gateway, 30)
         assert partition.produce(4) == 0
         assert partition.lost == set()
+
+    def test_those_whose_batch_has_to_come_again_are_forgotten_last(self):
+        """What was sent after that batch would be stored before it otherwise."""
+        gateway = Gateway(producers_max=10)
+        partition = Partition(gateway)
+        gateway.producers.defer(KEY, Arrival(*KEY[:3]), 0, Range(0, 1))
+        other_producers(gateway, 30)
+        assert partition.produce(1, (0,), count=2) == TIMED_OUT
+        assert [partition.produce(n, count=n + 1) for n in (0, 1)] == [0, 0]
 
     def test_others_are_read_again(self):
         kept = {}

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.engine.verdict import Outcome, Verdict, failed, refused
+from penstock.engine.verdict import Outcome, Verdict, abandoned, failed, refused
 from penstock.gateway.refusal_log import RefusalLog, Refused
 
 NO = refused(87, "no", "a.V")
@@ -33,6 +33,17 @@ def test_what_was_done_and_what_would_have_been(verdict, partition, is_observed,
     assert (line["event"], line["log_level"]) == (event, level)
     assert (line["topic"], line.get("partition"), line["policy"]) == ("t", partition, "a.V")
     assert watched == [one]
+
+
+def test_a_batch_whose_client_is_gone_is_nobodys_failure():
+    watched = []
+    with capture_logs() as lines:
+        RefusalLog(watched.append).report(Refused("t", 3, "client", abandoned("a.V")))
+
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("records abandoned", "debug")
+    ]
+    assert watched == []
 
 
 def test_what_would_be_refused_takes_no_line_from_what_is():

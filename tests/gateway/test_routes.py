@@ -19,14 +19,13 @@ class GatewayState:
     requires_sasl = False
 
     def __init__(self, *, are_stored=False, judged=False, producers=(), partitions=True,
-                 audit_topic="", **topics):  # fmt: skip
+                 audit_topic="", intercepted=False, **topics):  # fmt: skip
         self.audit_topic = audit_topic
         self.topic_configs = SimpleNamespace(are_stored=are_stored)
         self.producers = producers
-        self.transactions = ()
         names = {"records.policy.class.name": topics.pop("named", ())}
         self.policies = SimpleNamespace(
-            plan=SimpleNamespace(is_empty=not judged, names=names),
+            plan=SimpleNamespace(is_empty=not judged, names=names, has_interceptors=intercepted),
             topics=SimpleNamespace(**(PLAIN | topics)),
             judges_partitions=partitions,
         )
@@ -61,7 +60,8 @@ def test_an_api_without_a_row_passes_in_all_versions():
     [
         (GatewayState(), set()),
         (GatewayState(judged=True), {0}),
-        (GatewayState(producers=("there were interceptors",)), {0}),
+        (GatewayState(producers=("there were interceptors",)), {0, 26}),
+        (GatewayState(judged=True, intercepted=True), {0, 26}),
         (GatewayState(audit_topic="audit"), {0}),
         (GatewayState(are_stored=True), {0} | TOPIC_APIS),
         (GatewayState(create_topic="p.P"), {3, 10, 19, 37, 88}),
@@ -75,13 +75,12 @@ def test_what_is_held_follows_from_the_policies(gateway, apis):
     assert held(gateway) == apis | SASL
 
 
-def test_a_transaction_is_held_at_its_end_only_where_all_may_be_dropped():
-    gateway = GatewayState()
+def test_the_end_of_a_transaction_is_held_only_where_all_may_be_dropped():
     end = route(routes.END_TXN)
-    assert end.hold(gateway, 5) is None
-    gateway.transactions = ("one",)
-    assert end.hold(gateway, 5) is not None
-    assert end.hold(gateway, 4) is None
+    assert end.hold(GatewayState(judged=True), 5) is None
+    for gateway in (GatewayState(intercepted=True), GatewayState(producers=("dropped before",))):
+        assert end.hold(gateway, 5) is not None
+        assert end.hold(gateway, 4) is None, "its client adds the partitions itself"
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

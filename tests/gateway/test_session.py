@@ -15,12 +15,13 @@ from penstock.gateway.admin.topic_configs import TopicConfigs
 from penstock.gateway.policy_set import PolicySet
 from penstock.gateway.produce.max_message_bytes import MaxMessageBytes
 from penstock.gateway.produce.postponed_batches import PostponedBatches
+from penstock.gateway.produce.produce_exchange import SLICE
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.routes import Route, handled_by, route
 from penstock.gateway.session import PENDING_MAX, UNANSWERED_MAX, Session
 from penstock.policy import Record
 from penstock.wire.errors import WireError
+from penstock.wire.produce import ProduceRequest
 from tests.raw import parse_response, produce_request, produced, request_frame
 from tests.records.encoding import encode_batch
 
@@ -61,7 +62,6 @@ class Talk:
     addresses = None
     producers = Producers(now=time.time)
     shared_producers = None
-    transactions = EmptyTransactions()
     max_message_bytes = MaxMessageBytes()
     topic_configs = TopicConfigs()
     counts = None
@@ -296,6 +296,23 @@ def test_without_policies_a_request_is_sent_on_before_its_end():
     assert talk.broker.take() == sent[-4:]
 
 
+def test_a_request_that_comes_byte_by_byte_is_not_read_again_with_each():
+    talk = Talk(judged=frozenset())
+    read = []
+
+    def counting(api_key):
+        row = route(api_key)
+        return row._replace(read_acks=lambda start: read.append(len(start)) or row.read_acks(start))
+
+    talk.session._route = counting
+    sent = request_frame(produce_request([("free", [(0, b"x")])]), 1, client_id="c" * 5_000)
+    for byte in sent:
+        talk.session.client_data(bytes([byte]))
+    assert talk.broker.take() == sent
+    assert len(read) <= 12
+    assert read == sorted(set(read))
+
+
 @pytest.mark.parametrize(
     "response",
     [answer(2), b"\x00\x00\x00\x00", b"\xff\xff\xff\xff1234"],
@@ -385,6 +402,41 @@ async def test_a_conversation_ends_with_its_connection():
     await asyncio.sleep(0)
     assert talk.answered[0].cancelled()
     assert not talk.verdicts
+
+
+def large(partitions):
+    return request_frame(produce_request([("judged", [(n, None) for n in range(partitions)])]), 1)
+
+
+async def test_the_batches_of_a_large_request_are_submitted_in_slices():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    partitions = 10 * SLICE + 3
+    talk.session.client_data(large(partitions))
+    submitted = [len(talk.verdicts)]
+    while submitted[-1] < partitions:
+        await asyncio.sleep(0)
+        submitted.append(len(talk.verdicts))
+    steps = [after - before for before, after in itertools.pairwise([0, *submitted])]
+    assert max(steps) <= SLICE
+    for number, (*_, done) in enumerate(talk.verdicts):
+        done(NO if number % 2 else ACCEPTED)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    [sent] = ProduceRequest(talk.broker.take()).topics
+    assert [one.number for one in sent.partitions] == list(range(0, partitions, 2))
+
+
+async def test_a_client_that_goes_away_ends_the_slices_of_its_request():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    talk.session.client_data(large(10 * SLICE))
+    await asyncio.sleep(0)
+    talk.session.closed()
+    submitted = len(talk.verdicts)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(talk.verdicts) == submitted < 10 * SLICE
 
 
 def test_what_waits_for_a_client_that_is_gone_is_withdrawn():

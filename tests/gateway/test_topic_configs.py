@@ -97,7 +97,7 @@ class MemoryLog:
     def deliver(self) -> None:
         """Hand on what has not been handed on."""
         while not self.lags and self._delivered < len(self._kept.records):
-            self._take(self._kept.records[self._delivered])
+            self._take([self._kept.records[self._delivered]])
             self._delivered += 1
 
     def append(self, records, done) -> None:

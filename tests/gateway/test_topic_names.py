@@ -34,3 +34,13 @@ def test_an_id_from_before_a_change_counts_for_nothing():
     names.put("t", ID)
     assert names.topic_id("t", since=99.0) == ID
     assert names.topic_id("t", since=100.0) is None
+
+
+def test_what_is_remembered_counts_until_it_is_forgotten():
+    names = TopicNames(lambda: 1.0)
+    for number in range(10_500):
+        names.put(f"topic-{number}", UUID(int=number + 1))
+    assert 100 * 10_000 < names.held_bytes <= 1000 * 10_000
+    names.forget()
+    assert names.held_bytes == 0
+    assert names.name(UUID(int=10_500)) is None

@@ -4,6 +4,7 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Callable
 
 from tests.raw import produce_request, request_frame
 
@@ -60,13 +61,21 @@ class Connections:
         """Send beside the test, as fast as it is taken, until the end."""
 
         def push() -> None:
-            with contextlib.suppress(OSError):
-                for _ in range(times):
-                    for one in data:
-                        connection.sendall(one)
+            for _ in range(times):
+                for one in data:
+                    connection.sendall(one)
 
         connection.settimeout(None)
-        self._threads.append(threading.Thread(target=push, daemon=True))
+        self.run(push)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do something beside the test, until a connection of it is closed."""
+
+        def quietly() -> None:
+            with contextlib.suppress(OSError):
+                work()
+
+        self._threads.append(threading.Thread(target=quietly, daemon=True))
         self._threads[-1].start()
 
 

@@ -63,10 +63,10 @@ KINDS = {
 COUNT = 300
 
 
-def answers(folder: Path) -> None:
-    """Have the registry answer from now on."""
-    (own,) = folder.glob("gateway-*")
-    (own / "answers").touch()
+def answers(*folders: Path) -> None:
+    """Have the registry answer the gateways of these folders from now on."""
+    for folder in folders:
+        (folder / "answers").touch()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_idempotent_producer_stores_each_record_once_and_in_order(
         producer.produce(name, b"%d" % number, on_delivery=lambda error, _: failed.append(error))
     # Some batches are answered, and come again, before the first one can be stored.
     running.wait_for("records postponed", 4, timeout_s=60)
-    answers(tmp_path)
+    answers(*tmp_path.glob("gateway-*"))
     assert producer.flush(60) == 0
     if transactional:
         producer.commit_transaction(60)
@@ -117,12 +117,34 @@ def test_what_was_stored_through_another_gateway_holds_up_nothing(gateway, topic
         return response.error_code, response.error_message
 
     assert send(one.address, 0, b"1", b"2") == (7, "the registry is away")
-    for folder in tmp_path.glob("gateway-*"):
-        (folder / "answers").touch()
+    answers(*tmp_path.glob("gateway-*"))
     assert send(other.address, 0, b"1", b"2") == (0, None)
     assert send(one.address, 2, b"3") == (0, None)
     stored = read_topic(kafka.bootstrap_servers, name)
     assert values_of(stored) == [b"1", b"2", b"3"]
+
+
+def test_what_was_stored_through_another_gateway_holds_up_nothing_of_the_same_connection(
+    gateway, topic, kafka, tmp_path
+):
+    """A leader moves to another broker and back, and the client keeps its connection."""
+    name = topic()
+    running = [gateway(KINDS["729"], POLICIES) for _ in range(2)]
+    with RawClient(running[0].address) as first, RawClient(running[1].address) as second:
+
+        def send(client, sequence, value):
+            data = encode_batch(values(value), producer_id=4711, producer_epoch=0,
+                                base_sequence=sequence)  # fmt: skip
+            return produced(client.call(produce_request([(name, [(0, data)])])))[name, 0].error_code
+
+        assert [send(first, number, b"%d" % number) for number in range(3)] == [7, 7, 7]
+        answers(*tmp_path.glob("gateway-*"))
+        assert [send(second, number, b"%d" % number) for number in range(4)] == [0, 0, 0, 0]
+        assert send(first, 5, b"5") == 7, "there would be a hole"
+        assert [send(first, number, b"%d" % number) for number in (3, 4, 5, 4)] == [0, 0, 0, 0]
+        assert send(second, 6, b"6") == 0
+    stored = values_of(read_topic(kafka.bootstrap_servers, name))
+    assert stored == [b"%d" % number for number in range(7)]
 
 
 def test_other_partitions_are_stored_and_nothing_of_its_own_is(gateway, topic, kafka):
@@ -148,5 +170,5 @@ def test_a_topic_is_created_when_the_policy_can_decide(gateway, topic, tmp_path)
     assert raised.value.args[0].code() == 7
     assert raised.value.args[0].str() == "the registry is away"
     running.wait_for("topic postponed")
-    answers(tmp_path)
+    answers(*tmp_path.glob("gateway-*"))
     admin.create_topics([NewTopic(name, 1)])[name].result(30)

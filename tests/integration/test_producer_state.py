@@ -8,15 +8,20 @@ import uuid
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster.compacted_topic import RECORD_MAX_BYTES
+from penstock.cluster.compacted_topic_writer import RECORD_MAX_BYTES
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.presence import Presence
+from penstock.local import free_ports
 from tests.conftest import create_topic, delete_topic
-from tests.gateways import RunningGateway
+from tests.faults import Proxy
+from tests.gateways import RunningGateway, wait_until
 from tests.integration.reading import values_of
+from tests.metrics import get, scrape
 from tests.raw import RawClient, produce_request, produced
 from tests.records.encoding import encode_batch, values
+from tests.refusals import Rule
 
 POLICIES = """
 from penstock.policy import *
@@ -207,8 +212,9 @@ async def test_the_largest_record_of_a_producer_is_kept(kafka, tmp_path, topic):
             key: f"{topic()}-state",
         },
     )
-    store, kept = ClusterStore(configuration, upstream), asyncio.Queue()
-    await store.start(30, lambda key, record, _: kept.put_nowait((key, record)))
+    presence = Presence("g", shares=True)
+    store, kept = ClusterStore(configuration, upstream, presence), asyncio.Queue()
+    await store.start(30, lambda key, record, *_: kept.put_nowait((key, record)))
     try:
         told = asyncio.get_running_loop().create_future()
         record = b"x" * (RECORD_MAX_BYTES - 2**16)
@@ -217,3 +223,145 @@ async def test_the_largest_record_of_a_producer_is_kept(kafka, tmp_path, topic):
         assert await asyncio.wait_for(kept.get(), 30) == (of, record)
     finally:
         await store.close()
+
+
+def test_a_fatal_error_of_the_state_writer_stops_nothing(kafka, gateway, topic, stored):
+    """A broker answers 45 for one record of the state: the producer that drops goes on."""
+    name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
+    port = free_ports(1)[0]
+    with Proxy(kafka.bootstrap_servers) as proxy:
+        running = gateway(
+            {
+                **INTERCEPTED,
+                "metrics.listener": f"127.0.0.1:{port}",
+                "produce.request.interceptors.state": "cluster",
+                "produce.request.interceptors.state.topic": state,
+            },
+            POLICIES,
+            upstream=proxy.address,
+        )
+        batches, code, failed = Batches(name), 0, 0
+        with RawClient(running.address) as client:
+            for number in range(60):
+                if number == 20:
+                    proxy.refuse(state.encode(), Rule(45)).open()
+                for _ in range(20):
+                    code = batches.send_on(client, 2 * number, b"%d" % number, b"drop")
+                    failed += code != 0
+                    if not code:
+                        break
+                    assert code == 7, "the gateway's own trouble is retriable"
+                assert code == 0
+        assert 1 <= failed <= 3
+        assert values_of(stored(name)) == [b"%d" % number for number in range(60)]
+        found = scrape(port)
+        assert found("penstock_state_writes_total", state="producers", result="written") >= 60
+        assert found("penstock_state_writes_total", state="producers", result="failed") >= 1
+        assert get(port, "/readyz")[0] == 200
+
+
+def test_a_gateway_that_cannot_write_state_is_not_ready_until_it_can(kafka, gateway, topic):
+    name, state = topic(), f"state-{uuid.uuid4().hex[:8]}"
+    port = free_ports(1)[0]
+    with Proxy(kafka.bootstrap_servers) as proxy:
+        running = gateway(
+            {
+                **INTERCEPTED,
+                "metrics.listener": f"127.0.0.1:{port}",
+                "produce.request.interceptors.state": "cluster",
+                "produce.request.interceptors.state.topic": state,
+            },
+            POLICIES,
+            upstream=proxy.address,
+        )
+        batches = Batches(name)
+        assert batches.send(running.address, 0, b"a", b"drop") == 0
+        refusals = [proxy.refuse(state.encode(), Rule(45)) for _ in range(4)]
+        for refusal in refusals:
+            refusal.open()
+        assert batches.send(running.address, 2, b"b", b"drop") == 7
+        wait_until(lambda: get(port, "/readyz")[0] == 503, what="the gateway to be not ready")
+        assert f"state cannot be written to {state}" in get(port, "/readyz")[1]
+        wait_until(lambda: get(port, "/readyz")[0] == 200, what="the gateway to be ready again")
+        assert batches.send(running.address, 2, b"b", b"drop") == 0
+
+
+def own_topic():
+    return {"produce.request.interceptors.state.topic": f"state-{uuid.uuid4().hex[:8]}"}
+
+
+def test_gateways_share_the_state_of_producers_unless_told_otherwise(gateway, topic, stored):
+    name, state = topic(), own_topic()
+    one, other = (gateway({**INTERCEPTED, **state}, POLICIES) for _ in range(2))
+    batches = Batches(name)
+    for number in range(6):
+        running = (one, other)[number % 2]
+        assert batches.send(running.address, 2 * number, b"%d" % number, b"drop") == 0
+    assert values_of(stored(name)) == [b"%d" % number for number in range(6)]
+
+
+KEEPS_ALL = """
+from penstock.policies import RedactJsonFields
+class Redact(RedactJsonFields):
+    topics = "."
+    fields = ["$.card"]
+    pass_what_is_not_json = True
+"""
+
+
+def test_interceptors_that_never_drop_need_no_state_topic(gateway, admin):
+    state = own_topic()
+    gateway({"produce.request.interceptors": "policies.Redact", **state}, KEEPS_ALL)
+    assert set(state.values()).isdisjoint(admin.list_topics(timeout=30).topics)
+
+
+def test_an_interceptor_that_drops_and_says_that_it_never_does_fails(gateway, topic, stored):
+    name = topic()
+    lying = POLICIES.replace(
+        "class NoDrop(ProduceRequestInterceptor):",
+        "class NoDrop(ProduceRequestInterceptor):\n    drops_records = False",
+    )
+    running = gateway(INTERCEPTED, lying)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"a") == 0
+    assert batches.send(running.address, 1, b"drop") == -1
+    assert values_of(stored(name)) == [b"a"]
+
+
+def test_gateways_that_do_not_share_their_state_name_each_other(gateway):
+    settings = {**INTERCEPTED, "produce.request.interceptors.state": "local", **own_topic()}
+    running = [gateway(settings, POLICIES) for _ in range(2)]
+    event = "another gateway of this cluster does not share"
+    wait_until(
+        lambda: any(
+            str(one["event"]).startswith(event) and running[0].address in one["gateway"]
+            for one in list(running[1].log)
+        ),
+        what="the second gateway to name the first",
+    )
+
+
+def test_state_in_a_file_is_taken_over_when_it_is_shared(gateway, topic, stored):
+    """Of a version that kept it locally by default."""
+    name = topic()
+    local = {**INTERCEPTED, "produce.request.interceptors.state": "local", **own_topic()}
+    running = gateway(local, POLICIES)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"a", b"drop", b"b") == 0
+    text = running.file.read_text()
+    running.file.write_text(text.replace("interceptors.state=local", "interceptors.state=cluster"))
+    running.restart()
+    assert batches.send(running.address, 3, b"c") == 0
+    assert batches.send(running.address, 4, b"drop", b"d") == 0
+    assert values_of(stored(name)) == [b"a", b"b", b"c", b"d"]
+
+
+def test_interceptors_that_come_with_a_reload_have_their_state_kept(gateway, topic, stored):
+    name = topic()
+    running = gateway(own_topic(), POLICIES)
+    switch_on(running)
+    batches = Batches(name)
+    assert batches.send(running.address, 0, b"a", b"drop", b"b") == 0
+    running.restart(kill=True)
+    assert batches.send(running.address, 3, b"c") == 0
+    assert values_of(stored(name)) == [b"a", b"b", b"c"]

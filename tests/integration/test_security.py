@@ -245,3 +245,68 @@ def test_a_broker_whose_certificate_is_not_trusted_is_not_used(
     )
     with pytest.raises(AssertionError, match="certificate"):
         RunningGateway(file)
+
+
+DROPS = """
+from penstock.policy import *
+class Drops(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self): return "."
+    def process_record(self, key, value, topic, partition, headers):
+        raise ProduceRequestInterceptorSkipRecordException()
+"""
+
+
+def gateway_of_alice(secured, files, folder, **more) -> RunningGateway:
+    """A gateway whose principal may not create the topic of producers' state."""
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "upstream.security.protocol": "SASL_SSL",
+        "upstream.ssl.truststore.type": "PEM",
+        "upstream.ssl.truststore.location": files.trust,
+        "upstream.sasl.mechanism": "SCRAM-SHA-256",
+        "upstream.sasl.jaas.config": (
+            f'{scram} required username="alice" password="alice-secret";'
+        ),
+        "produce.request.interceptors": "policies.Drops",
+        "produce.request.interceptors.state.topic": "state-of-producers",
+        **more,
+    }
+    port = free_ports(3)[0]
+    return RunningGateway(
+        write_configuration(folder, secured.bootstrap_servers, port, properties, DROPS)
+    )
+
+
+def test_a_principal_that_may_not_keep_state_in_the_cluster_is_told_what_to_choose(
+    secured, files, secured_admin, tmp_path
+):
+    with pytest.raises(AssertionError) as raised:
+        gateway_of_alice(secured, files, tmp_path)
+    said = str(raised.value)
+    assert "produce.request.interceptors.state.topic: state-of-producers" in said
+    assert "set produce.request.interceptors.state=local" in said
+
+
+def test_one_that_may_only_read_the_topic_of_state_is_told_at_start(
+    secured, files, secured_admin, tmp_path
+):
+    create_topic(secured_admin, "read-only", config={"cleanup.policy": "compact"})
+    rule = AclBinding(
+        ResourceType.TOPIC, "read-only", ResourcePatternType.LITERAL, "User:alice", "*",
+        AclOperation.READ, AclPermissionType.ALLOW,
+    )  # fmt: skip
+    for done in secured_admin.create_acls([rule]).values():
+        done.result(60)
+    topic = {"produce.request.interceptors.state.topic": "read-only"}
+    with pytest.raises(AssertionError, match="Read and Write are not both allowed"):
+        gateway_of_alice(secured, files, tmp_path, **topic)
+
+
+def test_with_state_of_its_own_it_starts(secured, files, secured_admin, tmp_path):
+    running = gateway_of_alice(
+        secured, files, tmp_path, **{"produce.request.interceptors.state": "local"}
+    )
+    try:
+        running.wait_for("other gateways cannot be found")
+    finally:
+        assert running.stop() == 0

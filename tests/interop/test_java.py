@@ -63,7 +63,7 @@ def test_transactions_abort_and_commit(judged, topic, java_client, kafka):
 @pytest.mark.slow
 @pytest.mark.kips("B48")
 def test_transactions_of_which_all_is_dropped_commit(gateway, topic, java_client, kafka):
-    """Java 4 sends transactions 2 (KIP-890): the broker has to hear of each partition."""
+    """Java 4 sends transactions 2 (KIP-890): the coordinator hears of stored batches only."""
     running = gateway(
         {"produce.request.interceptors": "policies.DropsDrop"},
         """

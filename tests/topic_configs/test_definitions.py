@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.configuration.file import read_configuration
 from penstock.configuration.topic_keys import (
     MODE,
@@ -79,3 +80,74 @@ def test_what_is_not_complained_about_can_be_used(tmp_path, name, enabled):
 
     assert topic_plan is not None
     assert topic_plan.unusable == ""
+
+
+def plan(folder, allowed, **properties):
+    read = read_configuration(
+        folder / "penstock.properties",
+        {
+            "upstream.bootstrap.servers": "127.0.0.1:1",
+            "record.validator.classes": "policies.A",
+            "records.policy.class.names.allowed": "policies.*",
+            "topic.settings.keys.allowed": allowed,
+            **properties,
+        },
+    )
+    return Plan(PolicyConfiguration.decode(read.policies.encode()))  # as workers and Spark do
+
+
+@pytest.mark.parametrize(
+    ("allowed", "may_observe", "may_name_a_class"),
+    [
+        ("*", True, True),
+        ("penstock.mode", True, False),
+        ("records.policy.*", False, True),
+        ("records.policy.*, penstock.m?de", True, True),
+        ("record.validation.policy", False, False),
+        ("", False, False),
+    ],
+)
+def test_keys_that_may_not_be_set_on_a_topic_have_no_effect_there(
+    tmp_path, allowed, may_observe, may_name_a_class
+):
+    """Whoever may create a topic could switch the enforcement of the file off."""
+    own = {MODE: "observe", RECORDS_POLICY: "policies.B", RECORDS_POLICY_ENABLED: "true"}
+    of_topic = plan(tmp_path, allowed)
+    found = of_topic.for_topic("t", own)
+    assert found.is_observed == may_observe
+    assert (found.records_policy is not None) == may_name_a_class
+    assert not found.unusable
+    shown = {one.key for one in of_topic.settings_and_origins("t", own)}
+    assert (MODE in shown, RECORDS_POLICY in shown) == (may_observe, may_name_a_class)
+    assert of_topic.allows_key(MODE) == may_observe
+
+
+def test_the_file_may_have_what_a_topic_may_not(tmp_path):
+    of_topic = plan(tmp_path, "records.policy.*", **{"topics.free-*.penstock.mode": "observe"})
+    assert of_topic.for_topic("free-1", {MODE: "enforce"}).is_observed
+    assert not of_topic.for_topic("other", {MODE: "observe"}).is_observed
+
+
+@pytest.mark.parametrize(
+    ("allowed", "close"),
+    [
+        ("penstock.mod", "; did you mean penstock.mode?"),
+        ("records.policy.class.name, retention.ms", ""),
+        ("confluent.*", ""),
+    ],
+)
+def test_a_name_of_no_key_is_an_error(tmp_path, allowed, close):
+    with pytest.raises(ConfigurationError) as raised:
+        plan(tmp_path, allowed)
+    wrong = allowed.split(", ")[-1]
+    text = str(raised.value)
+    assert f"topic.settings.keys.allowed: {wrong} is none of the topic level keys" in text
+    assert text.endswith(close)
+
+
+def test_keys_that_the_validation_policy_declares_can_be_allowed(tmp_path):
+    policy = "penstock.policies.SchemaPolicy"
+    properties = {"record.validation.policy.class.name": policy, "schema.registry.url": "http://r"}
+    of_topic = plan(tmp_path, "confluent.*", **properties)
+    assert of_topic.allows_key("confluent.value.schema.validation")
+    assert not of_topic.allows_key(MODE)

@@ -333,3 +333,14 @@ def test_apply_tells_which_topics_changed():
     assert index.apply(key, value_of("renamed", judged_by("A")), 0) == ("orders", "renamed")
     assert index.apply(key, None, 0) == ("renamed",)
     assert index.apply(key, None, 0) == ()
+
+
+def test_the_creations_of_one_topic_are_found_without_looking_at_others():
+    index = TopicConfigIndex()
+    for creation, topic in CREATIONS.items():
+        value = TopicConfigRecord(topic, {}, "gateway").encode()
+        index.apply(creation_key(creation).encode(), value, 0)
+    looked_at = []
+    found = index.creations(lambda one: looked_at.append(one.topic) or True, of="orders")
+    assert list(found) == [FIRST, SECOND]
+    assert looked_at == ["orders", "orders"]

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import io
+import tracemalloc
 import typing
 import uuid
 
@@ -13,9 +14,10 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 from kio.static.constants import EntityType
 
-from penstock.gateway.routes import VERSIONS
-from penstock.wire.addresses import holds_addresses, replace_addresses
+from penstock.gateway.routes import VERSIONS, route
+from penstock.wire.addresses import holds_addresses, replace_in_slices
 from penstock.wire.errors import WireError
+from penstock.wire.primitives import varint
 from tests.raw import parse_response
 from tests.readdressed import is_readdressed
 
@@ -74,6 +76,22 @@ def filled(schema, counter):
     return schema(**fields)
 
 
+def replaced(frame, api_key, version, replace) -> bytes:
+    """Replace the addresses, in as many slices as it takes."""
+    return b"".join(in_slices(replace_in_slices(frame, api_key, version, replace))[0])
+
+
+def in_slices(steps) -> tuple[object, int]:
+    """Return the result of work in slices, and how many there were."""
+    slices = 1
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, slices
+        slices += 1
+
+
 def written(entity) -> bytes:
     buffer = io.BytesIO()
     header = entity.__header_schema__
@@ -92,7 +110,9 @@ def test_every_response_with_an_address_is_known():
         if holds_addresses(api_key, version)
     }
 
-    beyond = {place for place in holding if not is_readdressed(*place)}
+    streamed = {place for place in holding if route(place[0]).rewrite is not None}
+    beyond = {place for place in holding - streamed if not is_readdressed(*place)}
+    assert {api_key for api_key, _ in streamed} == {78}
     assert all(version > VERSIONS[api_key][1] for api_key, version in beyond)
     assert {api_key for api_key, _ in holding} == {0, 1, 3, 10, 55, 60, 78, 79}
 
@@ -108,7 +128,7 @@ def test_addresses_are_replaced_and_nothing_else(api_key, version):
         seen.append((node, host, port))
         return f"gateway{'x' * (node % 90)}", 100 + node
 
-    result = b"".join(replace_addresses(frame, api_key, version, replace))
+    result = replaced(frame, api_key, version, replace)
 
     assert seen
     assert all((host, port) == (f"broker-{n}.example", 9000 + n) for n, host, port in seen)
@@ -128,11 +148,63 @@ def test_addresses_are_replaced_and_nothing_else(api_key, version):
         )
 
     assert parse_response(result, api_key, version) == expected(entity)
-    assert b"".join(replace_addresses(frame, api_key, version, lambda _, h, p: (h, p))) == frame
+    assert replaced(frame, api_key, version, lambda _, h, p: (h, p)) == frame
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(3, 12), (10, 4), (0, 13), (60, 1)])
 def test_a_response_that_ends_too_early_is_an_error(api_key, version):
     frame = written(filled(load_response_schema(api_key, version), [0]))
     with pytest.raises(WireError):
-        replace_addresses(frame[:25], api_key, version, lambda n, h, p: (h, p))
+        replaced(frame[:25], api_key, version, lambda n, h, p: (h, p))
+
+
+def coordinators(count: int, *, brokers: int = 1, key: bytes = b"key") -> bytes:
+    """A response to FindCoordinator version 4 with many keys."""
+    ends = [
+        node.to_bytes(4, "big") + b"\x08brokers" + (9000 + node).to_bytes(4, "big") + bytes(2)
+        + b"\x01\x00"
+        for node in range(brokers)
+    ]  # fmt: skip
+    elements = b"".join(
+        varint(len(key) + 1) + key + ends[number % brokers] for number in range(count)
+    )
+    body = (7).to_bytes(4, "big") + b"\x00" + bytes(4) + varint(count + 1) + elements + b"\x00"
+    return len(body).to_bytes(4, "big") + body
+
+
+def to_gateway(node: int, _host: str, _port: int) -> tuple[str, int]:
+    return f"gateway-{node}", 100 + node
+
+
+@pytest.mark.parametrize(("key", "brokers"), [(b"k", 1), (b"a key", 3), (bytes(200), 2), (b"", 5)])
+def test_each_of_many_coordinators_gets_its_address(key, brokers):
+    frame = coordinators(2500, brokers=brokers, key=key)
+    result = replaced(frame, 10, 4, to_gateway)
+    found = parse_response(result, 10, 4).coordinators
+    assert [(one.key.encode(), one.node_id, one.host, one.port) for one in found] == [
+        (key, number % brokers, f"gateway-{number % brokers}", 100 + number % brokers)
+        for number in range(2500)
+    ]
+
+
+def test_a_long_response_is_walked_in_slices_and_in_memory_like_its_bytes():
+    frame = coordinators(100_000, brokers=3)
+    tracemalloc.start()
+    buffers, slices = in_slices(replace_in_slices(frame, 10, 4, to_gateway))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert slices > 90
+    assert most < 3 * sum(map(len, buffers))
+
+
+def test_a_response_with_many_partitions_is_walked_in_slices():
+    partition = bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00\x00"
+    topic = bytes(16) + varint(20_001) + partition * 20_000 + b"\x00"
+    nodes = b"\x02" + (3).to_bytes(4, "big") + b"\x05host" + bytes(4) + b"\x01\x00"
+    tags = b"\x01\x00" + varint(len(nodes)) + nodes
+    body = (7).to_bytes(4, "big") + b"\x00\x02" + topic + bytes(4) + tags
+    frame = len(body).to_bytes(4, "big") + body
+    buffers, slices = in_slices(replace_in_slices(frame, 0, 13, to_gateway))
+    assert slices > 10
+    assert b"gateway-3" in b"".join(buffers)
+    assert len(buffers) < 10

@@ -12,7 +12,8 @@ from penstock.engine.workers import messages
 from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
 from penstock.wire.frames import FrameReader
-from penstock.wire.produce import ENTRIES_MAX
+from penstock.wire.primitives import TAGGED_FIELDS_MAX, skip_tags, varint
+from penstock.wire.produce import ENTRIES_MAX, read_acks
 from penstock.wire.produce import read_request as read_produce
 from tests.raw import produce_request, request_frame
 
@@ -29,7 +30,7 @@ def topics(count):
 @pytest.mark.parametrize("of", [partitions, topics])
 def test_a_produce_request_names_so_many_topics_and_partitions(of):
     assert read_produce(of(1_000)).entries >= 1_000
-    with pytest.raises(WireError, match="more than 50000 topics and partitions"):
+    with pytest.raises(WireError, match="more than 50000 topics, partitions and tagged fields"):
         read_produce(of(ENTRIES_MAX + 1))
 
 
@@ -56,7 +57,7 @@ def test_a_produce_request_names_so_many_topics_and_partitions(of):
 )
 def test_a_request_about_topics_has_so_many_entries(request_):
     with pytest.raises(WireError, match="too many entries"):
-        read_request(request_frame(request_, 1))
+        _ = read_request(request_frame(request_, 1)).body
 
 
 @pytest.mark.thorough
@@ -65,7 +66,7 @@ def test_so_many_records_are_named():
     verdict = refused_records(errors)
     assert len(verdict.record_errors) == 500_000
     sent = messages.verdict(1, verdict)
-    _, told = messages.read_verdict(sent[messages.PREFIX.size :])
+    _, told, _ = messages.read_verdict(sent[messages.PREFIX.size :])
     assert told.record_errors == verdict.record_errors[: messages.RECORD_ERRORS_MAX]
     assert "due to 500000 record errors" in str(told.message)
 
@@ -101,3 +102,52 @@ def test_a_small_part_does_not_keep_its_chunk():
     streamed = (200_000).to_bytes(4, "big") + bytes(200_000)
     reader.feed(streamed + (10_000).to_bytes(4, "big") + bytes([0, 0, 0, 1]) + bytes(6_000))
     assert [type(part) for part in reader._held] == [bytes]
+
+
+def tags(count):
+    return varint(count) + bytes(2 * count)
+
+
+def framed(frame, *, at, count):
+    """Return a frame with tagged fields where there were none."""
+    assert not frame[at]
+    body = frame[4:at] + tags(count) + frame[at + 1 :]
+    return len(body).to_bytes(4, "big") + body
+
+
+HEADER_TAGS_AT = 4 + 2 + 2 + 4 + 2 + len("raw")
+
+
+def test_a_structure_has_so_many_tagged_fields():
+    assert skip_tags(tags(TAGGED_FIELDS_MAX), 0) == len(tags(TAGGED_FIELDS_MAX))
+    with pytest.raises(WireError, match="more than 1000 tagged fields"):
+        skip_tags(tags(10_000_000), 0)
+    delete = DeleteTopicsRequest(topic_names=(), timeout=i32Timedelta.parse(datetime.timedelta(0)))
+    frame = request_frame(delete, 1)
+    with pytest.raises(WireError, match="more than 1000 tagged fields"):
+        _ = read_request(framed(frame, at=len(frame) - 1, count=TAGGED_FIELDS_MAX + 1)).body
+    with pytest.raises(WireError):
+        read_request(framed(frame, at=HEADER_TAGS_AT, count=TAGGED_FIELDS_MAX + 1))
+
+
+def test_the_first_bytes_of_a_request_have_so_many_tagged_fields():
+    """20 MiB of them were read again with each piece."""
+    frame = request_frame(produce_request([], version=9), 1)
+    assert read_acks(framed(frame, at=HEADER_TAGS_AT, count=TAGGED_FIELDS_MAX)) == -1
+    with pytest.raises(WireError, match="more than 1000 tagged fields"):
+        read_acks(framed(frame, at=HEADER_TAGS_AT, count=TAGGED_FIELDS_MAX + 1)[:100])
+
+
+def test_all_tagged_fields_of_a_produce_request_count():
+    partitions, each = 100, 600
+    frame = request_frame(
+        produce_request([("t", [(n, None) for n in range(partitions)])], version=9), 1
+    )
+    # Each partition is a number, a null for records, and no tagged fields.
+    plain = bytes(1) + bytes(1)
+    start = frame.index(varint(partitions + 1), HEADER_TAGS_AT + 8) + 1
+    entries = b"".join(n.to_bytes(4, "big") + b"\0" + tags(each) for n in range(partitions))
+    assert frame[start + 4 : start + 6] == plain
+    body = frame[4:start] + entries + frame[start + 6 * partitions :]
+    with pytest.raises(WireError, match="more than 50000 topics, partitions and tagged fields"):
+        read_produce(len(body).to_bytes(4, "big") + body)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from penstock.engine.workers.supervisor import Patterns
 
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
+_UNREPEATABLE: Final = (
+    "twice the same records had other results: an interceptor that depends on time or chance has "
+    "producers refused when they retry (59 UNKNOWN_PRODUCER_ID)"
+)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -78,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; return its exit code."""
     since = _since(options)
     configuration = load_configuration(options.file)
-    patterns = asyncio.run(dry_run(configuration))
+    patterns, unrepeatable = asyncio.run(dry_run(configuration))
     print("\n".join(describe(configuration, patterns)))
     if options.connect:
         from penstock.cli.connected_check import describe_topics  # noqa: PLC0415
@@ -87,6 +91,8 @@ def run(options: argparse.Namespace) -> int:
             print(line)
     for warning in (*configuration.warnings, *endpoints_of(configuration).warnings):
         print(f"warning: {warning}")
+    for names in unrepeatable:
+        print(f"warning: {names}: {_UNREPEATABLE}")
     if since is not None:
         from penstock.cli.check_since import judge_since  # noqa: PLC0415
 
@@ -158,6 +164,9 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         lines.append(f"settings of topics are kept in {configuration.topic_settings_topic}")
         allowed = ", ".join(configuration.records_policy_class_names_allowed)
         lines += [f"  topics may name {allowed}"] if allowed else []
+        keys = configuration.topic_settings_keys_allowed
+        if keys != ("*",):
+            lines.append(f"  keys that may be set on topics: {', '.join(keys) or 'none'}")
     if patterns:
         lines.append("interceptors, before all policies")
         lines += [

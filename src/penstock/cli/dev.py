@@ -118,7 +118,11 @@ async def _serve(file: Path, kafka: str, scratch: Path | None) -> None:
 def _read(file: Path, kafka: str) -> Configuration:
     """Read the configuration with the local Kafka as the cluster, and with a console."""
     # Each run has a new cluster: nothing about its producers is worth keeping.
-    own = {"upstream.bootstrap.servers": kafka, "produce.request.interceptors.state.dir": ""}
+    own = {
+        "upstream.bootstrap.servers": kafka,
+        "produce.request.interceptors.state": "local",
+        "produce.request.interceptors.state.dir": "",
+    }
     if _CONSOLE not in load_properties(file, file.resolve()):
         own[_CONSOLE] = "127.0.0.1:0"
     return load_configuration(file, without="upstream.", replaced=own)

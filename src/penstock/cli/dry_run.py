@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.cli.repeated_interceptors import unrepeatable
 from penstock.engine.plan import Plan
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
@@ -11,12 +12,26 @@ from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.endpoints import endpoints_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.configuration import Configuration
     from penstock.engine.workers.supervisor import Patterns
 
 
-async def dry_run(configuration: Configuration) -> Patterns:
-    """Load the policies in workers that end again; return the interceptors' topic patterns.
+class DryRun(NamedTuple):
+    """What is known of policies that were loaded.
+
+    Attributes:
+        patterns: The topics of the interceptors.
+        unrepeatable: The interceptors whose results on the same records differ.
+    """
+
+    patterns: Patterns
+    unrepeatable: Sequence[str] = ()
+
+
+async def dry_run(configuration: Configuration) -> DryRun:
+    """Load the policies in workers that end again, and try the interceptors on a sample.
 
     Raises:
         ConfigurationError: Keys do not fit together, a file they name is not usable, or a policy
@@ -27,9 +42,13 @@ async def dry_run(configuration: Configuration) -> Patterns:
     topics = TopicPolicies(configuration, tries_classes=False)
     await topics.start()
     await topics.close()
-    if not any(Plan(configuration.policies).names.values()):
-        return []
+    plan = Plan(configuration.policies)
+    if not any(plan.names.values()):
+        return DryRun([])
     pool = Supervisor(configuration, size=1, spare=False)
     await pool.start()
-    await pool.close()
-    return pool.patterns
+    try:
+        found = await unrepeatable(pool, plan.globs) if pool.patterns else []
+    finally:
+        await pool.close()
+    return DryRun(pool.patterns, found)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvloop
@@ -22,6 +22,7 @@ from penstock.cli.failures import CommandError, ExitCode
 from penstock.cli.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
+from penstock.engine.workers.descendants import adopt_orphans, reap_orphans
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
 
 log = structlog.get_logger()
+
+_REAP_EVERY_S: Final = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +55,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _serve(configuration: Configuration) -> None:
-    with contextlib.closing(Notifications()) as systemd:
-        await _serve_and_notify(configuration, systemd)
+    reaping = asyncio.ensure_future(_reap_orphans())
+    try:
+        with contextlib.closing(Notifications()) as systemd:
+            await _serve_and_notify(configuration, systemd)
+    finally:
+        reaping.cancel()
+
+
+async def _reap_orphans() -> None:
+    """Be the parent of what policies have started and left."""
+    if adopt_orphans():
+        while True:
+            await asyncio.sleep(_REAP_EVERY_S)
+            reap_orphans()
 
 
 async def _serve_and_notify(configuration: Configuration, systemd: Notifications) -> None:

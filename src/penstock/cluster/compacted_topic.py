@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,10 +17,10 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Producer,
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
     AdminClient,
     ConfigResource,
     OffsetSpec,
@@ -27,7 +28,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from confluent_kafka.cimpl import NewTopic
 
-from penstock.cluster.created_topics import DENIED, create, partitions_of
+from penstock.cluster.compacted_topic_writer import CompactedTopicWriter
+from penstock.cluster.created_topics import DENIED, Replicas, create, describe, partitions_of
 from penstock.configuration import ConfigurationError
 from penstock.configuration.clients import client_properties
 from penstock.errors import UnavailableError
@@ -46,9 +48,11 @@ _TOPIC_CONFIGS: Final = {
     # The age of creations is measured by the brokers' clocks.
     "message.timestamp.type": "LogAppendTime",
 }
-RECORD_MAX_BYTES: Final = 16 * 2**20
 _POLL_S: Final = 0.5
+_MESSAGES_MAX: Final = 500
+"""The most records that are passed on together: taking them blocks the event loop."""
 _RETRY_AFTER_S: Final = 0.1
+_RETRY_FOLLOWING_AFTER_S: Final = 1.0
 
 
 class CompactedTopicError(UnavailableError):
@@ -108,8 +112,9 @@ class CompactedTopic:
         self._partition = TopicPartition(topic, 0)
         self._stopped = threading.Event()
         self._consumer: Consumer | None = None
+        self._position = 0
         self._threads: list[threading.Thread] = []
-        self._retired: list[Producer] = []
+        self._writer: CompactedTopicWriter | None = None
 
     def open(self, timeout_s: float) -> list[LogRecord]:
         """Create the topic if it does not exist, and read all of it. Blocks.
@@ -124,21 +129,18 @@ class CompactedTopic:
         deadline = time.monotonic() + timeout_s
         try:
             self._ensure(deadline)
-            self._producer = self._new_producer()
+            self._writer = CompactedTopicWriter(self.topic, self._settings)
             return self._read_all(deadline)
         except KafkaException as error:
             raise self._error(error.args[0]) from None
 
-    def _new_producer(self) -> Producer:
-        return Producer(
-            {
-                **self._settings,
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "message.max.bytes": RECORD_MAX_BYTES,
-                "message.timeout.ms": 10_000,
-            }
-        )
+    def is_there(self, timeout_s: float) -> bool:
+        """Whether the topic exists, as far as the principal may know it. Blocks."""
+        try:
+            admin = AdminClient(self._settings)
+            return describe(admin, self.topic, timeout_s) is not None
+        except KafkaException:
+            return False
 
     def read(self, timeout_s: float) -> list[LogRecord]:
         """Return all records of the topic, or none if it does not exist. Blocks.
@@ -150,7 +152,7 @@ class CompactedTopic:
         deadline = time.monotonic() + timeout_s
         try:
             self._admin = AdminClient(self._settings)
-            if self._partitions(timeout_s) is not None:
+            if partitions_of(self._admin, self.topic, timeout_s) is not None:
                 return self._read_all(deadline)
             return []
         except KafkaException as error:
@@ -159,9 +161,11 @@ class CompactedTopic:
             if self._consumer is not None:
                 self._consumer.close()
 
-    def follow(self, take: Callable[[LogRecord], None], warn: Callable[[str], None]) -> None:
-        """Pass on new records, and errors; both functions are called in another thread."""
-        for what, arguments in ((self._follow, (take, warn)), (self._deliver, ())):
+    def follow(
+        self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
+    ) -> None:
+        """Pass on new records, in order, and errors; both are called in another thread."""
+        for what, arguments in ((self._follow, (take, warn)), (self._write, ())):
             thread = threading.Thread(target=what, args=arguments, name=self.topic, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -175,45 +179,11 @@ class CompactedTopic:
 
         Args:
             records: Keys and values; None deletes a key.
-            done: Called once in another thread: with the offset after the last record, or with an
-                error message.
+            done: Called once, in another thread or in this one: with the offset after the last
+                record, or with an error message.
         """
-        left = len(records)
-        last, failure = 0, None
-        producer = self._producer
-        counting = threading.Lock()
-
-        def delivered(error: KafkaError | None, message: Any) -> None:
-            if error is not None:
-                self._replace_if_fatal(producer, error)
-                settled(0, error.str())
-            else:
-                settled(message.offset() + 1, None)
-
-        def settled(end: int, why: str | None) -> None:
-            nonlocal left, last, failure
-            with counting:
-                left -= 1
-                last, failure = max(last, end), why or failure
-                is_last = not left
-            if is_last:
-                done(last, failure)
-
-        for key, value in records:
-            try:
-                producer.produce(self.topic, value, key, 0, on_delivery=delivered)
-            except (KafkaException, BufferError) as error:
-                if isinstance(error, KafkaException):
-                    self._replace_if_fatal(producer, error.args[0])
-                settled(0, str(error))
-
-    def _replace_if_fatal(self, producer: Producer, error: KafkaError) -> None:
-        """Replace the producer after a fatal error."""
-        is_fatal = error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001 - its name
-        if is_fatal and producer is self._producer:
-            log.warning("a producer is made anew", topic=self.topic, reason=error.str())
-            self._retired.append(producer)
-            self._producer = self._new_producer()
+        assert self._writer is not None
+        self._writer.append(records, done)
 
     def end(self, timeout_s: float) -> int:
         """Return the offset after the last record. Blocks.
@@ -236,31 +206,33 @@ class CompactedTopic:
         self._stopped.set()
         for thread in self._threads:
             thread.join(5)
+        if self._writer is not None:
+            self._writer.close(2)
         if self._consumer is not None:
-            self._producer.flush(2)
             self._consumer.close()
-
-    def _partitions(self, timeout_s: float) -> Sequence[Any] | None:
-        return partitions_of(self._admin, self.topic, timeout_s)
 
     def _ensure(self, deadline: float) -> None:
         """Create the topic, or check it if it exists."""
         admin = self._admin = AdminClient(self._settings)
         left = max(1.0, deadline - time.monotonic())
-        partitions = self._partitions(left)
-        if partitions is not None:
-            self._check(admin, len(partitions), left)
+        found = describe(admin, self.topic, left, operations=True)
+        replicas = Replicas.of(admin, left)
+        if found is not None:
+            self._check(admin, found, replicas, left)
             return
-        new = NewTopic(self.topic, 1, -1, config=self._configs)
-        if not create(admin, new, left):
+        configs = {**self._configs, "min.insync.replicas": str(replicas.min_insync)}
+        if not create(admin, NewTopic(self.topic, 1, replicas.count, config=configs), left):
             raise CompactedTopicError(f"{self._where}: was created and does not appear")
 
-    def _check(self, admin: AdminClient, partitions: int, timeout_s: float) -> None:
-        if partitions != 1:
+    def _check(self, admin: AdminClient, found: Any, replicas: Replicas, timeout_s: float) -> None:
+        if len(found.partitions) != 1:
             raise ConfigurationError(
-                f"{self._where} has {partitions} partitions; it must have one, because the order "
-                "of its records decides: name another topic"
+                f"{self._where} has {len(found.partitions)} partitions; it must have one, because "
+                "the order of its records decides: name another topic"
             )
+        allowed = found.authorized_operations  # None where brokers do not tell
+        if allowed is not None and not {AclOperation.READ, AclOperation.WRITE} <= set(allowed):
+            raise self._denied("Read and Write are not both allowed")
         resource = ConfigResource(ResourceType.TOPIC, self.topic)
         try:
             configs = admin.describe_configs([resource], request_timeout=timeout_s)[
@@ -276,6 +248,18 @@ class CompactedTopic:
             raise ConfigurationError(
                 f"{self._where} has cleanup.policy={policy}; it must be {wanted}, or records "
                 "would be lost: alter it, or name another topic"
+            )
+        has = Replicas(
+            len(found.partitions[0].replicas), int(configs["min.insync.replicas"].value or 1)
+        )
+        if has.are_fewer_than(replicas):
+            log.warning(
+                "a topic that keeps state may lose it with a broker",
+                topic=self.topic,
+                replicas=has.count,
+                min_insync_replicas=has.min_insync,
+                wanted_replicas=replicas.count,
+                wanted_min_insync_replicas=replicas.min_insync,
             )
 
     def _read_all(self, deadline: float) -> list[LogRecord]:
@@ -295,19 +279,28 @@ class CompactedTopic:
         end = self._end_now(deadline)
         while True:
             left = deadline - time.monotonic()
-            message = self._consumer.poll(left) if left > 0 else None
-            if message is None:
+            messages = self._poll(left) if left > 0 else []
+            if not messages:
                 raise CompactedTopicError(f"{self._where}: could not be read in time")
-            error = message.error()
-            if error is None:
-                records.append(_record(message))
-                if records[-1].position >= end:
-                    return records
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                records.append(LogRecord(message.offset() or 0, ends=True))
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    records.append(_record(message))
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    records.append(LogRecord(message.offset() or 0, ends=True))
+                elif not error.retriable() and error.code() in DENIED:
+                    raise KafkaException(error)
+            if records and (records[-1].ends or records[-1].position >= end):
+                self._position = records[-1].position
                 return records
-            elif not error.retriable() and error.code() in DENIED:
-                raise KafkaException(error)
+
+    def _poll(self, timeout_s: float) -> list[Any]:
+        """Return the messages that are there, at least one unless the time is over."""
+        assert self._consumer is not None
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        return [first, *self._consumer.consume(_MESSAGES_MAX - 1, 0)]
 
     def _end_now(self, deadline: float) -> int:
         """Return the offset after the last record; others may write in the meantime."""
@@ -322,41 +315,60 @@ class CompactedTopic:
                     raise
                 time.sleep(_RETRY_AFTER_S)
 
-    def _follow(self, take: Callable[[LogRecord], None], warn: Callable[[str], None]) -> None:
-        assert self._consumer is not None
+    def _follow(
+        self, take: Callable[[Sequence[LogRecord]], None], warn: Callable[[str], None]
+    ) -> None:
         while not self._stopped.is_set():
             try:
-                message = self._consumer.poll(_POLL_S)
-            except KafkaException as failure:
-                warn(failure.args[0].str())
-                self._stopped.wait(1)
-                continue
-            if message is None:
-                continue
+                self._pass_on(self._poll(_POLL_S), take, warn)
+            except Exception as failure:  # or nothing would be read any more
+                if isinstance(failure, KafkaException):
+                    warn(failure.args[0].str())
+                else:
+                    log.exception("a topic cannot be followed", topic=self.topic)
+                self._stopped.wait(_RETRY_FOLLOWING_AFTER_S)
+                self._go_back()
+
+    def _go_back(self) -> None:
+        """Read again what has been read and not been passed on."""
+        assert self._consumer is not None
+        with suppress(KafkaException):
+            self._consumer.assign([TopicPartition(self.topic, 0, self._position)])
+
+    def _pass_on(
+        self,
+        messages: Sequence[Any],
+        take: Callable[[Sequence[LogRecord]], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        records = []
+        for message in messages:
             error = message.error()
             if error is None:
-                take(_record(message))
+                records.append(_record(message))
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
-                take(LogRecord(message.offset() or 0, ends=True))
+                records.append(LogRecord(message.offset() or 0, ends=True))
             elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # no group is used
                 warn(error.str())
                 self._stopped.wait(0.2)
+        if records:
+            take(records)
+            self._position = records[-1].position
 
-    def _deliver(self) -> None:
-        while not self._stopped.is_set():
-            self._producer.poll(_POLL_S)
-            for producer in list(self._retired):  # calls the callbacks of its records
-                producer.poll(0)
-                if not len(producer):
-                    self._retired.remove(producer)
+    def _write(self) -> None:
+        assert self._writer is not None
+        self._writer.run(self._stopped)
 
     def _error(self, error: KafkaError) -> Exception:
         if error.code() in DENIED:
-            return ConfigurationError(
-                f"{self._where}: {error.str()}; the principal of upstream.* needs Describe, Read "
-                f"and Write on it, and Create where it is not there; or {self._otherwise}"
-            )
+            return self._denied(error.str())
         return CompactedTopicError(f"{self._where}: {error.str()}")
+
+    def _denied(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self._where}: {why}; the principal of upstream.* needs Describe, Read and Write on "
+            f"it, and Create where it is not there; or {self._otherwise}"
+        )
 
 
 def _record(message: Any) -> LogRecord:

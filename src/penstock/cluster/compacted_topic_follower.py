@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.state_writes import StateWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,19 +26,47 @@ log = structlog.get_logger()
 
 _WARN_EVERY_S: Final = 10.0
 _RETRY_AFTER_S: Final = 0.1
+_TAKEN_AT_ONCE: Final = 500
+WRITE_TIMEOUT_S: Final = 15.0
+"""When a write has failed whatever becomes of it: later than librdkafka would say so by itself."""
+_PROBE_AFTER_S: Final = 1.0
+_LATE: Final = f"not written within {WRITE_TIMEOUT_S:.0f} s"
 _CUT: Final = "{} has lost records that were read from it: restart the gateways"
 
 
-class LogFollower:
-    """One gateway's view of a compacted topic: all records up to a position."""
+@dataclass(slots=True, eq=False)
+class _Write:
+    """Records that are being written; without a timer they have their result."""
 
-    def __init__(self, topic: CompactedTopic, take: Callable[[LogRecord], None]) -> None:
+    done: Callable[[int, str | None], None]
+    timer: asyncio.TimerHandle | None = None
+
+
+class LogFollower:
+    """One gateway's view of a compacted topic: all records up to a position.
+
+    Attributes:
+        topic: The name of the topic.
+        position: Up to where it has been read.
+        writes: How writes have ended.
+    """
+
+    def __init__(
+        self,
+        topic: CompactedTopic,
+        take: Callable[[LogRecord], None],
+        *,
+        probe_key: bytes = b"probe",
+    ) -> None:
         """Make the follower; `start` connects.
 
         Args:
             topic: The topic.
             take: Called in the event loop with each record, in order.
+            probe_key: A key that no record has: while writing fails, it is deleted again and again,
+                to find out when writing works.
         """
+        self._probe_key = probe_key
         self.topic = topic.topic
         self.position = 0
         self._log = topic
@@ -45,6 +75,8 @@ class LogFollower:
         self._reading: asyncio.Task[None] | None = None
         self._read_next: asyncio.Task[None] | None = None
         self._warned = 0.0
+        self._probe: asyncio.TimerHandle | None = None
+        self.writes = StateWrites(self.topic)
 
     async def start(self, timeout_s: float) -> None:
         """Read all records, and follow the topic from then on.
@@ -54,10 +86,12 @@ class LogFollower:
             CompactedTopicError: The cluster does not respond.
         """
         self._loop = asyncio.get_running_loop()
-        for record in await asyncio.to_thread(self._log.open, timeout_s):
-            self._take(record)
+        records = await asyncio.to_thread(self._log.open, timeout_s)
+        for start in range(0, len(records), _TAKEN_AT_ONCE):
+            self._take_all(records[start : start + _TAKEN_AT_ONCE])
+            await asyncio.sleep(0)
         self._log.follow(
-            partial(self._from_thread, self._take), partial(self._from_thread, self._warn)
+            partial(self._from_thread, self._take_all), partial(self._from_thread, self._warn)
         )
 
     def _from_thread(self, call: Callable[[Any], None], argument: object) -> None:
@@ -66,6 +100,8 @@ class LogFollower:
 
     async def close(self) -> None:
         """Stop following."""
+        if self._probe is not None:
+            self._probe.cancel()
         await asyncio.to_thread(self._log.close)
 
     # Reading
@@ -127,6 +163,10 @@ class LogFollower:
             self._waiting.append((position, future))
             await future
 
+    def _take_all(self, records: Sequence[LogRecord]) -> None:
+        for record in records:
+            self._take(record)
+
     def _take(self, record: LogRecord) -> None:
         if not record.ends:
             if record.position <= self.position:
@@ -165,14 +205,31 @@ class LogFollower:
         Args:
             records: Keys and values; None deletes a key.
             done: Called once in the event loop, with the position after the last record and None,
-                or with an error message.
+                or with an error message; at the latest after `WRITE_TIMEOUT_S`.
         """
+        write = _Write(done)
+        write.timer = self._loop.call_later(WRITE_TIMEOUT_S, self._written, write, 0, _LATE)
 
         def written(end: int, failure: str | None) -> None:
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(done, end, failure)
+                self._loop.call_soon_threadsafe(self._written, write, end, failure)
 
         self._log.append(records, written)
+
+    def _written(self, write: _Write, end: int, failure: str | None) -> None:
+        if write.timer is None:
+            return  # it was late, and has failed
+        write.timer.cancel()
+        write.timer = None
+        self.writes.ended(failure, is_late=failure is _LATE)
+        if failure is not None and self._probe is None:
+            self._probe = self._loop.call_later(_PROBE_AFTER_S, self._write_probe)
+        write.done(end, failure)
+
+    def _write_probe(self) -> None:
+        self._probe = None
+        if self.writes.why_not:
+            self.write([(self._probe_key, None)], lambda *_: None)
 
     async def append(
         self, records: Sequence[tuple[bytes, bytes | None]], read_timeout_s: float

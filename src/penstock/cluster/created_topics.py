@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
+_REPLICAS: Final = 3
 _APPEARS_WITHIN_S: Final = 15.0
 DENIED: Final = frozenset(
     {
@@ -21,6 +22,33 @@ DENIED: Final = frozenset(
     }
 )
 """Errors that are not worth a retry: the configuration or the ACLs have to be changed."""
+
+
+class Replicas(NamedTuple):
+    """How many brokers have a topic's records.
+
+    Attributes:
+        count: The replication factor.
+        min_insync: `min.insync.replicas`: a write succeeds only if so many have it.
+    """
+
+    count: int  # type: ignore[assignment]  # tuples have a method of that name
+    min_insync: int
+
+    @classmethod
+    def of(cls, admin: AdminClient, timeout_s: float) -> Replicas:
+        """Return what suffices for state: no broker of three that is lost takes it along.
+
+        Raises:
+            KafkaException: The brokers are not known.
+        """
+        cluster = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+        count = min(_REPLICAS, len(cluster.nodes))
+        return cls(count, 2 if count == _REPLICAS else 1)
+
+    def are_fewer_than(self, others: Replicas) -> bool:
+        """Whether records are lost here sooner than with others."""
+        return self.count < others.count or self.min_insync < others.min_insync
 
 
 def describe(admin: AdminClient, topic: str, timeout_s: float, *, operations: bool = False) -> Any:

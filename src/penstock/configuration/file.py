@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -138,9 +139,23 @@ def read_configuration(
         "declared.topic.keys": tuple(declared),
     }
     try:
-        return Configuration.model_validate(values)
+        configuration = Configuration.model_validate(values)
     except ValidationError as error:
         raise ConfigurationError(_describe(file, error, shown)) from None
+    _check_allowed(file, configuration.topic_settings_keys_allowed, keys)
+    return configuration
+
+
+def _check_allowed(file: Path, allowed: Iterable[str], declared: Mapping[str, TopicKey]) -> None:
+    """Raise ConfigurationError if a pattern is for none of the keys that a topic may have."""
+    keys = keys_in(Scope.TOPIC, declared)
+    for pattern in allowed:
+        if not fnmatch.filter(keys, pattern):
+            close = difflib.get_close_matches(pattern, keys, n=1)
+            raise ConfigurationError(
+                f"{file}: topic.settings.keys.allowed: {pattern} is none of the topic level keys "
+                f"{', '.join(keys)}" + (f"; did you mean {close[0]}?" if close else "")
+            )
 
 
 def _describe(file: Path, error: ValidationError, shown: Mapping[str, str]) -> str:

@@ -39,6 +39,7 @@ ErrorCode = Annotated[int, BeforeValidator(values.error_code)]
 ClassName = Annotated[str, BeforeValidator(values.class_name)]
 ClassNames = Annotated[tuple[str, ...], BeforeValidator(values.class_names)]
 ClassPatterns = Annotated[tuple[str, ...], BeforeValidator(values.class_patterns)]
+KeyPatterns = Annotated[tuple[str, ...], BeforeValidator(values.key_patterns)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(values.paths)]
 Servers = Annotated[tuple[Address, ...], BeforeValidator(values.servers)]
 MetricsAddress = Annotated[Address, BeforeValidator(values.local_address)]
@@ -59,7 +60,7 @@ IdempotenceMode = Annotated[
 BrokerAddresses = Annotated[Literal["ports", "sni"], BeforeValidator(values.one_of("ports", "sni"))]
 Port = Annotated[int, BeforeValidator(values.whole_number(1, 65535))]
 StateStore = Annotated[
-    Literal["local", "cluster"], BeforeValidator(values.one_of("local", "cluster"))
+    Literal["local", "cluster", ""], BeforeValidator(values.one_of("local", "cluster", ""))
 ]
 
 
@@ -402,11 +403,14 @@ class Keys(BaseModel):
     produce_request_interceptors_state: StateStore = key(
         POLICIES,
         reloaded=False,
-        default="local",
+        default="",
         meaning=(
             "Where the sequence numbers of producers whose records were dropped are kept. "
-            "`local`: in a folder of this machine, for one gateway. `cluster`: in a topic of the "
-            "cluster, so that a producer may move between gateways at any moment."
+            "`cluster`: in a topic of the cluster, so that a producer may move between gateways "
+            "at any moment. `local`: in a folder of this machine, for one gateway that has no "
+            "other beside it. Empty: `local` where "
+            "`produce.request.interceptors.state.dir` is set or no interceptor may drop records "
+            "(`drops_records`), otherwise `cluster`."
         ),
     )
     produce_request_interceptors_state_dir: OptionalText = key(
@@ -440,6 +444,17 @@ class Keys(BaseModel):
             "Read, Write and Create on it. All gateways of a cluster use the same. It is used "
             "where this file names a class that a topic level key could switch on, or names the "
             "topic. Empty: topics have no settings of their own, and the cluster refuses the keys."
+        ),
+    )
+    topic_settings_keys_allowed: KeyPatterns = key(
+        TOPICS,
+        default=("*",),
+        meaning=(
+            "Topic level keys that may be set on a topic by admin tools, separated by commas: by "
+            "name, or with `*` for any characters. Others are refused with INVALID_CONFIG (40) and "
+            "described as read-only; what was set before has no effect, and can be deleted. "
+            "Without `penstock.mode` here nobody but this file switches enforcement off. Empty: "
+            "none may be set."
         ),
     )
     redrive_places_topic: Text = key(

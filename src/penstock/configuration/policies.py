@@ -33,6 +33,7 @@ class PolicyConfiguration:
     record_validator_classes: tuple[str, ...]
     record_validation_policy_class_name: str | None
     records_policy_class_names_allowed: tuple[str, ...]
+    topic_settings_keys_allowed: tuple[str, ...]
     produce_request_interceptors: tuple[str, ...]
     produce_request_interceptors_failed_error_code: int
     policy_worker_memory_max_bytes: int

@@ -107,6 +107,8 @@ def default_text(field: FieldInfo) -> str:
     default = field.default
     if field.is_required() or default is None or default == ():
         return ""
+    if type(default) is tuple:
+        return ",".join(map(str, default))
     return str(default).lower() if isinstance(default, bool) else str(default)
 
 

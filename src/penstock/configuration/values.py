@@ -163,6 +163,11 @@ def class_patterns(value: str) -> tuple[str, ...]:
     return patterns
 
 
+def key_patterns(value: str) -> tuple[str, ...]:
+    """Read names of topic level keys separated by commas, perhaps with `*` and `?` in them."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
 def paths(value: str) -> tuple[str, ...]:
     """Read a path list as the operating system writes it."""
     return tuple(part.strip() for part in value.split(os.pathsep) if part.strip())

@@ -150,6 +150,11 @@ class PolicyInstances:
         return [(one.name, one.pattern) for one in self._interceptors]
 
     @property
+    def drops_records(self) -> bool:
+        """Whether an interceptor may drop records."""
+        return any(one.drops_records for one in self._interceptors)
+
+    @property
     def judges_columns(self) -> bool:
         """Whether a validator, the validation policy or an interceptor is given whole batches.
 
@@ -465,7 +470,10 @@ class PolicyInstances:
         code = self._configuration.produce_request_interceptors_failed_error_code
         by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
         prepare = self._preparation(instance, name, INTERCEPTORS, OF_INTERCEPTORS)
-        return Interceptor(name, pattern, by_record, code, by_batch, prepare)
+        drops_records = getattr(instance, "drops_records", True) is not False
+        return Interceptor(
+            name, pattern, by_record, code, by_batch, prepare, drops_records=drops_records
+        )
 
     def _hints(self, name: str) -> RecordIntrospectionHints:
         """Read the hints once, after configure()."""

@@ -42,6 +42,7 @@ FAILED_MESSAGE = (
 )
 
 _SKIP = ProduceRequestInterceptorSkipRecordException()
+_DROPS = "it dropped a record, and says by drops_records that it never does"
 
 
 class Interceptor(NamedTuple):
@@ -54,6 +55,7 @@ class Interceptor(NamedTuple):
         failed_code: What a record that it fails on is answered with.
         process_batch: The method that is called in place of it; None where it has none.
         prepare_batch: Called before either, once for some records; None where it has none.
+        drops_records: Whether it may drop records.
     """
 
     name: str
@@ -62,6 +64,14 @@ class Interceptor(NamedTuple):
     failed_code: int
     process_batch: Callable[..., Any] | None = None
     prepare_batch: Callable[..., Any] | None = None
+    drops_records: bool = True
+
+    @property
+    def skipped(self) -> Verdict:
+        """The verdict about a record for which it raises the skip exception."""
+        if self.drops_records:
+            return dropped(self.name)
+        return failure(self.name, self.failed_code, TypeError(_DROPS))
 
     @property
     def is_apart(self) -> bool:
@@ -236,7 +246,7 @@ def _by_record(
     several = _Several(interceptors)
     process: Any = several.process if len(interceptors) > 1 else interceptors[0].process
     add_key, add_value = keys.append, values.append
-    skipped = {one.name: dropped(one.name) for one in interceptors}
+    skipped = {one.name: one.skipped for one in interceptors}
     for original_key, original_value, headers in zip(
         records.keys, records.values, records.headers, strict=False
     ):
@@ -333,7 +343,7 @@ def _applied(
         return InterceptedRecords(keys, values, [], changed=False)
     new_keys, new_values = list(records.keys), list(records.values)
     verdicts: list[tuple[int, Verdict]] = []
-    skipped = dropped(one.name)
+    skipped = one.skipped
     changed = False
     for position in sorted(results):
         made = _made_of(results[position])

@@ -169,6 +169,7 @@ class Plan:
                 )
         self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
         self._allowed = configuration.records_policy_class_names_allowed
+        self._keys_allowed = configuration.topic_settings_keys_allowed
         self._mode = _value(MODE, configuration.properties)
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
@@ -228,14 +229,20 @@ class Plan:
 
         Args:
             topic: The name.
-            own: The topic level keys that were set on the topic itself.
+            own: The topic level keys that were set on the topic itself. Those that may not be set
+                there are ignored.
         """
         return self._cached(topic, frozenset(own.items())) if own else self._cached(topic)
 
     def _from_settings(
         self, topic: str, own: frozenset[tuple[str, str]] = frozenset()
     ) -> TopicPlan | None:
-        return self.from_settings(topic, {**self.settings(topic), **dict(own)})
+        allowed = {key: value for key, value in own if self.allows_key(key)}
+        return self.from_settings(topic, {**self.settings(topic), **allowed})
+
+    def allows_key(self, name: str) -> bool:
+        """Return whether a topic level key may be set on a topic; where not, it has no effect."""
+        return any(fnmatchcase(name, pattern) for pattern in self._keys_allowed)
 
     def allows_class(self, records_policy: str) -> bool:
         """Return whether a topic's own `records.policy.class.name` may name this class."""
@@ -277,7 +284,11 @@ class Plan:
         self, topic: str, own: Mapping[str, str] = NO_SETTINGS
     ) -> list[Setting]:
         """Return the topic level keys that hold for a topic, by name, with where they were set."""
-        found = {key: Setting(key, value, Origin.TOPIC) for key, value in own.items()}
+        found = {
+            key: Setting(key, value, Origin.TOPIC)
+            for key, value in own.items()
+            if self.allows_key(key)
+        }
         for glob, key, value in self._defaults:
             if key not in found and fnmatchcase(topic, glob):
                 has_line = f"topics.{glob}.{key}" in self._properties

@@ -71,6 +71,14 @@ class FailureCause(Enum):
     UNUSABLE = auto()
     """The topic's policies cannot be configured."""
     PROCESS_ENDED = auto()
+    ABANDONED = auto()
+    """Its client has gone before a worker began it: nobody is to blame, and nobody waits."""
+
+
+UNJUDGED: Final = frozenset({FailureCause.NOT_JUDGED, FailureCause.ABANDONED})
+"""The causes of verdicts about batches that no policy was given."""
+ABANDONED: Final = "abandoned"
+"""What becomes of records whose client has gone, in the words of metrics and the log."""
 
 
 def cause_of(error: BaseException) -> FailureCause:
@@ -225,6 +233,17 @@ def not_judged(policy: str, why: str) -> Verdict:
         message=bounded(f"The policy {policy} was not asked: {why}"),
         policy=policy,
         cause=FailureCause.NOT_JUDGED,
+    )
+
+
+def abandoned(policy: str) -> Verdict:
+    """Answer for a batch whose client has gone."""
+    return Verdict(
+        outcome=Outcome.FAILED,
+        code=REQUEST_TIMED_OUT,
+        message=bounded(f"The policy {policy} was not asked: its client has gone"),
+        policy=policy,
+        cause=FailureCause.ABANDONED,
     )
 
 

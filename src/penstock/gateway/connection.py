@@ -1,7 +1,9 @@
 """The sockets of a session: a client's connection, and the gateway's connection to the broker.
 
 Back-pressure: while one side cannot be written to, the other side is not read. A client is also
-not read while too many of its bytes wait for a verdict, or all clients hold too much memory.
+not read while too many of its bytes wait for a verdict, or all clients hold too much memory. In
+that case the broker is not read either while its response is collected: a client can make it send a
+thousand times as much as it has sent itself. Nor is it read while there is work on its last one.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ CONNECT_TIMEOUT_S: Final = 10.0
 HALF_CLOSED_S: Final = 10.0
 """How long responses are awaited for a client that has closed its side; a broker does not wait."""
 FLUSH_TIMEOUT_S: Final = 30.0
-"""How long a client may take to read its last responses."""
+"""How long a client may take to read its last responses, and a broker its last requests."""
 _TCP_CLOSE: Final = 7
 _TCP_CLOSE_WAIT: Final = 8
 _TLS_BYTES: Final = 2**20
@@ -163,7 +165,8 @@ class ClientConnection(asyncio.Protocol):
             gateway: The gateway.
             node_of: Returns the node id of the broker; None for the bootstrap address.
             peer: The client's address, which is not that of a load balancer in between.
-            on_closed: Called when the client's connection is closed.
+            on_closed: Called when both connections are closed. A client that has gone counts until
+                the broker has what was received of it without expecting a response (acks=0).
         """
         self._on_closed = on_closed
         self._gateway = gateway
@@ -174,6 +177,7 @@ class ClientConnection(asyncio.Protocol):
         self._early = b""
         self.held_bytes = 0
         self._pauses: set[str] = set()
+        self._broker_pauses: set[str] = set()
         self._phase = Phase.CONNECTING
         self._open_connections = 0
         self._half_closed: asyncio.TimerHandle | None = None
@@ -202,8 +206,10 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def missing_bytes(self) -> int:
-        """The bytes of the current request that have not been received yet."""
-        return self._session.missing_bytes if self._session is not None else 0
+        """The bytes of its request or response that are held, but have not been received yet."""
+        if self._session is None:
+            return 0
+        return self._session.missing_bytes + self._session.missing_answer_bytes
 
     def _become(self, phase: Phase) -> None:
         assert phase in TRANSITIONS[self._phase], f"{self._phase.name} to {phase.name}"
@@ -274,23 +280,33 @@ class ClientConnection(asyncio.Protocol):
         if self._upstream is not None:
             held += self._upstream.get_write_buffer_size()
         self._gateway.budget.set_held_bytes(self, held)
+        if "memory" in self._pauses:
+            self._pause_answer()
 
     def broker_data_received(self, data: bytes) -> None:
         """Handle bytes from the broker."""
         self.last_active = self._gateway.loop.time()
-        if self._session is None or self._phase is Phase.CLOSED:
+        session = self._session
+        if session is None or self._phase is Phase.CLOSED:
             return
         try:
-            self._session.upstream_data(data)
+            session.upstream_data(data)
         except WireError as error:
             self._protocol_error("broker", error)
         except Exception:
             log.exception("closing a connection after an error of the gateway")
             self.close()
-        if self.held_bytes:
+        if session.is_answering:
+            self.pause_broker("work")
+        if self.held_bytes or session.answer_bytes > SMALL_BYTES:
             self.account()
 
     def _progress(self) -> None:
+        if "work" in self._broker_pauses and self._session and not self._session.is_answering:
+            self.resume_broker("work")
+            self._gateway.loop.call_soon(self.broker_data_received, b"")  # what was put aside
+        if "memory" in self._pauses and self._session is not None:
+            self._session.forget_topics()
         if "suspended" in self._pauses and self._session and not self._session.is_suspended:
             self._gateway.loop.call_soon(self.data_received, b"")  # process what is buffered
         if self._session is not None and self._session.waiting_bytes <= WAITING_MAX_BYTES:
@@ -303,10 +319,20 @@ class ClientConnection(asyncio.Protocol):
         self.close()
 
     def pause(self, reason: str) -> None:
-        """Stop reading the client."""
+        """Stop reading the client, and the broker where memory is short and it fills it."""
         if not self._pauses and not self._transport.is_closing():
             self._transport.pause_reading()
         self._pauses.add(reason)
+        if reason == "memory":
+            self._pause_answer()
+            if self._session is not None and self._session.topics.held_bytes:
+                self._session.forget_topics()
+                self.account()
+
+    def _pause_answer(self) -> None:
+        """Stop reading the broker if its response is collected: memory is short."""
+        if self._session is not None and self._session.answer_bytes > SMALL_BYTES:
+            self.pause_broker("memory")
 
     def resume(self, reason: str) -> None:
         """Read the client again, unless reading is paused for another reason."""
@@ -314,20 +340,34 @@ class ClientConnection(asyncio.Protocol):
             self._pauses.discard(reason)
             if not self._pauses and not self._transport.is_closing():
                 self._transport.resume_reading()
+            if reason == "memory":
+                self.resume_broker("memory")
+
+    def pause_broker(self, reason: str) -> None:
+        """Stop reading the broker."""
+        if self._upstream is not None:
+            if not self._broker_pauses and not self._upstream.is_closing():
+                self._upstream.pause_reading()
+            self._broker_pauses.add(reason)
+
+    def resume_broker(self, reason: str) -> None:
+        """Read the broker again, unless reading is paused for another reason."""
+        if reason in self._broker_pauses and self._upstream is not None:
+            self._broker_pauses.discard(reason)
+            if not self._broker_pauses and not self._upstream.is_closing():
+                self._upstream.resume_reading()
 
     def pause_writing(self) -> None:
         """Stop reading both sides: the write buffer to the client is full."""
         self.pause("unread")
         self.account()
-        if self._upstream is not None and not self._upstream.is_closing():
-            self._upstream.pause_reading()
+        self.pause_broker("unread")
 
     def resume_writing(self) -> None:
         """Read both sides again."""
         self.resume("unread")
         self.account()
-        if self._upstream is not None and not self._upstream.is_closing():
-            self._upstream.resume_reading()
+        self.resume_broker("unread")
 
     def eof_received(self) -> bool:
         """Handle a half-closed connection: the client may still read responses."""
@@ -352,7 +392,6 @@ class ClientConnection(asyncio.Protocol):
         """Handle the end of the client's connection."""
         if self._phase is Phase.CLOSED:
             self._gateway.budget.remove(self)
-        self._on_closed()
         self.resume_writing()
         self._client_disconnected()
         if self._session is not None and self._session.serves_client_only:
@@ -366,6 +405,8 @@ class ClientConnection(asyncio.Protocol):
 
         While reading is paused, the event loop does not report that the client has disconnected.
         """
+        if self._gateway.budget.is_exceeded and self._session is not None:
+            self._session.forget_topics()
         self.account()
         if not self._pauses or self._session is None or self._phase is Phase.CLOSED:
             return
@@ -404,9 +445,16 @@ class ClientConnection(asyncio.Protocol):
         """Free the session when both connections are closed, without the garbage collector."""
         self._open_connections -= 1
         if not self._open_connections:
+            self._on_closed()
             self._session = None
             if self._half_closed is not None:
                 self._half_closed.cancel()
+
+    def policies_changed(self) -> None:
+        """Close both connections if a request is being forwarded that would now be held."""
+        if self._session is not None and self._session.policies_changed():
+            log.warning("closing a connection: its request was not judged", peer=str(self._peer))
+            self.close()
 
     def end(self) -> None:
         """Close both connections after the responses to the requests in flight."""
@@ -429,6 +477,8 @@ class ClientConnection(asyncio.Protocol):
             self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._transport.abort)
         if self._upstream is not None:
             self._upstream.close()
+            if self._upstream.get_write_buffer_size():
+                self._gateway.loop.call_later(FLUSH_TIMEOUT_S, self._upstream.abort)
         else:
             self._gateway.connections.discard(self)
 

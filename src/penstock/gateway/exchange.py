@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.topic_names import TopicNames
     from penstock.wire.produce import RequestReader
+    from penstock.wire.share_fetch import Rewriter
+    from penstock.wire.slices import Slices
 
     Buffers = Sequence[bytes | memoryview]
-    Transform = Callable[[bytes], Buffers]
-    """Turns the broker's response into the client's."""
+    Transform = Callable[[bytes], Buffers | Slices[Buffers]]
+    """Turns the broker's response into the client's, at once or in slices."""
 
 
 class State(Enum):
@@ -64,7 +66,8 @@ class Exchange:
         correlation_id: The client's correlation id.
         expects_response: Whether there is a response; there is none to a Produce request with
             acks=0.
-        transform: Turns the broker's response into the client's; None to stream it unchanged.
+        transform: Turns the broker's response into the client's; None to stream it.
+        rewriter: Changes a response that is streamed; None to leave it unchanged.
         response: The response for the client, once it is known.
         size: The memory that is used until the response is sent, in bytes.
         was_held: Whether it is sent only when it is complete, because of its policies.
@@ -73,7 +76,8 @@ class Exchange:
     """
 
     __slots__ = ("api_key", "correlation_id", "expects_response", "received_at", "response",
-                 "sent_at", "size", "state", "transform", "version", "was_held")  # fmt: skip
+                 "rewriter", "sent_at", "size", "state", "transform", "version",
+                 "was_held")  # fmt: skip
 
     is_exclusive: ClassVar[bool] = False
     """Whether it is processed alone: after all requests before it, before all that follow."""
@@ -87,6 +91,7 @@ class Exchange:
         self.state = state
         self.expects_response = True
         self.transform: Transform | None = None
+        self.rewriter: Rewriter | None = None
         self.response: Buffers | None = None
         self.size = 0
         self.was_held = False
@@ -141,13 +146,15 @@ class Streamed(Exchange):
 
     Attributes:
         pieces: The bytes that have been received and not forwarded.
+        is_streamed: Whether it is forwarded without being looked at.
     """
 
-    __slots__ = ("pieces",)
+    __slots__ = ("is_streamed", "pieces")
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         super().__init__(api_key, version, correlation_id, State.RECEIVING)
         self.pieces: list[bytes | memoryview] = []
+        self.is_streamed = False
 
     @property
     def is_needed_after_disconnect(self) -> bool:
@@ -257,14 +264,22 @@ class ConnectionContext(Protocol):
         """Whether the broker may support DescribeProducers: True until it is known."""
 
     def send_request(
-        self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]
+        self,
+        request: Callable[[int], bytes],
+        on_response: Callable[[bytes], None],
+        *,
+        correlation_id: int = ...,
     ) -> None:
         """Send a request of the gateway's own to the broker.
 
         Args:
             request: Returns the frame for a correlation id.
             on_response: Called with the frame of the response.
+            correlation_id: That id.
         """
+
+    def hold(self, exchange: Held, size: int) -> None:
+        """Count memory that a waiting request uses from now on; less, if `size` is negative."""
 
     def check_describe_producers_support(self, on_known: Callable[[bool], None]) -> None:
         """Call `on_known` with whether the broker supports DescribeProducers (KIP-664)."""

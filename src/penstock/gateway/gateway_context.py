@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.postponed_batches import PostponedBatches
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.gateway.produce.producer_state.producers import Producers
-    from penstock.gateway.produce.transactions import EmptyTransactions
     from penstock.gateway.refusal_log import Refused
+    from penstock.gateway.turns import Turns
 
 
 class GatewayContext(Protocol):
@@ -45,10 +45,6 @@ class GatewayContext(Protocol):
         """The batches that have to come again before what was sent after them."""
 
     @property
-    def transactions(self) -> EmptyTransactions:
-        """The open transactions whose records were all dropped."""
-
-    @property
     def max_message_bytes(self) -> MaxMessageBytes:
         """A cache of `max.message.bytes`."""
 
@@ -59,6 +55,10 @@ class GatewayContext(Protocol):
     @property
     def cluster(self) -> ClusterMetadata:
         """The metadata of the cluster, as the gateway's own principal sees it."""
+
+    @property
+    def turns(self) -> Turns:
+        """Does in slices what takes long."""
 
     @property
     def counts(self) -> GatewayCounts | None:

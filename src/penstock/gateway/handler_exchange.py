@@ -6,6 +6,7 @@ requests wait until it has finished.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,9 +18,8 @@ from penstock.wire.errors import WireError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
 
-    from penstock.gateway.exchange import ConnectionContext, Exchange
+    from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.request_context import Handler
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ class HandlerExchange(Held):
         self._frame = frame
         self._handler = handler
         self._task: asyncio.Task[object] | None = None
-        self._response = b""
+        self._response: Buffers = ()
 
     def start(self, connection: ConnectionContext) -> None:
         """Wait for `run_handler`."""
@@ -56,8 +56,9 @@ class HandlerExchange(Held):
         connection = self._connection
         try:
             request = client_requests.read_request(self._frame)
-            context = RequestContext(request, connection, self.transform)
-            self._response = await self._handler(context)
+            hold = partial(connection.hold, self)
+            context = RequestContext(request, connection, self.transform, hold)
+            response = await self._handler(context)
         except WireError as error:
             log.warning("closing a connection", api_key=self.api_key, reason=str(error))
             connection.fail()
@@ -65,6 +66,9 @@ class HandlerExchange(Held):
             log.exception("closing a connection after an error of the gateway")
             connection.fail()
         else:
+            self._response = [response] if isinstance(response, bytes) else response
+            # All that was held for the handler is free; the response may have to wait.
+            connection.hold(self, sum(map(len, self._response)) - self.size)
             if self.state is State.PROCESSING:
                 self.transition_to(State.READY)
             connection.advance()
@@ -72,9 +76,10 @@ class HandlerExchange(Held):
     def outgoing(self) -> None:
         """Return None: the handler has sent what was necessary."""
 
-    def local_response(self) -> Sequence[bytes]:
+    def local_response(self) -> Buffers:
         """Return the handler's response."""
-        return [self._response]
+        response, self._response = self._response, ()
+        return response
 
     def cancel(self) -> None:
         """Cancel the handler."""

@@ -8,12 +8,14 @@ import errno
 import socket
 import ssl
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.proxy_protocol import HEADER_S, EndedError, ProxyHeaderError, read_client
+from penstock.gateway.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TLS_HANDSHAKE_S: Final = 10.0
+ACCEPTED_AT_ONCE: Final = 16
+"""So many connections a listener accepts in one turn of the event loop."""
+_UNRECOGNIZED_NAME: Final = bytes((21, 3, 3, 0, 2, 2, ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME))
+"""A fatal alert (RFC 8446, 5.1 and 6), as before a server's first message: in plain text."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_NAME_REFUSED: Final = "CALLBACK_FAILED"
 _BACKLOG: Final = 1024
 _EXHAUSTED_WAIT_S: Final = 0.2
 """How long no connection is accepted after one could not be for lack of resources."""
@@ -169,7 +176,10 @@ class Listener:
         self.socket.close()
 
     async def _accept(self) -> None:
+        turns = Steps(ACCEPTED_AT_ONCE)
         while True:
+            # Where connections wait, the loop accepts them without a turn for anybody else.
+            await turns.step()
             await self._limits.room()
             try:
                 connection, peer = await self._loop.sock_accept(self.socket)
@@ -208,13 +218,14 @@ class Listener:
                     closed()
                     return
                 peer, ip = found, found.host
-            with self._client_awaited() if self._tls is not None else contextlib.nullcontext():
-                await self._loop.connect_accepted_socket(
-                    lambda: self._make(peer, closed),
-                    connection,
-                    ssl=self._tls,
-                    ssl_handshake_timeout=TLS_HANDSHAKE_S if self._tls is not None else None,
-                )
+            make = partial(self._make, peer, closed)
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(make, connection)
+            else:
+                with self._client_awaited(), _alerting(self._tls, connection):
+                    await self._loop.connect_accepted_socket(
+                        make, connection, ssl=self._tls, ssl_handshake_timeout=TLS_HANDSHAKE_S
+                    )
         except (OSError, TimeoutError) as error:  # ssl.SSLError is one
             log.info("closing a connection", side="client", peer=peer.host, reason=_text_of(error))
             connection.close()
@@ -239,6 +250,25 @@ class Listener:
             self._awaited.discard(task)
 
 
+@contextlib.contextmanager
+def _alerting(tls: ssl.SSLContext, connection: socket.socket) -> Iterator[None]:
+    """Send the alert where a handshake ends because of the name that the client wants.
+
+    An event loop closes the connection without it. So it is sent over a second descriptor.
+    """
+    if tls.sni_callback is None:
+        yield
+        return
+    with connection.dup() as again:
+        try:
+            yield
+        except ssl.SSLError as error:
+            if error.reason == _NAME_REFUSED:
+                with contextlib.suppress(OSError):
+                    again.send(_UNRECOGNIZED_NAME)
+            raise
+
+
 async def _client_of(connection: socket.socket, peer: Address) -> Address | None:
     """Return the address in the PROXY header of a connection; None if it is to be closed.
 
@@ -258,7 +288,7 @@ async def _client_of(connection: socket.socket, peer: Address) -> Address | None
 
 
 def _text_of(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError) and error.reason == "CALLBACK_FAILED":
+    if isinstance(error, ssl.SSLError) and error.reason == _NAME_REFUSED:
         return "TLS: the server name is not one of a broker"
     if isinstance(error, ssl.SSLError):
         return f"TLS: {error.reason or error}"

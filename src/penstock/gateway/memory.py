@@ -1,10 +1,18 @@
 """A budget for the memory that is held for all clients (`queued.max.request.bytes`, KIP-72).
 
-What counts are incomplete requests, requests that wait for a verdict or for the broker, and
-responses that the client has not read. When the total reaches the budget, clients that hold more
-than a little are not read any more, and TCP makes them wait; nothing is dropped. Clients that hold
-little are still read. So is one of the others, until its request is complete and has its response:
-that frees the memory for the next one.
+What counts are incomplete requests, requests that wait for a verdict or for the broker, responses
+of brokers that are collected because they are read or changed, what handlers hold, the names of
+topics that connections remember, and responses that the client has not read. Bytes count when they
+have been received, whatever length was announced.
+
+When the total reaches the budget, connections that hold more than a little are paused: neither
+their client is read, nor the broker where what it sends would be held. TCP makes them wait; nothing
+is dropped. So that this comes to an end, one of them is read on, until its request is complete and
+has its response: that frees the memory for the next one.
+
+Connections that hold little are still read. All of these together have a share beyond the budget.
+When they have used it up, each of them may hold its part of the share: those that hold more are
+paused like the others.
 """
 
 from __future__ import annotations
@@ -23,7 +31,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LOW_USE_BYTES: Final = 64 * 1024
-"""A client that holds no more than this is always read."""
+"""A connection that holds no more than this holds little."""
+LOW_USE_SHARE: Final = 4
+"""All that hold little may hold this part of the budget; then each may hold less."""
 READ_BYTES: Final = 256 * 1024
 """The most bytes of one read."""
 _COUNTS_BYTES: Final = 16 * 1024
@@ -44,7 +54,7 @@ class Holder(Protocol):
 
     @property
     def missing_bytes(self) -> int:
-        """The bytes of the current request that have not been received yet."""
+        """The bytes of its request or response that are held, but have not been received yet."""
 
     def pause(self, reason: str) -> None:
         """Stop reading it."""
@@ -74,9 +84,11 @@ class Budget:
         self.max_bytes = max_bytes
         self.used_bytes = 0
         self._used_once = 0
+        self._little_bytes = self._little_count = 0
         self._clock = clock
         self._moved = clock()
         self._paused: OrderedDict[Holder, None] = OrderedDict()
+        self._paused_with_little: OrderedDict[Holder, None] = OrderedDict()
         self._freed: dict[Holder, float] = {}
         self._ahead: Holder | None = None
         self._ahead_since = 0.0
@@ -86,6 +98,8 @@ class Budget:
         change = held_bytes - holder.held_bytes
         if not change:
             return
+        self._count_little(holder.held_bytes, -1)
+        self._count_little(held_bytes, 1)
         holder.held_bytes = held_bytes
         self.used_bytes += change
         self._used_once = max(self._used_once, self.used_bytes)
@@ -94,22 +108,46 @@ class Budget:
         elif change < 0 or holder not in self._freed:
             self._freed[holder] = self._clock()
         if change < 0:
-            if held_bytes <= LOW_USE_BYTES and holder in self._paused:
+            low_use = self.low_use_bytes
+            if held_bytes <= low_use and holder in self._paused:
                 self._resume(holder)
             self._resume_those_with_room()
-            if holder is self._ahead and held_bytes <= LOW_USE_BYTES:
+            self._resume_one_with_little()
+            if holder is self._ahead and held_bytes <= low_use:
                 self._let_the_next_go_ahead()
-        elif self.used_bytes > self.max_bytes and held_bytes > LOW_USE_BYTES:
+        elif self.used_bytes > self.max_bytes and held_bytes > self.low_use_bytes:
             self._restrain(holder)
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more is held than the limit."""
+        return self.used_bytes > self.max_bytes
+
+    @property
+    def low_use_bytes(self) -> int:
+        """How much a connection may hold that is read in any case."""
+        share = self.max_bytes // LOW_USE_SHARE
+        if self._little_bytes <= share:
+            return LOW_USE_BYTES
+        return min(LOW_USE_BYTES, share // self._little_count)
+
+    def _count_little(self, held_bytes: int, sign: int) -> None:
+        if 0 < held_bytes <= LOW_USE_BYTES:
+            self._little_bytes += sign * held_bytes
+            self._little_count += sign
 
     def remove(self, holder: Holder) -> None:
         """Remove a connection that is closed."""
         self._paused.pop(holder, None)
+        self._paused_with_little.pop(holder, None)
         self.set_held_bytes(holder, 0)
 
     def _restrain(self, holder: Holder) -> None:
         """Pause a connection that holds much, unless it is the one that is read to its end."""
         if holder in self._paused:
+            if self._ahead is None and holder.missing_bytes:
+                self._let_go_ahead(holder)
+                self._resume(holder)
             return
         if self._ahead is None and holder.missing_bytes:
             self._let_go_ahead(holder)
@@ -123,6 +161,8 @@ class Budget:
         if holder is self._ahead or not self._paused:
             self._moved = self._clock()
         self._paused[holder] = None
+        if holder.held_bytes <= LOW_USE_BYTES:
+            self._paused_with_little[holder] = None
         holder.pause("memory")
 
     def _let_the_next_go_ahead(self) -> None:
@@ -141,13 +181,21 @@ class Budget:
         """Resume connections while there is room, in the order in which they were paused."""
         room = self.max_bytes - self.used_bytes
         while self._paused and room >= READ_BYTES:
-            room -= READ_BYTES
-            self._resume(next(iter(self._paused)))
+            following = next(iter(self._paused))
+            is_little = following in self._paused_with_little
+            room -= max(0, LOW_USE_BYTES - following.held_bytes) if is_little else READ_BYTES
+            self._resume(following)
         if not self._paused:
             self._ahead = None
 
+    def _resume_one_with_little(self) -> None:
+        """Resume one that holds little, if there is room again in the share of these."""
+        if self._paused_with_little and self.low_use_bytes == LOW_USE_BYTES:
+            self._resume(next(iter(self._paused_with_little)))
+
     def _resume(self, holder: Holder) -> None:
         del self._paused[holder]
+        self._paused_with_little.pop(holder, None)
         self._moved = self._clock()
         holder.resume("memory")
 

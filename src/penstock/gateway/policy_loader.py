@@ -39,11 +39,13 @@ class LoadedPolicies(NamedTuple):
         policies: The policies.
         pool: Runs the policies of records; None if there are none.
         topic_keys: The topic level keys that the validation policy declares.
+        loses_records: Whether interceptors may drop records of idempotent producers.
     """
 
     policies: PolicySet
     pool: Supervisor | None
     topic_keys: Mapping[str, TopicKey]
+    loses_records: bool = False
 
     @property
     def parts(self) -> list[Supervisor | TopicPolicies | ObservedBatches]:
@@ -126,7 +128,12 @@ class PolicyLoader(NamedTuple):
             inline=inline,
             observed=observed,
         )
-        return LoadedPolicies(policies, pool, configuration.policies.topic_keys)
+        loses_records = (
+            pool is not None
+            and pool.drops_records
+            and policies.idempotence is not Idempotence.REFUSE
+        )
+        return LoadedPolicies(policies, pool, configuration.policies.topic_keys, loses_records)
 
     def _observed_batches(self, configuration: Configuration) -> ObservedBatches:
         return ObservedBatches(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import FailureCause, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,15 @@ class RefusalLog:
         self._lines: dict[tuple[str, int, str, bool], int] = {}
 
     def report(self, refused: Refused) -> None:
-        """Log a refusal, and pass it to the watcher."""
+        """Log a refusal, and pass it to the watcher; for debugging only, if its client has gone."""
+        if refused.verdict.cause is FailureCause.ABANDONED:
+            log.debug(
+                "records abandoned",
+                topic=refused.topic,
+                partition=refused.partition,
+                client_id=refused.client_id,
+            )
+            return
         if self._watch is not None:
             self._watch(refused)
         verdict = refused.verdict

@@ -7,21 +7,24 @@ client's connection, and use policies and topic configs; it returns the response
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import structlog
 
-from penstock.wire import client_requests, topics
+from penstock.wire import topics
 from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from penstock.wire.own_requests import read_response, write_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable
     from uuid import UUID
 
-    from penstock.gateway.exchange import ConnectionContext
+    from penstock.gateway.exchange import Buffers, ConnectionContext, Transform
     from penstock.gateway.gateway_context import GatewayContext
+    from penstock.wire import client_requests
+    from penstock.wire.slices import Slices
 
     T = TypeVar("T")
 
@@ -33,8 +36,8 @@ log = structlog.get_logger()
 class Handler(Protocol):
     """Handles the requests of one API."""
 
-    def __call__(self, context: RequestContext) -> Coroutine[object, object, bytes]:
-        """Return the frame of the response.
+    def __call__(self, context: RequestContext) -> Coroutine[object, object, bytes | Buffers]:
+        """Return the frame of the response, or its buffers.
 
         Raises:
             WireError: The request or a response of the broker cannot be read.
@@ -48,15 +51,27 @@ class RequestContext:
         request: The client's request.
         gateway: The gateway.
         connection: The client's connection to its broker.
+        hold: Counts memory that the handler uses until it has responded; responses of the broker
+            are counted already.
     """
 
     def __init__(
         self,
         request: client_requests.ClientRequest,
         connection: ConnectionContext,
-        transform: Callable[[bytes], Sequence[bytes | memoryview]] | None,
+        transform: Transform | None,
+        hold: Callable[[int], None],
     ) -> None:
+        """Make the context of a request.
+
+        Args:
+            request: The client's request.
+            connection: The client's connection to its broker.
+            transform: Turns the broker's response into the client's.
+            hold: Counts memory that the handler uses until it has responded.
+        """
         self.request = request
+        self.hold = hold
         self.connection = connection
         self._transform = transform
         self.gateway: GatewayContext = connection.gateway
@@ -71,11 +86,12 @@ class RequestContext:
         """The address of the client; None if it is not known."""
         return self.connection.address
 
-    async def send(self, make: Callable[[int], bytes]) -> bytes:
+    async def send(self, make: Callable[[int], bytes], **options: int) -> bytes:
         """Send a request of the gateway's own over the client's connection.
 
         Args:
             make: Returns the frame of the request for a correlation id.
+            options: See `ConnectionContext.send_request`.
 
         Returns:
             The frame of the response.
@@ -83,29 +99,40 @@ class RequestContext:
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def on_response(frame: bytes) -> None:
+            self.hold(len(frame))
             if not future.done():
                 future.set_result(frame)
 
-        self.connection.send_request(make, on_response)
+        self.connection.send_request(make, on_response, **options)
         return await future
 
     async def forward(self, frame: bytes | None = None) -> bytes:
         """Forward the client's request.
 
         Args:
-            frame: The frame to send instead of the original one.
+            frame: The frame to send instead of the original one, with the same header.
 
         Returns:
             The frame of the response for the client.
         """
+        (first, *others) = await self.forward_unjoined(frame)
+        return b"".join((first, *others)) if others else bytes(first)
+
+    async def forward_unjoined(self, frame: bytes | None = None) -> Buffers:
+        """Forward the client's request; return the buffers of the response for the client."""
         sent = self.request.frame if frame is None else frame
-        response = await self.send(
-            lambda number: client_requests.request_with_correlation_id(sent, number)
-        )
-        response = client_requests.response_with_correlation_id(
-            response, self.request.correlation_id
-        )
-        return response if self._transform is None else b"".join(self._transform(response))
+        response = await self.send(lambda _: sent, correlation_id=self.request.correlation_id)
+        if self._transform is None:
+            return [response]
+        result = self._transform(response)
+        if not isinstance(result, Generator):
+            return result
+        self.hold(len(response))
+        return await self.in_turns(result)
+
+    async def in_turns(self, slices: Slices[T]) -> T:
+        """Do work that takes long in slices; return its result."""
+        return await self.gateway.turns.run(slices)
 
     async def send_as_client(self, request: Any, response: type[T]) -> T:
         """Send a request of the gateway's own with the client's client id.

@@ -25,8 +25,9 @@ from penstock.gateway.produce.end_txn import end_txn
 from penstock.gateway.produce.forwarded_at_once import is_forwarded_at_once
 from penstock.gateway.produce.produce_exchange import ProduceExchange
 from penstock.wire import api_versions, produce, transactions
-from penstock.wire.addresses import holds_addresses, known_versions, replace_addresses
+from penstock.wire.addresses import holds_addresses, known_versions, replace_in_slices
 from penstock.wire.errors import WireError
+from penstock.wire.share_fetch import ShareFetchRewriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange, Streamed, Transform
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.request_context import Handler
+    from penstock.wire.share_fetch import Rewriter
+    from penstock.wire.slices import Slices
 
     OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange]
     """Makes the exchange of a request that has been received completely."""
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
-CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, END_TXN = 19, 20, 21, 26
+CREATE_TOPICS, DELETE_TOPICS, DELETE_RECORDS, END_TXN = 19, 20, 21, transactions.END_TXN
 DESCRIBE_CONFIGS, ALTER_CONFIGS, SASL_AUTHENTICATE, CREATE_PARTITIONS = 32, 33, 36, 37
 INCREMENTAL_ALTER_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 44, 55, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
@@ -92,8 +95,10 @@ def _open_produce(connection: ConnectionContext, received: Streamed, frame: byte
 
 
 def hold_end_txn(gateway: GatewayContext, version: int) -> OpenExchange | None:
-    """Hold EndTxn requests while there are transactions whose records were all dropped."""
-    if version != transactions.VERSION or not gateway.transactions:
+    """Hold EndTxn requests if there are interceptors, or there were when a record was dropped."""
+    if version < transactions.EPOCH_PER_TRANSACTION_FROM:
+        return None
+    if not gateway.policies.plan.has_interceptors and not gateway.producers:
         return None
     return partial(_open_handler_exchange, end_txn)
 
@@ -182,10 +187,10 @@ def replace_addresses_of(api_key: int, *, all_brokers: bool = False) -> Transfor
             return None
         gateway = connection.gateway
 
-        def transform(frame: bytes) -> list[bytes | memoryview]:
+        def transform(frame: bytes) -> Slices[Buffers]:
             addresses = gateway.addresses
             replace = addresses.learn_for_clients if all_brokers else addresses.for_clients
-            return replace_addresses(frame, api_key, version, replace)
+            return replace_in_slices(frame, api_key, version, replace)
 
         return transform
 
@@ -198,7 +203,7 @@ def replace_leaders(connection: ConnectionContext, version: int) -> Transform | 
     if replace is None:
         return None
 
-    def transform(frame: bytes) -> Buffers:
+    def transform(frame: bytes) -> Buffers | Slices[Buffers]:
         return [frame] if produce.names_no_leaders(frame, version) else replace(frame)
 
     return transform
@@ -233,6 +238,7 @@ class Route(NamedTuple):
         read_acks: For an API whose requests may have no response: reads `acks` from the first
             bytes of a streamed request, and returns None if more bytes are needed.
         before_login: Whether it is served before the client has authenticated.
+        rewrite: Changes responses that are streamed; None to leave them unchanged.
         unsupported_version: Responds to versions later than those served; by default they
             close the connection.
     """
@@ -244,6 +250,7 @@ class Route(NamedTuple):
     read_acks: Callable[[bytes], int | None] | None = None
     before_login: bool = False
     unsupported_version: OpenExchange | None = None
+    rewrite: Callable[[int], Rewriter] | None = None
 
 
 def _all(api_key: int, first: int | None = None) -> tuple[int, int]:
@@ -275,7 +282,7 @@ ROUTES: Final = (
           handled_by(delete_topics, when=_has_state_of_topics)),
     Route(DELETE_RECORDS, _all(DELETE_RECORDS),
           handled_by(delete_records, when=_keeps_topic_configs)),
-    Route(END_TXN, hold=hold_end_txn),
+    Route(END_TXN, _all(END_TXN), hold_end_txn),
     Route(DESCRIBE_CONFIGS, _all(DESCRIBE_CONFIGS),
           handled_by(describe_configs, when=_keeps_topic_configs)),
     Route(ALTER_CONFIGS, _all(ALTER_CONFIGS), handled_by(alter_configs, when=_validates_configs)),
@@ -288,7 +295,8 @@ ROUTES: Final = (
     Route(DESCRIBE_QUORUM, _all(DESCRIBE_QUORUM), respond=replace_addresses_of(DESCRIBE_QUORUM)),
     Route(DESCRIBE_CLUSTER, _all(DESCRIBE_CLUSTER),
           respond=replace_addresses_of(DESCRIBE_CLUSTER)),
-    Route(SHARE_FETCH, _all(SHARE_FETCH), respond=replace_addresses_of(SHARE_FETCH)),
+    # Its records may be large, so it is streamed, too. It has no version without addresses.
+    Route(SHARE_FETCH, _all(SHARE_FETCH), rewrite=lambda _version: ShareFetchRewriter()),
     Route(SHARE_ACKNOWLEDGE, _all(SHARE_ACKNOWLEDGE),
           respond=replace_addresses_of(SHARE_ACKNOWLEDGE)),
     Route(STREAMS_GROUP_HEARTBEAT, _all(STREAMS_GROUP_HEARTBEAT),

@@ -18,10 +18,12 @@ from penstock.cluster.metadata import ClusterMetadata
 from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
+from penstock.engine.verdict import FailureCause
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
 from penstock.gateway.audit_trail.opening import open_audit_trail
+from penstock.gateway.broker_outage_log import BrokerOutageLog
 from penstock.gateway.connection import CONNECT_TIMEOUT_S, ClientConnection
 from penstock.gateway.endpoints import endpoints_of
 from penstock.gateway.known_topics import validated_topics
@@ -40,15 +42,16 @@ from penstock.gateway.produce.observed_batches import (
 from penstock.gateway.produce.postponed_batches import PostponedBatches
 from penstock.gateway.produce.producer_state.opening import OpenedProducers, open_producers
 from penstock.gateway.produce.producer_state.producers import Producers
-from penstock.gateway.produce.transactions import EmptyTransactions
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import server_context
+from penstock.gateway.turns import Turns
 from penstock.records.implementation import NativeMissingError, describe
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from penstock.cluster.state_writes import StateWrites
     from penstock.configuration import Configuration
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.admin.topic_policies import TopicPolicies
@@ -86,6 +89,9 @@ class Gateway:
             ConfigurationError: Keys contradict each other, or a file they name is not usable.
         """
         self.configuration = configuration
+        self._name = gateway_name(configuration)
+        self._cluster_id = ""
+        self._announcing: asyncio.Task[Any] | None = None
         self.connections: set[ClientConnection] = set()
         self.request_max_bytes = configuration.socket_request_max_bytes
         self.requires_sasl = configuration.upstream_security_protocol.startswith("SASL_")
@@ -96,6 +102,7 @@ class Gateway:
         max_bytes = configuration.queued_max_request_bytes
         self.budget = Budget(max_bytes if max_bytes > 0 else default_budget(), self.clock)
         self._refusals = RefusalLog(watch)
+        self._outages = BrokerOutageLog()
         self.audit_trail: AuditTrail | None = None
         check_audit_keys(configuration)
         upstream = configuration.upstream_properties
@@ -110,7 +117,6 @@ class Gateway:
         self._ended = False
         self.cluster = ClusterMetadata(upstream, configuration.folder)
         self.topic_configs: TopicConfigs = TopicConfigs()
-        self.transactions = EmptyTransactions()
         self.max_message_bytes = MaxMessageBytes()
         self.postponed = PostponedBatches(self.clock)
         self._use(OpenedProducers(Producers(now=time.time)))
@@ -135,6 +141,7 @@ class Gateway:
             brokers.UnreachableError: The cluster does not respond.
         """
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop.call_soon)
         of = self.configuration
         try:
             log.info("record batches", implementation=describe())
@@ -145,8 +152,9 @@ class Gateway:
                 await self._metrics.start(of.metrics_listener, of.metrics_listener_token, of.path)
             self._activate(await self._load(self.configuration))
             found = await self._discover(DISCOVERY_TIMEOUT_S)
-            self.audit_trail = await open_audit_trail(of, gateway_name(of))
-            self._use(await open_producers(of, found.cluster_id))
+            self.audit_trail = await open_audit_trail(of, self._name)
+            self._cluster_id = found.cluster_id
+            await self._open_producers(of, loses_records=self._loses_records)
             if allows_topic_settings(self.configuration):
                 await self._open_topic_configs(self.configuration)
             address = await self._listen(found.brokers)
@@ -158,6 +166,24 @@ class Gateway:
         self.run(self._close_idle())
         self.run(self._check_connections())
         return address
+
+    @property
+    def _loses_records(self) -> bool:
+        return self._loaded is not None and self._loaded.loses_records
+
+    async def _open_producers(self, of: Configuration, *, loses_records: bool) -> None:
+        """Restore the state of producers.
+
+        Raises:
+            ConfigurationError: The folder or the topic that keeps it cannot be used.
+            brokers.UnreachableError: The topic cannot be read now.
+        """
+        opened = await open_producers(of, self._cluster_id, self._name, loses_records=loses_records)
+        self._use(opened)
+        if self._announcing is not None:
+            self._announcing.cancel()
+        if opened.presence is not None:
+            self._announcing = self.run(opened.presence.run())
 
     def _use(self, opened: OpenedProducers) -> None:
         self._opened_producers = opened
@@ -219,6 +245,15 @@ class Gateway:
         return allows_topic_settings(self.configuration) and not self.topic_configs.are_stored
 
     @property
+    def state_writes(self) -> Mapping[str, StateWrites]:
+        """How writes of state have ended, by what is written: producers, settings."""
+        writes = {
+            "producers": self._opened_producers.writes,
+            "settings": self.topic_configs.writes,
+        }
+        return {state: one for state, one in writes.items() if one is not None}
+
+    @property
     def settings_position(self) -> int:
         """Up to where the settings of topics have been read; 0 if there are none."""
         return self.topic_configs.position
@@ -242,7 +277,13 @@ class Gateway:
         return self.addresses.brokers if self._listening is not None else {}
 
     def refused(self, refused: Refused) -> None:
-        """Log a refusal, and pass it to the watcher; write it to the audit trail if it was done."""
+        """Log a refusal, and pass it to the watcher; write it to the audit trail if it was done.
+
+        A batch whose client has gone was not refused.
+        """
+        if refused.verdict.cause is FailureCause.ABANDONED:
+            self._refusals.report(refused)
+            return
         if self.audit_trail is not None and not refused.is_observed:
             self.audit_trail.put(refused)
         if self._metrics is not None:
@@ -257,8 +298,8 @@ class Gateway:
 
         Raises:
             ConfigurationError: The new policies cannot be loaded; the old ones stay active.
-            brokers.UnreachableError: Topic configs are enabled now, and cannot be read; the old
-                policies stay active.
+            brokers.UnreachableError: Topic configs or the state of producers are needed now, and
+                cannot be read; the old policies stay active.
         """
         async with self._reloading:
             if self._endpoints.listener_tls is not None:  # first: an error changes nothing
@@ -268,6 +309,10 @@ class Gateway:
                 put_in_force(loaded.topic_keys)
                 if not self.topic_configs.are_stored and allows_topic_settings(configuration):
                     await self._open_topic_configs(configuration)
+                before = self._opened_producers
+                if loaded.loses_records and before.writes is None and not self.producers:
+                    await self._open_producers(self.configuration, loses_records=True)
+                    await before.close()
             except BaseException:
                 put_in_force(self._loaded.topic_keys if self._loaded else {})
                 await loaded.close()
@@ -316,6 +361,8 @@ class Gateway:
         self._loaded, self._policies = loaded, loaded.policies
         put_in_force(loaded.topic_keys)
         self.topic_configs.read_again()
+        for client in list(self.connections):
+            client.policies_changed()
         for one in before:
             self._draining.add(one)
             self.run(self._drain(one))
@@ -344,7 +391,7 @@ class Gateway:
             brokers.UnreachableError: The cluster does not respond.
         """
         settings_log = topic_configs_topic(of, self.configuration.upstream_properties)
-        settings = StoredTopicConfigs(settings_log, gateway_name(of), self._topic_configs_changed)
+        settings = StoredTopicConfigs(settings_log, self._name, self._topic_configs_changed)
         try:
             await settings.start(TOPIC_CONFIGS_TIMEOUT_S)
             await settings.sweep(self.cluster.ids, starting=True)
@@ -407,12 +454,11 @@ class Gateway:
                     )
             except (OSError, TimeoutError) as error:
                 reason = str(error) or type(error).__name__
-                log.warning(
-                    "broker cannot be reached", node=node, address=str(address), reason=reason
-                )
+                self._outages.failed(node, address, reason)
                 if self._checks is not None:
                     self._checks.connected(address, reason)
             else:
+                self._outages.reached(address)
                 if self._checks is not None:
                     self._checks.connected(address)
                 return transport

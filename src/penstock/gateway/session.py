@@ -8,6 +8,11 @@ are also in `_expected`, together with requests of the gateway's own. A broker r
 its next response belongs to the first exchange in `_expected`. That one is also the first in
 `_unanswered` then, unless it is a request of the gateway's own.
 
+Responses that are read or changed are collected. What is collected of them, and the work on it,
+counts in `held_bytes` as it is received (`answer_bytes`), so that the owner of the connections
+can stop reading the broker. Work on a long response is done in slices (`turns`); the responses
+behind it are put aside until then (`is_answering`).
+
 Rules for changes: nothing here blocks; nothing is sent to the broker in the middle of a streamed
 request; each exchange gets exactly one response; no API key is mentioned.
 """
@@ -16,8 +21,12 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Generator
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+
+import structlog
 
 from penstock.gateway.authentication import Authentication
 from penstock.gateway.exchange import Exchange, Held, State, Streamed
@@ -32,11 +41,19 @@ from penstock.wire.produce import RequestReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from penstock.gateway.exchange import Buffers
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.policy_set import PolicySet
     from penstock.gateway.routes import OpenExchange, Route
+    from penstock.gateway.turns import Work
+    from penstock.wire.share_fetch import Rewriter
+    from penstock.wire.slices import Slices
+
+log = structlog.get_logger()
 
 RESPONSE_MAX_BYTES: Final = 2**31 - 1
+COLLECTED_MAX_BYTES: Final = 100 * 2**20
+"""The largest response that is collected, as large as the largest request is by default."""
 PENDING_MAX: Final = 64
 """The most requests of one connection that are processed ahead of the next one to be sent. More
 would only queue up before those of other clients."""
@@ -49,6 +66,8 @@ _numbers = itertools.count(1)
 _FLOWING: Final = frozenset({State.SENT, State.COMPLETED})
 """States in which further bytes of a request are forwarded. A broker may respond before it has
 read all of a request."""
+_SIZE_OF_WORK: Final = 2
+"""The memory of work on a response, as a multiple of its size: the response, and its result."""
 _BARRIER: Final = api_versions.request(_OWN_CORRELATION_ID)
 
 
@@ -78,8 +97,10 @@ class OwnRequest:
 
     is_needed_after_disconnect = True
 
-    def __init__(self, on_response: Callable[[bytes], None]) -> None:
-        self.correlation_id = _OWN_CORRELATION_ID
+    def __init__(
+        self, on_response: Callable[[bytes], None], correlation_id: int = _OWN_CORRELATION_ID
+    ) -> None:
+        self.correlation_id = correlation_id
         self.on_response = on_response
 
 
@@ -147,8 +168,14 @@ class Session:
             on_piece=self._response_piece,
         )
         self._phase = Phase.OPEN
+        self._work: Work | None = None
+        self._work_bytes = 0
+        self._rewriter: Rewriter | None = None
         self._receiving: Streamed | None = None
         self._read_acks: Callable[[bytes], int | None] | None = None
+        self._start_bytes = 0
+        self._acks_read_from = 0
+        """So many bytes of a request there have to be before its acks are looked for again."""
         self._open_exchange: OpenExchange | None = None
         self._pending: deque[Exchange] = deque()
         self._exclusive_count = 0
@@ -221,6 +248,7 @@ class Session:
     def closed(self) -> None:
         """Cancel everything: both connections are closed."""
         self._phase = Phase.CLOSED
+        self._stop_work()
         self._cancel_pending()
         self._requests.stop()
         self._responses.stop()
@@ -235,6 +263,21 @@ class Session:
     def missing_bytes(self) -> int:
         """The bytes of the current request that have not been received yet."""
         return self._requests.missing_bytes
+
+    @property
+    def missing_answer_bytes(self) -> int:
+        """The bytes of a response that is being collected that have not been received yet."""
+        return self._responses.missing_held_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """The bytes of responses that are collected, or worked on, or put aside behind these."""
+        return self._responses.held_bytes + self._work_bytes
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether work on a response goes on; no further ones are processed until then."""
+        return self._work is not None
 
     @property
     def serves_client_only(self) -> bool:
@@ -259,14 +302,35 @@ class Session:
     def held_bytes(self) -> int:
         """The bytes that are held for the client.
 
-        These are incomplete requests, waiting requests, and requests without a response.
+        These are incomplete requests, waiting requests, requests without a response, collected
+        responses, and the names of topics.
         """
         return (
             self._waiting_bytes
             + self._unanswered_size
             + self._requests.held_bytes
-            + self._responses.held_bytes
+            + self.answer_bytes
+            + self.topics.held_bytes
         )
+
+    def forget_topics(self) -> None:
+        """Forget the names of topics: memory is short. They are requested again when needed."""
+        if not self._pending:
+            self.topics.forget()
+
+    def policies_changed(self) -> bool:
+        """Return whether a request is being forwarded, or is about to be, that is now to be held.
+
+        It has to be sent again, to be judged.
+        """
+        exchanges = (self._receiving, *self._pending)
+        return any(_is_streamed(one) and self._is_held(one) for one in exchanges)
+
+    def _is_held(self, exchange: Exchange) -> bool:
+        try:
+            return self._route(exchange.api_key).hold(self.gateway, exchange.version) is not None
+        except WireError:
+            return True
 
     @property
     def waiting_bytes(self) -> int:
@@ -293,11 +357,15 @@ class Session:
                 self.authentication.check(api_key)
             open_exchange = row.hold(self.gateway, version)
             receiving.transform = row.respond(self, version)
+            if row.rewrite is not None:
+                receiving.rewriter = row.rewrite(version)
+        receiving.is_streamed = open_exchange is None
         self._receiving, self._open_exchange, self._read_acks = (
             receiving,
             open_exchange,
             row.read_acks,
         )
+        self._start_bytes = self._acks_read_from = 0
         if open_exchange is None and row.read_acks is None:
             self._enqueue(receiving)
         return open_exchange is not None
@@ -338,12 +406,20 @@ class Session:
         """Start to forward a request as soon as it is known whether there will be a response."""
         pieces = exchange.pieces
         assert self._read_acks is not None
-        acks = self._read_acks(bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces))
+        self._start_bytes += len(pieces[-1])
+        if self._start_bytes < self._acks_read_from and not is_whole:
+            return
+        start = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        acks = self._read_acks(start)
         if acks is not None:
             exchange.expects_response = acks != 0
             self._enqueue(exchange)
         elif is_whole:
             raise WireError("a Produce request that ends too early")
+        else:
+            # A client may send single bytes: all of it is read again when there is twice as much.
+            self._acks_read_from = 2 * len(start)
+            exchange.pieces = [start]
 
     # Requests, until they are sent to the broker
 
@@ -490,32 +566,99 @@ class Session:
         expected = self._expected[0]
         if INT32.unpack_from(head, 4)[0] != expected.correlation_id:
             raise WireError("a response to another request than the next one")
-        return isinstance(expected, OwnRequest) or expected.transform is not None
+        if isinstance(expected, OwnRequest):
+            self._rewriter, is_collected = None, True
+        else:
+            self._rewriter, is_collected = expected.rewriter, expected.transform is not None
+        if is_collected and (size := INT32.unpack_from(head)[0]) > COLLECTED_MAX_BYTES:
+            raise WireError(f"a response of {size} bytes; the most is {COLLECTED_MAX_BYTES}")
+        return is_collected
 
     def _response_frame(self, frame: bytes) -> None:
         expected = self._expected.popleft()
         if isinstance(expected, OwnRequest):
             expected.on_response(frame)
+            if self._phase is Phase.ENDING:
+                self._end_when_idle()
+            return
+        transform, expected.transform = expected.transform, None
+        assert transform is not None
+        response = transform(frame)
+        if isinstance(response, Generator):
+            self._work_on(response, partial(self._respond, expected), _SIZE_OF_WORK * len(frame))
         else:
-            transform, expected.transform = expected.transform, None
-            assert transform is not None
-            expected.response = transform(frame)
-            if self.authentication.is_done:
-                self._requests.max_bytes = self._request_max_bytes
-            self._flush()
-            self._resume_if_possible()
+            self._respond(expected, response)
+
+    def _respond(self, exchange: Exchange, response: Buffers) -> None:
+        """Send a response that has been collected."""
+        exchange.response = response
+        if self.authentication.is_done:
+            self._requests.max_bytes = self._request_max_bytes
+        self._flush()
+        self._resume_if_possible()
         if self._phase is Phase.ENDING:
             self._end_when_idle()
 
     def _response_piece(self, piece: bytes | memoryview, last: bool) -> None:
+        if self._rewriter is not None:
+            self._rewrite(self._rewriter, bytes(piece), last)
+            return
         self._client.write(piece)
         if last:
-            self._expected.popleft()
-            self._complete(self._unanswered.popleft())
-            self._flush()
-            self._resume_if_possible()
-            if self._phase is Phase.ENDING:
-                self._end_when_idle()
+            self._response_streamed()
+
+    def _response_streamed(self) -> None:
+        self._expected.popleft()
+        self._complete(self._unanswered.popleft())
+        self._flush()
+        self._resume_if_possible()
+        if self._phase is Phase.ENDING:
+            self._end_when_idle()
+
+    def _rewrite(self, rewriter: Rewriter, piece: bytes, last: bool) -> None:
+        """Stream a part of a response of which a few bytes are changed."""
+
+        def on_done(buffers: Buffers) -> None:
+            self._client.writelines(buffers)
+            if last:
+                self._response_streamed()
+
+        self._work_on(rewriter.rewrite(piece), on_done, len(piece))
+
+    # Work on responses, in slices
+
+    def _work_on(
+        self, slices: Slices[Buffers], on_done: Callable[[Buffers], None], size: int
+    ) -> None:
+        """Work on a response; what the broker sends meanwhile is put aside."""
+        begun = self.gateway.turns.begin(
+            slices, partial(self._work_done, on_done), self._work_failed
+        )
+        if begun is not None:
+            self._work, self._work_bytes = begun, size
+            self._responses.interrupt()
+
+    def _work_done(self, on_done: Callable[[Buffers], None], buffers: Buffers) -> None:
+        was_suspended = self._work is not None
+        self._work, self._work_bytes = None, 0
+        if was_suspended:
+            self._responses.resume()
+        on_done(buffers)
+        if was_suspended:
+            self._on_progress()
+
+    def _work_failed(self, error: Exception) -> None:
+        self._work, self._work_bytes = None, 0
+        if isinstance(error, WireError):
+            log.warning("closing a connection", side="broker", reason=str(error))
+        else:
+            log.error("closing a connection after an error of the gateway", exc_info=error)
+        self.fail()
+
+    def _stop_work(self) -> None:
+        work, self._work, self._work_bytes = self._work, None, 0
+        if work is not None:
+            work.cancel()
 
     def _flush(self) -> None:
         """Send the responses that are next in order.
@@ -541,16 +684,26 @@ class Session:
     # Requests of the gateway's own
 
     def send_request(
-        self, request: Callable[[int], bytes], on_response: Callable[[bytes], None]
+        self,
+        request: Callable[[int], bytes],
+        on_response: Callable[[bytes], None],
+        *,
+        correlation_id: int = _OWN_CORRELATION_ID,
     ) -> None:
         """Send a request of the gateway's own to the broker, over the client's connection.
 
         Args:
             request: Returns the frame for a correlation id.
             on_response: Called with the frame of the response.
+            correlation_id: That id.
         """
-        self._expected.append(OwnRequest(on_response))
-        self._upstream.write(request(_OWN_CORRELATION_ID))
+        self._expected.append(OwnRequest(on_response, correlation_id))
+        self._upstream.write(request(correlation_id))
+
+    def hold(self, exchange: Held, size: int) -> None:
+        """Count memory that a waiting request uses from now on; less, if `size` is negative."""
+        exchange.size += size
+        self._waiting_bytes += size
 
     @property
     def may_support_describe_producers(self) -> bool:
@@ -594,3 +747,8 @@ class Session:
         if self._phase is not Phase.CLOSED:
             self.closed()
             self._on_done()
+
+
+def _is_streamed(exchange: Exchange | None) -> TypeGuard[Streamed]:
+    """Return whether a request is forwarded without being looked at."""
+    return isinstance(exchange, Streamed) and exchange.is_streamed

@@ -14,15 +14,22 @@ if TYPE_CHECKING:
 _ID_TTL_S: Final = 10.0
 """A topic that is deleted and created again has another id."""
 _TOPICS_MAX: Final = 10_000
+_TOPIC_BYTES: Final = 500
+"""The estimated memory of a topic."""
 
 
 class TopicNames:
-    """The cache of one connection: the cluster's ACLs decide what its client may see."""
+    """The cache of one connection: the cluster's ACLs decide what its client may see.
+
+    Attributes:
+        held_bytes: The estimated memory of the cache.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._names: LRUCache[UUID, str] = LRUCache(_TOPICS_MAX)
         self._ids: FIFOCache[str, tuple[UUID, float]] = FIFOCache(_TOPICS_MAX)
         self._clock = clock
+        self.held_bytes = 0
 
     def name(self, topic_id: UUID) -> str | None:
         """Return the name of a topic id; it never changes."""
@@ -36,7 +43,14 @@ class TopicNames:
         topic_id, at = found
         return topic_id if since < at > self._clock() - _ID_TTL_S else None
 
+    def forget(self) -> None:
+        """Forget all of it."""
+        self._names.clear()
+        self._ids.clear()
+        self.held_bytes = 0
+
     def put(self, name: str, topic_id: UUID) -> None:
         """Store a name and its id."""
         self._names[topic_id] = name
         self._ids[name] = (topic_id, self._clock())
+        self.held_bytes = _TOPIC_BYTES * len(self._ids)

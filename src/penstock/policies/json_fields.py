@@ -36,6 +36,7 @@ class RedactJsonFields(TopicInterceptor):
             refused otherwise, since their contents are unknown.
     """
 
+    drops_records: ClassVar[bool] = False
     fields: ClassVar[Sequence[str]]
     replacement: ClassVar[Any] = "***"
     pass_what_is_not_json: ClassVar[bool] = False

@@ -60,6 +60,7 @@ class RedactTagged(TopicInterceptor):
         values: Whether values are redacted.
     """
 
+    drops_records: ClassVar[bool] = False
     tags: ClassVar[Sequence[str]]
     registry: ClassVar[Mapping[str, str]]
     replacement: ClassVar[str] = "***"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     import re
@@ -25,7 +25,14 @@ class ProduceRequestInterceptor:
 
     Instances live in the worker processes; ``configure`` is called once, without arguments.
     A class may process columns instead of records, or besides: see ``process_batch``.
+
+    Attributes:
+        drops_records: Whether it may drop records. A class that never does may say False: the
+            gateway then needs no state that all gateways share. It fails if it drops one all the
+            same.
     """
+
+    drops_records: ClassVar[bool] = True
 
     def configure(self) -> None:
         """Prepare; the proposal gives no arguments."""

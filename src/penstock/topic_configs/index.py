@@ -300,19 +300,20 @@ class TopicConfigIndex:
         entry = self.entry(topic_id)
         if entry is None:
             return []
-        return list(
-            self.creations(lambda one: one.topic == entry.topic and one.order < entry.order)
-        )
+        return list(self.creations(lambda one: one.order < entry.order, of=entry.topic))
 
     def creations(
-        self, where: Callable[[TopicConfigRecord], bool]
+        self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
-        """Return the records of open creations, by creation id."""
-        return {
-            record_key.id: one
-            for record_key, one in self._entries.items()
-            if record_key.kind == _CREATION and where(one)
-        }
+        """Return the records of open creations, by creation id.
+
+        Args:
+            where: Which of them.
+            of: The name of a topic; without it those of all topics are looked through.
+        """
+        keys = self._entries if of is None else self._keys_by_topic.get(of, ())
+        found = {one.id: self._entries[one] for one in keys if one.kind == _CREATION}
+        return {creation: entry for creation, entry in found.items() if where(entry)}
 
 
 def index_of(records: Iterable[LogRecord]) -> TopicConfigIndex:

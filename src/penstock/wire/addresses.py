@@ -3,13 +3,16 @@
 Kafka's schemas (from `kio`) say which fields are addresses: a structure with a `host` and a `port`
 is one, and its node id is the `node_id` or `broker_id` next to it, or in the structure around it. A
 response is parsed only up to its last address.
+
+A client can make a broker send millions of addresses. So a response is walked in slices, and memory
+is proportional to its bytes (`Spliced`): nothing is kept for each address.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from struct import Struct, error
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from kio.index import load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
@@ -24,22 +27,33 @@ from penstock.wire.primitives import (
     string,
     varint,
 )
-from penstock.wire.structures import Field, Structure, holds_address, skip_field, structure_of
+from penstock.wire.slices import finish
+from penstock.wire.spliced import Spliced, framed
+from penstock.wire.structures import (
+    FIXED_SIZES,
+    Field,
+    Structure,
+    holds_address,
+    skip_field,
+    structure_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
+    Walked = Generator[None, None, int]
+    """A walk through a part of a response; returns the position after it."""
     Replace = Callable[[int, str, int], tuple[str, int]]
     """Returns the host and port for clients, by node id, host and port of the broker."""
 
 _PORT_FORMATS: Final = {"int32": Struct(">i"), "uint16": Struct(">H")}
 _NODE_NAMES: Final = ("node_id", "broker_id")
-
-
-class _Edit(NamedTuple):
-    start: int
-    end: int
-    replacement: bytes
+SLICE_STEPS: Final = 1000
+"""How many structures are walked before others have their turn: a millisecond or two."""
+_NODE_BYTES: Final = 4
+_UNSEEN: Final = (b"", b"")
+_REPLACED_MAX: Final = 10_000
+"""More different addresses are in no true response."""
 
 
 @cache
@@ -69,13 +83,23 @@ def _schema(api_key: int, version: int) -> tuple[Structure, bool]:
 def replace_addresses(
     frame: bytes, api_key: int, version: int, replace: Replace
 ) -> list[bytes | memoryview]:
-    """Replace every address in a response.
+    """Replace every address in a response, at once; see `replace_in_slices`."""
+    return finish(replace_in_slices(frame, api_key, version, replace))
+
+
+def replace_in_slices(
+    frame: bytes, api_key: int, version: int, replace: Replace
+) -> Generator[None, None, list[bytes | memoryview]]:
+    """Replace every address in a response, in slices.
 
     Args:
         frame: The response, length included.
         api_key: The API it answers.
         version: The version it answers in.
-        replace: Called for each address with its node's id; -1 stands for no node.
+        replace: Called for each different address with its node's id; -1 stands for no node.
+
+    Yields:
+        After each slice.
 
     Returns:
         Buffers that together are the new frame; the original alone if nothing changed.
@@ -84,126 +108,210 @@ def replace_addresses(
         WireError: The response is not what its schema says.
     """
     structure, flexible = _schema(api_key, version)
-    edits: list[_Edit] = []
+    walk = _Walk(frame, replace)
     try:
         position = 8
         if flexible:
             position = skip_tags(frame, position)
-        _walk(structure, frame, position, -1, replace, edits, outermost=True)
+        yield from walk.response(structure, position)
     except (IndexError, error, UnicodeDecodeError):
         raise WireError(
             f"a response to {api_key_map[api_key]} version {version} that cannot be read"
         ) from None
-    if not edits:
+    if not walk.spliced.is_changed:
         return [frame]
-    return _apply(frame, edits)
+    return framed(walk.spliced.finish(len(frame)))
 
 
-def _walk(
-    structure: Structure,
-    frame: bytes,
-    position: int,
-    node: int,
-    replace: Replace,
-    edits: list[_Edit],
-    *,
-    outermost: bool = False,
-) -> int:
-    """Walk one structure; give the position after it (where its last address ended, outermost)."""
-    flexible = structure.flexible
-    host: tuple[int, int, str] | None = None
-    for field in structure.fields[: structure.last] if outermost else structure.fields:
-        start = position
-        if field.structure is None:
-            position = skip_field(field, frame, position, flexible)
-            if field.name in _NODE_NAMES:
-                node = int.from_bytes(frame[start:position], "big", signed=True)
-            elif structure.is_address and field.name == "host":
-                size = read_length(frame, start, flexible=flexible)[1]
-                host = (start, position, frame[size:position].decode())
-            elif structure.is_address and field.name == "port" and host is not None:
-                _replace_one(field, frame, (start, position), host, node, replace, flexible, edits)
-        else:
-            position = _walk_field(field, frame, position, node, replace, edits, flexible)
-    if not flexible or (outermost and structure.last < len(structure.fields)):
+class _Walk:
+    """A walk through one response, which yields after each slice.
+
+    A step is a structure. Arrays of flat structures, which are the long ones, are walked without a
+    generator for each.
+    """
+
+    def __init__(self, frame: bytes, replace: Replace) -> None:
+        self._frame = frame
+        self._end = len(frame)
+        self._replace = replace
+        self._replaced: dict[tuple[int, bytes, int], tuple[str, int] | None] = {}
+        self._steps_left = SLICE_STEPS
+        self.spliced = Spliced(frame, 4)
+
+    def response(self, structure: Structure, position: int) -> Walked:
+        """Walk a response up to its last address."""
+        if structure.is_flat:
+            return self._flat(structure, position, -1)
+        is_cut = structure.last < len(structure.fields)
+        return (yield from self._structure(structure, position, -1, is_cut=is_cut))
+
+    def _structure(
+        self, structure: Structure, position: int, node: int, *, is_cut: bool = False
+    ) -> Walked:
+        """Walk a structure; return the position after it, or after its last address."""
+        fields = structure.fields[: structure.last] if is_cut else structure.fields
+        flexible = structure.flexible
+        for field in fields:
+            if field.structure is None:
+                start = position
+                position = skip_field(field, self._frame, position, flexible)
+                if field.name in _NODE_NAMES:
+                    node = int.from_bytes(self._frame[start:position], "big", signed=True)
+            else:
+                position = yield from self._field(field, position, node, flexible=flexible)
+        if not flexible or is_cut:
+            return position
+        return (yield from self._tagged(structure, position, node))
+
+    def _field(self, field: Field, position: int, node: int, *, flexible: bool) -> Walked:
+        structure = field.structure
+        assert structure is not None
+        count = 1
+        if field.array:
+            count, position = read_long_length(self._frame, position, flexible=flexible)
+        if structure.is_address and [one[0] for one in _plan(structure)[:2]] == [_STRING, _NODE]:
+            return (yield from self._named(structure, count, position))
+        for _ in range(count):
+            if structure.is_flat:
+                position = self._flat(structure, position, node)
+            else:
+                position = yield from self._structure(structure, position, node)
+            if position > self._end:
+                raise IndexError
+            self._steps_left -= 1
+            if not self._steps_left:
+                self._steps_left = SLICE_STEPS
+                yield
         return position
-    return _walk_tagged(structure, frame, position, node, replace, edits)
+
+    def _named(self, structure: Structure, count: int, position: int) -> Walked:
+        """Walk an array of names with addresses (coordinators); return the position after it.
+
+        It can be long, and there are only a few brokers: what stands behind a name has mostly
+        been seen, and is not read again.
+        """
+        frame, end, around = self._frame, self._end, self.spliced
+        seen: dict[bytes, tuple[bytes, bytes]] = {}
+        for first in range(0, count, SLICE_STEPS):
+            start, result = position, bytearray()
+            for _ in range(min(SLICE_STEPS, count - first)):
+                behind = position + (frame[position] or 1)
+                old, new = seen.get(frame[behind : behind + _NODE_BYTES], _UNSEEN)
+                if old and frame[position] < 0x80 and frame.startswith(old, behind):
+                    result += frame[position:behind]
+                    result += new
+                    position = behind + len(old)
+                    continue
+                self.spliced = Spliced(frame, position)
+                behind, position = position, self._flat(structure, position, -1)
+                if position > end:
+                    raise IndexError
+                rewritten = b"".join(self.spliced.finish(position))
+                result += rewritten
+                if frame[behind] < 0x80 and len(seen) < _REPLACED_MAX:
+                    name = frame[behind] or 1
+                    old, new = frame[behind + name : position], rewritten[name:]
+                    seen[old[:_NODE_BYTES]] = old, new
+            around.replace(start, position, bytes(result))
+            yield
+        self.spliced = around
+        return position
+
+    def _tagged(self, structure: Structure, position: int, node: int) -> Walked:
+        """Walk the tagged fields of a structure; return the position after them."""
+        count, position = read_varint(self._frame, position)
+        for _ in range(count):
+            tag, position = read_varint(self._frame, position)
+            size_start = position
+            size, position = read_varint(self._frame, position)
+            known = structure.tagged.get(tag)
+            if known is not None and holds_address(known):
+                yield from self._tag(known, size_start, position, position + size, node)
+            position += size
+        if position > self._end:
+            raise IndexError
+        return position
+
+    def _tag(self, field: Field, size_start: int, start: int, end: int, node: int) -> Walked:
+        """Walk a tagged field with addresses: its size changes with them."""
+        around, self.spliced = self.spliced, Spliced(self._frame, start)
+        position = yield from self._field(field, start, node, flexible=True)
+        inner, self.spliced = self.spliced, around
+        if inner.is_changed:
+            content = b"".join(inner.finish(end))
+            around.replace(size_start, end, varint(len(content)) + content)
+        return position
+
+    def _flat(self, structure: Structure, position: int, node: int) -> int:
+        """Walk a structure without structures in it; return the position after it."""
+        frame, flexible = self._frame, structure.flexible
+        host_start = host_end = 0
+        for step, size, field in _plan(structure):
+            if step == _FIXED:
+                position += size
+            elif step == _STRING and frame[position] < 0x80:
+                position += frame[position] or 1
+            elif step == _NODE:
+                node = int.from_bytes(frame[position : position + size], "big", signed=True)
+                position += size
+            elif step == _PORT:
+                host = host_start, host_end
+                self._address(field, host, position, node, flexible=flexible)
+                position += size
+            else:
+                start = position
+                position = skip_field(field, frame, position, flexible)
+                if step == _HOST:
+                    host_start, host_end = start, position
+        if not flexible:
+            return position
+        return position + 1 if not frame[position] else skip_tags(frame, position)
+
+    def _address(
+        self, field: Field, host: tuple[int, int], port_at: int, node: int, *, flexible: bool
+    ) -> None:
+        """Replace an address whose host and port have been found."""
+        start, end = host
+        port_format = _PORT_FORMATS[field.kafka_type or ""]
+        (port,) = port_format.unpack_from(self._frame, port_at)
+        found = node, self._frame[start:end], port
+        if found in self._replaced:
+            new = self._replaced[found]
+        else:
+            size = read_length(self._frame, start, flexible=flexible)[1]
+            text = self._frame[size:end].decode()
+            replacement = self._replace(node, text, port)
+            new = replacement if replacement != (text, port) else None
+            if len(self._replaced) < _REPLACED_MAX:
+                self._replaced[found] = new
+        if new is not None:
+            self.spliced.replace(start, end, string(new[0], flexible=flexible))
+            self.spliced.replace(port_at, port_at + port_format.size, port_format.pack(new[1]))
 
 
-def _walk_tagged(
-    structure: Structure,
-    frame: bytes,
-    position: int,
-    node: int,
-    replace: Replace,
-    edits: list[_Edit],
-) -> int:
-    """Walk the tagged fields of a structure; return the position after them."""
-    count, position = read_varint(frame, position)
-    for _ in range(count):
-        tag, position = read_varint(frame, position)
-        size_start = position
-        size, position = read_varint(frame, position)
-        known = structure.tagged.get(tag)
-        if known is not None and holds_address(known):
-            inner: list[_Edit] = []
-            _walk_field(known, frame, position, node, replace, inner, flexible=True)
-            if inner:
-                content = b"".join(_splice(frame, position, position + size, inner))
-                edits.append(_Edit(size_start, position + size, varint(len(content)) + content))
-        position += size
-    if position > len(frame):
-        raise IndexError
-    return position
+_FIXED, _STRING, _NODE, _PORT, _HOST, _OTHER = range(6)
+"""How a field of a flat structure is passed; a `_STRING` is one in the compact form."""
+_plans: dict[int, tuple[tuple[int, int, Field], ...]] = {}
 
 
-def _walk_field(
-    field: Field,
-    frame: bytes,
-    position: int,
-    node: int,
-    replace: Replace,
-    edits: list[_Edit],
-    flexible: bool,
-) -> int:
-    assert field.structure is not None
-    count = 1
-    if field.array:
-        count, position = read_long_length(frame, position, flexible=flexible)
-    for _ in range(count):
-        position = _walk(field.structure, frame, position, node, replace, edits)
-    return position
+def _plan(structure: Structure) -> tuple[tuple[int, int, Field], ...]:
+    """Return how the fields of a flat structure are passed."""
+    plan = _plans.get(id(structure))  # structures are made once for each schema, and kept
+    if plan is None:
+        plan = _plans[id(structure)] = tuple(_step(structure, one) for one in structure.fields)
+    return plan
 
 
-def _replace_one(
-    port_field: Field,
-    frame: bytes,
-    port_at: tuple[int, int],
-    host: tuple[int, int, str],
-    node: int,
-    replace: Replace,
-    flexible: bool,
-    edits: list[_Edit],
-) -> None:
-    host_start, host_end, old_host = host
-    port_format = _PORT_FORMATS[port_field.kafka_type or ""]
-    (old_port,) = port_format.unpack_from(frame, port_at[0])
-    new = replace(node, old_host, old_port)
-    if new != (old_host, old_port):
-        edits.append(_Edit(host_start, host_end, string(new[0], flexible=flexible)))
-        edits.append(_Edit(*port_at, port_format.pack(new[1])))
-
-
-def _apply(frame: bytes, edits: list[_Edit]) -> list[bytes | memoryview]:
-    parts = _splice(frame, 4, len(frame), edits)
-    return [sum(map(len, parts)).to_bytes(4, "big"), *parts]
-
-
-def _splice(frame: bytes, start: int, end: int, edits: list[_Edit]) -> list[bytes | memoryview]:
-    view = memoryview(frame)
-    parts: list[bytes | memoryview] = []
-    for edit in edits:
-        parts += (view[start : edit.start], edit.replacement)
-        start = edit.end
-    parts.append(view[start:end])
-    return parts
+def _step(structure: Structure, field: Field) -> tuple[int, int, Field]:
+    size = 0 if field.array else FIXED_SIZES.get(field.kafka_type or "", 0)
+    if size and field.name in _NODE_NAMES:
+        return _NODE, size, field
+    if structure.is_address and field.name == "port":
+        return _PORT, size, field
+    if size:
+        return _FIXED, size, field
+    if structure.is_address and field.name == "host":
+        return _HOST, 0, field
+    if field.kafka_type == "string" and structure.flexible and not field.array:
+        return _STRING, 0, field
+    return _OTHER, 0, field

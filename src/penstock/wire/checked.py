@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from struct import error
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.wire.errors import WireError
-from penstock.wire.primitives import read_long_length, read_varint, varint
+from penstock.wire.primitives import TAGGED_FIELDS_MAX, read_long_length, read_varint, varint
 from penstock.wire.structures import Field, Structure, skip_field, structure_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
     Edit = tuple[int, int, bytes]
     """What stands from one position to another one, and what is to stand there."""
+
+
+_LONG: Final = 0x80
+"""Where a string's length, and one, has more than one byte. Null is 0."""
 
 
 class _Edits(list["Edit"]):
@@ -62,10 +66,15 @@ def checked(
 
 
 def _walk(structure: Structure, data: bytes, position: int, edits: _Edits) -> int:
-    for field in structure.fields:
-        position = _walk_field(field, data, position, structure.flexible, edits)
-    if structure.flexible:
-        position = _walk_tags(structure, data, position, edits)
+    flexible = structure.flexible
+    for size, field, is_string in structure.runs:
+        position += size
+        if is_string and flexible and 0 < data[position] < _LONG:
+            position += data[position]
+        elif field is not None:
+            position = _walk_field(field, data, position, flexible, edits)
+    if flexible:
+        position = _walk_tags(structure, data, position, edits) if data[position] else position + 1
     if position > len(data):
         raise IndexError
     return position
@@ -101,6 +110,8 @@ def _skip(field: Field, data: bytes, position: int, flexible: bool) -> int:
 def _walk_tags(structure: Structure, data: bytes, position: int, edits: _Edits) -> int:
     start = position
     count, position = read_varint(data, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise WireError(f"a structure with more than {TAGGED_FIELDS_MAX} tagged fields")
     known: list[bytes] = []
     is_changed = False
     for _ in range(count):

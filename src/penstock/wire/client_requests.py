@@ -9,7 +9,7 @@ import dataclasses
 import datetime as dt
 import io
 import sys
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from kio.index import load_request_schema, load_response_schema
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 NO_TIME: Final = i32Timedelta.parse(dt.timedelta())
 """The `throttle_time` of responses that are made here."""
+_METADATA: Final = 3
+"""librdkafka announces all topics with four bytes instead of one, and brokers ignore the rest."""
 _CORRELATION_AT: Final = 8
 _CLIENT_ID_AT: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A parsed request of a client.
+    """A request of a client. Its body is parsed when it is first used.
 
     Attributes:
         frame: The original frame, length included.
@@ -41,25 +42,41 @@ class ClientRequest:
         version: The version.
         correlation_id: The client's correlation id.
         client_id: The client id, or None.
-        body: The entity of the protocol library.
+        body_at: Where the body begins in the frame.
     """
 
-    frame: bytes
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    body: Any
-    _body_at: int
+    def __init__(
+        self, frame: bytes, api_key: int, version: int, client_id: str | None, body_at: int
+    ) -> None:
+        self.frame = frame
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id: int = INT32.unpack_from(frame, _CORRELATION_AT)[0]
+        self.client_id = client_id
+        self.body_at = body_at
+
+    @cached_property
+    def body(self) -> Any:
+        """The entity of the protocol library.
+
+        Raises:
+            WireError: It cannot be read, or has bytes after its end and is not Metadata.
+        """
+        return _read(self.frame, self.body_at, load_request_schema(self.api_key, self.version))
 
     def with_body(self, body: Any) -> bytes:
         """Return the frame of this request with another body of the same version."""
-        return _framed(self.frame[4 : self._body_at], body)
+        return _framed(self.frame[4 : self.body_at], body)
 
     def response(self, body: Any) -> bytes:
         """Return the frame of a response to this request."""
-        tags = b"\x00" if body.__header_schema__.__flexible__ else b""
-        return _framed(INT32.pack(self.correlation_id) + tags, body)
+        return _framed(self.response_header, body)
+
+    @property
+    def response_header(self) -> bytes:
+        """The header of a response to this request."""
+        is_flexible = self.response_type.__header_schema__.__flexible__
+        return INT32.pack(self.correlation_id) + (b"\x00" if is_flexible else b"")
 
     def read_response(self, frame: bytes) -> Any:
         """Return the body of a response to this request.
@@ -72,7 +89,7 @@ class ClientRequest:
     @property
     def types(self) -> ModuleType:
         """The protocol library's module with the types of the request."""
-        return _module(type(self.body))
+        return _module(load_request_schema(self.api_key, self.version))
 
     @property
     def response_type(self) -> Any:
@@ -89,7 +106,7 @@ def read_request(frame: bytes) -> ClientRequest:
     """Return the request in a frame, length included.
 
     Raises:
-        WireError: It cannot be read, or has bytes after its end.
+        WireError: Its header cannot be read.
     """
     try:
         api_key, version = INT16.unpack_from(frame, 4)[0], INT16.unpack_from(frame, 6)[0]
@@ -104,14 +121,12 @@ def read_request(frame: bytes) -> ClientRequest:
             position = skip_tags(frame, position)
     except Exception as error:
         raise WireError("a request that cannot be read") from error
-    body = _read(frame, position, kind)
-    correlation_id = INT32.unpack_from(frame, _CORRELATION_AT)[0]
-    return ClientRequest(frame, api_key, version, correlation_id, client_id, body, position)
+    return ClientRequest(frame, api_key, version, client_id, position)
 
 
 def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
     data, end = checked(frame, position, kind, most_entries=ENTRIES_MAX)
-    if end != len(frame):
+    if end != len(frame) and kind.__api_key__ != _METADATA:
         raise WireError("a request with something behind its end")
     try:
         return entity_reader(kind)(data, 0)[0]
@@ -134,17 +149,6 @@ def as_version(body: Any, kind: type[Any]) -> Any:
             )
         fields[field.name] = value
     return kind(**fields)
-
-
-def request_with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
-    """Return a request with another correlation id."""
-    number = INT32.pack(correlation_id)
-    return frame[:_CORRELATION_AT] + number + frame[_CORRELATION_AT + INT32.size :]
-
-
-def response_with_correlation_id(frame: bytes, correlation_id: int) -> bytes:
-    """Return a response with another correlation id."""
-    return frame[:4] + INT32.pack(correlation_id) + frame[8:]
 
 
 def _framed(header: bytes, body: Any) -> bytes:

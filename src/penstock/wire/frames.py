@@ -55,6 +55,7 @@ class FrameReader:
         self._head_bytes = head_bytes
         self.max_bytes = max_bytes
         self._suspended = False
+        self._interrupted = False
         self._head = b""
         self._left = 0
         self._held: list[bytes | bytearray | memoryview] | None = None
@@ -76,6 +77,11 @@ class FrameReader:
         """The bytes of the current frame that have not been received yet; 0 if there is none."""
         return 0 if self._stopped else self._left
 
+    @property
+    def missing_held_bytes(self) -> int:
+        """The bytes of the current frame that have not been received yet, if it is held."""
+        return self._left if self._held is not None else 0
+
     def stop(self) -> None:
         """Ignore an incomplete frame, and everything from here on."""
         self._stopped = True
@@ -87,9 +93,13 @@ class FrameReader:
         """Begin no further frame for now: what comes is put aside. To be called between frames."""
         self._suspended = True
 
+    def interrupt(self) -> None:
+        """Put aside what comes from now on, also within a frame."""
+        self._suspended = self._interrupted = True
+
     def resume(self) -> None:
         """Go on, with the next chunk or an empty one."""
-        self._suspended = False
+        self._suspended = self._interrupted = False
 
     @property
     def is_suspended(self) -> bool:
@@ -103,6 +113,9 @@ class FrameReader:
             WireError: A length is impossible or above the limit.
         """
         if self._head:
+            if self._interrupted:
+                self._head += data
+                return
             data, self._head = self._head + data, b""
         position, end = 0, len(data)
         while position < end and not self._stopped:
@@ -111,6 +124,9 @@ class FrameReader:
                     self._head = data[position:]
                     return
                 self._begin(data[position : position + self._head_bytes])
+            elif self._interrupted:
+                self._head = data[position:]
+                return
             take = min(self._left, end - position)
             part = data if take == end else memoryview(data)[position : position + take]
             position += take

@@ -38,6 +38,13 @@ def write_request(correlation_id: int, request: Any, client_id: str | None = CLI
     return INT32.pack(len(body)) + body
 
 
+def write_entity(entity: Any) -> bytes:
+    """Return the bytes of an entity of the protocol library."""
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
 def read_response(frame: bytes, kind: type[T]) -> T:
     """Return the response entity in a frame, length included.
 

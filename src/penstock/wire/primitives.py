@@ -7,10 +7,16 @@ struct.error past the end of the data.
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
+
+from penstock.wire.errors import WireError
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
+TAGGED_FIELDS_MAX: Final = 1000
+"""The most tagged fields of one structure: each takes time, however short it is. Kafka's own
+schemas have less than ten (KIP-482)."""
 
 
 def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
@@ -60,8 +66,14 @@ def read_long_length(data: bytes | bytearray, position: int, *, flexible: bool) 
 
 
 def skip_tags(data: bytes | bytearray, position: int) -> int:
-    """Return the position after a section of tagged fields."""
+    """Return the position after a section of tagged fields.
+
+    Raises:
+        WireError: There are more than `TAGGED_FIELDS_MAX`.
+    """
     count, position = read_varint(data, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise WireError(f"a structure with more than {TAGGED_FIELDS_MAX} tagged fields")
     for _ in range(count):
         _, position = read_varint(data, position)
         size, position = read_varint(data, position)

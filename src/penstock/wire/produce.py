@@ -34,9 +34,11 @@ _VERSION_AT, _CORRELATION_ID_AT, _CLIENT_ID_AT = 6, 8, 12
 VALID_ACKS: Final = frozenset({-1, 0, 1})
 """The values that a broker accepts. It checks them first, and stores nothing for others."""
 _ACKS = Struct(">hi")  # acks, timeout in ms
-_LONGEST_START: Final = 256 * 1024
+_LONGEST_START: Final = 128 * 1024
+"""Client id and transactional id have less than 32 KiB each; the rest is for tagged fields."""
 _SHAPE_MAX_BYTES: Final = 1024
 _PARTITION_RESPONSE = Struct(">ihqq")  # index, error code, base offset, log append time
+_RESULT = Struct(">hqq")  # the same without the index
 _ERROR_CODE = Struct(">h")
 _OFFSET = Struct(">q")
 _CODE_AT, _START_AT = 4, _PARTITION_RESPONSE.size
@@ -67,7 +69,8 @@ def read_acks(start: bytes) -> int | None:
 
 
 ENTRIES_MAX: Final = 50_000
-"""The most topics and partitions in a request: each takes time, however short it is."""
+"""The most topics, partitions and tagged fields in a request: each takes time, however short it
+is."""
 ENTRY_BYTES: Final = 400
 """The estimated memory of each of them."""
 
@@ -322,31 +325,47 @@ class ProduceRequest:
             name = frame[position - length : position].decode()
         key = frame[start:position]
         count, position = read_long_length(frame, position, flexible=flexible)
-        self.entries += max(0, count)
-        if self.entries > ENTRIES_MAX:
-            raise WireError(f"a Produce request of more than {ENTRIES_MAX} topics and partitions")
+        self._count(count)
         partitions = []
+        whole = len(frame)
         for _ in range(count):
             first = position
             (number,) = INT32.unpack_from(frame, position)
             length, position = read_long_length(frame, position + 4, flexible=flexible)
             records = position
-            position += max(0, length)
+            if length > 0:
+                position += length
             records_end = position
             if flexible:
-                position = skip_tags(frame, position)
-            if position > len(frame):
+                position = position + 1 if not frame[position] else self._skip_tags(position)
+            if position > whole:
                 raise IndexError
             partitions.append(PartitionData(number, first, records, position, records_end))
         tail_start = position
         if flexible:
-            position = skip_tags(frame, position)
+            position = self._skip_tags(position)
         return TopicData(key, name, topic_id, partitions, frame[tail_start:position]), position
+
+    def _count(self, entries: int) -> None:
+        self.entries += max(0, entries)
+        if self.entries > ENTRIES_MAX:
+            raise WireError(
+                f"a Produce request of more than {ENTRIES_MAX} topics, partitions and tagged fields"
+            )
+
+    def _skip_tags(self, position: int) -> int:
+        self._count(read_varint(self.frame, position)[0])
+        return skip_tags(self.frame, position)
 
     @property
     def repeated(self) -> Collection[tuple[int, int]]:
         """The positions of partitions that are repeated later in the request."""
         if len(self.topics) == 1 and len(self.topics[0].partitions) == 1:
+            return ()
+        if len({topic.key for topic in self.topics}) == len(self.topics) and all(
+            len({one.number for one in topic.partitions}) == len(topic.partitions)
+            for topic in self.topics
+        ):
             return ()
         last: dict[tuple[bytes, int], tuple[int, int]] = {}
         repeated = set()
@@ -421,14 +440,17 @@ class ProduceRequest:
         flexible = self.version >= _FLEXIBLE_FROM
         body: list[bytes] = []
         topics = 0
+        written: dict[object, bytes] = {}  # most partitions have the response of another one
         for t, topic in enumerate(self.topics):
             partitions: dict[int, bytes] = {}
             for i, partition in enumerate(topic.partitions):
                 answer = local.get((t, i))
                 if answer is not None:
-                    partitions[partition.number] = self._partition_response(
-                        partition.number, answer
-                    )
+                    alike = (*answer[:2], tuple(answer.record_errors), *answer[3:])
+                    data = written.get(alike)
+                    if data is None:
+                        data = written[alike] = self._partition_response(answer)
+                    partitions[partition.number] = INT32.pack(partition.number) + data
                 elif broker is not None:
                     data = broker.take(topic.key, partition.number)
                     if data is not None:
@@ -446,13 +468,11 @@ class ProduceRequest:
         parts = [header, array_length(topics, flexible=flexible), *body, throttle_and_tags]
         return [INT32.pack(sum(map(len, parts))), *parts]
 
-    def _partition_response(self, index: int, answer: PartitionResponse) -> bytes:
-        """Return the bytes of a partition's response, as a broker writes it (ReplicaManager)."""
+    def _partition_response(self, answer: PartitionResponse) -> bytes:
+        """Return the bytes of a partition's response behind its number, as a broker writes it."""
         version = self.version
         flexible = version >= _FLEXIBLE_FROM
-        parts = [
-            _PARTITION_RESPONSE.pack(index, answer.code, answer.base_offset, answer.log_append_time)
-        ]
+        parts = [_RESULT.pack(answer.code, answer.base_offset, answer.log_append_time)]
         if version >= _LOG_START_FROM:
             parts.append(_OFFSET.pack(answer.log_start_offset))
         if version >= _ERRORS_FROM:

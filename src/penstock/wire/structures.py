@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from penstock.wire.primitives import read_length, read_long_length
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kio.static.protocol import Entity
 
-_FIXED_SIZES: Final = {
+FIXED_SIZES: Final = {
     "int8": 1,
     "bool": 1,
     "int16": 2,
@@ -46,10 +48,18 @@ class Field(NamedTuple):
         Raises:
             IndexError: The frame ends before.
         """
-        if not self.array and self.kafka_type in _FIXED_SIZES:
+        if not self.array and self.kafka_type in FIXED_SIZES:
             return False
         read = read_long_length if self.array or self.kafka_type != "string" else read_length
         return read(frame, position, flexible=flexible)[0] < 0
+
+
+class Run(NamedTuple):
+    """Some fields of a structure: so many bytes, then perhaps a field of another size."""
+
+    size: int
+    field: Field | None
+    is_string: bool
 
 
 @dataclasses.dataclass(slots=True)
@@ -62,8 +72,12 @@ class Structure:
     is_address: bool
     addresses_within: bool
     """Whether it is an address or holds one, at any depth."""
+    runs: tuple[Run, ...]
+    """The same fields; those of a fixed size one after another are one step."""
     last: int
     """How many of its fields to walk until no address can follow; all where a tag has one."""
+    is_flat: bool
+    """Whether no field is a structure: one is walked in a bounded time."""
 
 
 @cache
@@ -87,8 +101,23 @@ def structure_of(entity: type[Entity]) -> Structure:
         tagged=tagged,
         is_address=is_address,
         addresses_within=is_address or bool(holding) or tags_hold,
+        runs=tuple(_runs(plain)),
         last=len(plain) if is_address or tags_hold or not holding else holding[-1] + 1,
+        is_flat=all(field.structure is None for field in (*plain, *tagged.values())),
     )
+
+
+def _runs(fields: Iterable[Field]) -> Iterator[Run]:
+    size = 0
+    for field in fields:
+        fixed = None if field.array else FIXED_SIZES.get(field.kafka_type or "")
+        if fixed is None:
+            yield Run(size, field, not field.array and field.kafka_type == "string")
+            size = 0
+        else:
+            size += fixed
+    if size:
+        yield Run(size, None, False)
 
 
 def holds_address(field: Field) -> bool:
@@ -120,7 +149,7 @@ def skip_field(field: Field, frame: bytes, position: int, flexible: bool) -> int
     count = 1
     if field.array:
         count, position = read_long_length(frame, position, flexible=flexible)
-    size = _FIXED_SIZES.get(field.kafka_type or "")
+    size = FIXED_SIZES.get(field.kafka_type or "")
     if size is not None:
         position += size * max(0, count)
     else:

@@ -1,65 +1,118 @@
-"""EndTxn (API key 26), and AddPartitionsToTxn (24) as a request of the gateway's own.
+"""A transaction's state at its coordinator: DescribeTransactions (API key 65, version 0, KIP-664)
+and InitProducerId (API key 22, version 5) as requests of the gateway's own.
 
-EndTxn version 5 is what clients of transactions 2 (KIP-890) send. AddPartitionsToTxn version
-3 is the last that clients may send; later ones are the brokers' own.
+Both need what EndTxn needs: Write on the transactional id, which implies Describe.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import timedelta
+from struct import Struct, error
+from typing import Final, NamedTuple
 
-from kio.schema.add_partitions_to_txn.v3.request import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse
-from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import i16, i32
+from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
+from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
+from kio.schema.types import ProducerId, TransactionalId
+from kio.static.primitive import i16, i32Timedelta
 
+from penstock.wire.errors import WireError
 from penstock.wire.own_requests import read_response, write_request
+from penstock.wire.primitives import INT16, read_length, read_long_length, skip_tags
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+END_TXN: Final = 26
+EPOCH_PER_TRANSACTION_FROM: Final = 5
+"""The first version of EndTxn that ends a transaction of version 2 (KIP-890)."""
 
-API_KEY, VERSION = 26, 5
+EMPTY: Final = "Empty"
+COMPLETE: Final = frozenset({"CompleteCommit", "CompleteAbort"})
+
+_THROTTLE_TIME_BYTES: Final = 4
+_STATE: Final = Struct(">iqqh")
+"""Timeout, start time, producer id, epoch. Without a start time it is -1, which the protocol
+library does not read."""
 
 
-class Transaction(NamedTuple):
-    """One transaction of one producer; its epoch changes with each (KIP-890)."""
+class Producer(NamedTuple):
+    """A transactional producer, by its id and epoch."""
 
-    transactional_id: str
     producer_id: int
     epoch: int
 
 
-def add_partitions(
-    correlation_id: int, *, to: Transaction, partitions: Mapping[str, set[int]]
+class TransactionState(NamedTuple):
+    """What a coordinator knows of a transactional id.
+
+    Attributes:
+        code: Kafka's error code; the rest counts only without one.
+        state: The name of the state (TransactionState.java).
+        producer: Its producer.
+        timeout_ms: Its transaction timeout.
+    """
+
+    code: int
+    state: str
+    producer: Producer
+    timeout_ms: int
+
+
+def describe_request(correlation_id: int, *, transactional_id: str, client_id: str | None) -> bytes:
+    """Return a DescribeTransactions request, length included."""
+    request = DescribeTransactionsRequest(transactional_ids=(TransactionalId(transactional_id),))
+    return write_request(correlation_id, request, client_id)
+
+
+def described(frame: bytes) -> TransactionState:
+    """Return the first state in a DescribeTransactions response, length included.
+
+    Raises:
+        WireError: It cannot be read, or there is none.
+    """
+    try:
+        position = skip_tags(frame, 8) + _THROTTLE_TIME_BYTES
+        count, position = read_long_length(frame, position, flexible=True)
+        if count < 1:
+            raise IndexError
+        code = INT16.unpack_from(frame, position)[0]
+        _, position = _read_string(frame, position + INT16.size)
+        state, position = _read_string(frame, position)
+        timeout_ms, _, producer_id, epoch = _STATE.unpack_from(frame, position)
+    except (IndexError, error, UnicodeDecodeError):
+        raise WireError("a DescribeTransactions response that cannot be read") from None
+    return TransactionState(code, state, Producer(producer_id, epoch), timeout_ms)
+
+
+def _read_string(frame: bytes, position: int) -> tuple[str, int]:
+    length, position = read_length(frame, position, flexible=True)
+    end = position + max(0, length)
+    if end > len(frame):
+        raise IndexError
+    return frame[position:end].decode(), end
+
+
+def next_epoch_request(
+    correlation_id: int,
+    *,
+    transactional_id: str,
+    producer: Producer,
+    timeout_ms: int,
+    client_id: str | None,
 ) -> bytes:
-    """Write a request that adds partitions, by topic, to a transaction; length included."""
-    return write_request(
-        correlation_id,
-        AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=TransactionalId(to.transactional_id),
-            v3_and_below_producer_id=ProducerId(to.producer_id),
-            v3_and_below_producer_epoch=i16(to.epoch),
-            v3_and_below_topics=tuple(
-                AddPartitionsToTxnTopic(
-                    name=TopicName(topic), partitions=tuple(i32(one) for one in sorted(numbers))
-                )
-                for topic, numbers in partitions.items()
-            ),
-        ),
+    """Return an InitProducerId request that raises the epoch of a producer, length included."""
+    request = InitProducerIdRequest(
+        transactional_id=TransactionalId(transactional_id),
+        transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=timeout_ms)),
+        producer_id=ProducerId(producer.producer_id),
+        producer_epoch=i16(producer.epoch),
     )
+    return write_request(correlation_id, request, client_id)
 
 
-def added(frame: bytes) -> int:
-    """Read the response to `add_partitions`: the first error code in it, or 0.
+def next_epoch(frame: bytes) -> tuple[int, Producer]:
+    """Return the error code in the response to `next_epoch_request`, and the producer.
 
     Raises:
         WireError: It cannot be read.
     """
-    for topic in read_response(frame, AddPartitionsToTxnResponse).results_by_topic_v3_and_below:
-        for partition in topic.results_by_partition:
-            if partition.partition_error_code:
-                return int(partition.partition_error_code)
-    return 0
+    found = read_response(frame, InitProducerIdResponse)
+    return int(found.error_code), Producer(found.producer_id, found.producer_epoch)

@@ -6,7 +6,14 @@ import pytest
 from prometheus_client.core import CounterMetricFamily
 
 from penstock.engine.plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, FailureCause, Replacement, not_judged, refused
+from penstock.engine.verdict import (
+    ACCEPTED,
+    FailureCause,
+    Replacement,
+    abandoned,
+    not_judged,
+    refused,
+)
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.exchange import Held, Streamed
 from penstock.gateway.metrics.counts import GatewayCounts
@@ -65,12 +72,14 @@ async def test_records_by_topic_policy_and_outcome(counts):
     counts.accepted(PLAN, batch(5), Replacement(b"", (0, 3)))
     counts.refused("orders", batch(3), refused(87, "no", "a.V"))
     counts.refused("orders", batch(2), not_judged("a.V, a.W", "nobody"))
+    counts.refused("orders", batch(4), abandoned("a.V, a.W"))
 
     assert (await read(counts)).of("penstock_records_total") == {
         ("orders", "a.Drop, a.V, a.W", "accepted"): 8,
         ("orders", "a.Drop", "dropped"): 2,
         ("orders", "a.V", "refused"): 3,
         ("orders", "a.V, a.W", "failed"): 2,
+        ("orders", "a.V, a.W", "abandoned"): 4,
     }
 
 
@@ -89,10 +98,11 @@ async def test_a_header_that_lies_is_not_believed(counts, count, counted):
 async def test_waiting_and_judging(counts):
     counts.judged("a.V", None, 0.2, 3.0)
     counts.judged("a.V", FailureCause.NOT_JUDGED, 7.0, 0.0)
+    counts.judged("a.V", FailureCause.ABANDONED, 1.0, 0.0)
     counts.accepted_inline("a.V", 0.0001)
 
     found = await read(counts)
-    assert found("penstock_waiting_seconds_sum", policy="a.V") == pytest.approx(7.2)
+    assert found("penstock_waiting_seconds_sum", policy="a.V") == pytest.approx(8.2)
     assert found("penstock_judging_seconds_sum", policy="a.V") == pytest.approx(3.0001)
     assert found("penstock_judging_seconds_count", policy="a.V") == 2
 

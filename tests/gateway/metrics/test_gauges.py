@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import Address
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.engine.workers.worker import Worker, WorkerState
@@ -33,9 +34,10 @@ def gateway(**attributes):
             "connections": [],
             "connections_max": 100,
             "budget": SimpleNamespace(used_bytes=7, max_bytes=70),
-            "producers": SimpleNamespace(count=3, translated=4),
+            "producers": SimpleNamespace(count=3, translated=4, kept_bytes=5, evicted=6),
             "all_schedules": [],
             "settings_position": 5,
+            "state_writes": {},
             "audit_trail": None,
             **attributes,
         }
@@ -86,6 +88,8 @@ async def test_held_memory_and_sequence_numbers():
     assert found("penstock_held_bytes_limit") == 70
     assert found("penstock_producers") == 3
     assert found("penstock_sequence_translations_total") == 4
+    assert found("penstock_producers_kept_bytes") == 5
+    assert found("penstock_producers_evicted_total") == 6
     assert found("penstock_settings_generation") == 5
     assert found("process_resident_memory_bytes") > 2**20
 
@@ -125,3 +129,14 @@ def test_the_document_explains_each_value(name):
     }[name]
     for value in values:
         assert f"`{value}`" in text
+
+
+async def test_writes_of_state_by_result():
+    writes = StateWrites("t")
+    writes.ended(None)
+    writes.ended("no leader")
+    writes.ended("nothing came", is_late=True)
+    found = await read(gateway(state_writes={"producers": writes}))
+
+    counted = found.of("penstock_state_writes_total")
+    assert counted == {("producers", result): 1 for result in ("written", "failed", "late")}

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import Address
 from penstock.gateway.metrics.broker_checks import Reached
 from penstock.gateway.metrics.readiness import inspect
@@ -18,11 +19,19 @@ def without_workers(why):
     return SimpleNamespace(judging=[], pool=SimpleNamespace(last_error=why))
 
 
+def failing():
+    writes = StateWrites("a-topic")
+    for _ in range(2):
+        writes.ended("no leader")
+    return writes
+
+
 @dataclass
 class Gateway:
     schedules: list = field(default_factory=lambda: [JUDGES])
     is_loaded: bool = True
     settings_are_missing: bool = False
+    state_writes: dict = field(default_factory=dict)
     is_listening: bool = True
     is_ending: bool = False
 
@@ -43,6 +52,8 @@ def test_ready():
         (Gateway(), {}, "brokers: none has been reached yet"),
         (Gateway(), {3: DOWN}, "broker 3 at kafka:9092 cannot be reached: Connection refused"),
         (Gateway(settings_are_missing=True), {0: UP}, "settings: those of topics"),
+        (Gateway(state_writes={"producers": failing()}), {0: UP},
+         "state cannot be written to a-topic: no leader"),
         (Gateway(is_listening=False), {0: UP}, "listeners: no client is accepted yet"),
         (Gateway(is_ending=True), {0: UP}, "the gateway is ending"),
     ],

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from penstock.engine.workers import messages
-from penstock.engine.workers.descendants import VARIABLE, kill_descendants, new_marker
+from penstock.engine.workers import descendants, messages
+from penstock.engine.workers.output import OutputPipe
 from penstock.engine.workers.progress import Progress, shared_file
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _MEMORY = {"MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "16777216",
            "MALLOC_MMAP_THRESHOLD_": "33554432"}  # fmt: skip
 """For glibc: memory of one batch is kept for the next one. To give it back and take it again
 costs as much as a policy that changes a field of every record."""
-_LINE_MAX = 2000
 _MESSAGE_MAX = 2**31
 _PREFIX = messages.PREFIX
 _FROM_WORKER = frozenset(
@@ -73,8 +72,8 @@ class Events(Protocol):
     def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
         """Its policies have counted something: event, result, how often."""
 
-    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
-        """Attempts and their verdicts, in order."""
+    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
+        """Attempts, their verdicts, and how many seconds each took, in order."""
 
     def on_protocol_error(self, worker: Worker) -> None:
         """It sent something that is not a message."""
@@ -101,7 +100,7 @@ class Child(asyncio.Protocol):
         self._garbled = False
         self._killed = False
         self._hung_up = asyncio.Event()
-        self._mark = new_marker()
+        self._mark = ""
         self._process: asyncio.subprocess.Process | None = None
         self._output: asyncio.Task[None] | None = None
 
@@ -112,7 +111,10 @@ class Child(asyncio.Protocol):
             OSError: There are no more descriptors or processes.
         """
         ours, theirs = socket.socketpair()
+        output: OutputPipe | None = None
+        self._mark = descendants.new_marker()
         try:
+            output = OutputPipe()
             with theirs, shared_file() as shared:
                 self.progress = Progress(shared.fileno())
                 for end in (ours, theirs):
@@ -126,12 +128,14 @@ class Child(asyncio.Protocol):
                     str(theirs.fileno()),
                     str(shared.fileno()),
                     stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.STDOUT,
+                    stdout=output.theirs,
+                    stderr=output.theirs,
                     pass_fds=(theirs.fileno(), shared.fileno()),
-                    env={**_MEMORY, **os.environ, VARIABLE: self._mark},
+                    env={**_MEMORY, **os.environ, descendants.VARIABLE: self._mark},
                     start_new_session=True,
                 )
+            descendants.started(self._mark, self._process.pid)
+            output.started()
             if self._nice:
                 with contextlib.suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, self._process.pid, self._nice)
@@ -140,9 +144,12 @@ class Child(asyncio.Protocol):
             self._transport, _ = await loop.create_unix_connection(lambda: self, sock=ours)
         except BaseException:
             self.kill()
+            descendants.ended(self._mark)
             ours.close()
+            if output is not None:
+                output.close()
             raise
-        self._output = loop.create_task(self._log_output(self._process))
+        self._output = loop.create_task(output.log(self._process.pid))
 
     @property
     def pid(self) -> int:
@@ -187,7 +194,8 @@ class Child(asyncio.Protocol):
         while process.returncode is None:
             await asyncio.wait([waiting], timeout=_POLL_S)
         # Only now: a process that is killed may have been about to start another one.
-        left = await asyncio.to_thread(kill_descendants, self._mark)
+        descendants.ended(self._mark)
+        left = await asyncio.to_thread(descendants.kill_descendants, self._mark)
         if left:
             log.warning("a policy had left processes running", worker=self.pid, processes=left)
         with contextlib.suppress(TimeoutError):
@@ -208,7 +216,7 @@ class Child(asyncio.Protocol):
         """Parse messages. Only a policy that writes to our socket can make them invalid."""
         if self._garbled:
             return
-        verdicts: list[tuple[int, Verdict]] = []
+        verdicts: list[tuple[int, Verdict, float]] = []
         for kind, body in self._split(self._join(data)):
             try:
                 if kind == messages.VERDICT:
@@ -275,17 +283,3 @@ class Child(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """The process ended, or is about to."""
         self._hung_up.set()
-
-    async def _log_output(self, process: asyncio.subprocess.Process) -> None:
-        """Log what policies print, marked as theirs."""
-        stdout = process.stdout
-        assert stdout is not None
-        while True:
-            try:
-                line = await stdout.readline()
-            except ValueError:  # longer than the reader's limit; it dropped the line
-                continue
-            if not line:
-                return
-            text = line.decode("utf-8", "replace").rstrip()[:_LINE_MAX]
-            log.info("policy output", worker=self.pid, text=text)

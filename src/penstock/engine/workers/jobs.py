@@ -2,7 +2,7 @@
 
 The partitions of a topic are spread over as many queues as there are workers; a partition that
 blocks its worker gets a queue of its own. A queue is served by one worker at a time, so that
-its jobs stay in order; clients are served round-robin.
+its jobs stay in order; clients take turns (`penstock.engine.workers.turns`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from penstock.engine.workers.turns import Turns
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
-
-    Jobs = OrderedDict["Job", None]
-    ByPartition = OrderedDict["TopicPartition", Jobs]
 
     TopicPartition = tuple[str, int]
     """A topic's name and a partition's number: judged by one worker at a time, in order."""
@@ -51,7 +50,7 @@ class Job:
 
     Attributes:
         topic_partition: Topic and partition.
-        client: Whose request it is; clients are served round-robin.
+        client: Whose request it is; clients take turns.
         policies: The names of all classes that look at it, for texts.
         interceptors: The names of those that are interceptors, for texts.
         payload: The content for the worker; opaque to the schedule.
@@ -62,6 +61,7 @@ class Job:
         attempt: The unique number of its last attempt.
         queue: The queue where it waits, or from which it was sent.
         sent_at: The time of its last attempt.
+        expected_s: How long its client's batches took of late, when it was sent; 0 for little.
         overdue: How many of its attempts ran into the deadline of interceptors.
         lost: In how many attempts its verdict was lost after it was begun, and it was not to blame.
         exclusive: Whether its worker gets no other job, so that a crash can be attributed to it.
@@ -83,6 +83,7 @@ class Job:
     attempt: int = 0
     queue: JobQueue[Any] | None = None
     sent_at: float = 0.0
+    expected_s: float = 0.0
     overdue: int = 0
     lost: int = 0
     exclusive: bool = False
@@ -104,8 +105,8 @@ class Job:
 class JobQueue(Generic[WorkerT]):
     """Waiting jobs by client and partition; within a partition in the order of arrival.
 
-    Every operation is O(1) in the number of waiting jobs, except `split` (clients) and `cancel`
-    (removed jobs).
+    No operation takes longer because more jobs wait, except `split` (clients) and `cancel` (removed
+    jobs).
 
     Attributes:
         slot: The slot of the worker that normally serves it; None for the queue of a partition.
@@ -117,7 +118,7 @@ class JobQueue(Generic[WorkerT]):
     """
 
     __slots__ = (
-        "_by_client",
+        "_turns",
         "next_worker",
         "outstanding",
         "slot",
@@ -135,77 +136,85 @@ class JobQueue(Generic[WorkerT]):
         self.next_worker: WorkerT | None = None
         self.waiting = 0
         self.outstanding = 0
-        self._by_client: OrderedDict[Hashable, ByPartition] = OrderedDict()
+        self._turns = Turns()
 
     def add(self, job: Job) -> None:
         """Append a job to those of its client and partition."""
         self.waiting += 1
-        partitions = self._by_client.get(job.client)
-        if partitions is None:
-            partitions = self._by_client[job.client] = OrderedDict()
-        jobs = partitions.get(job.topic_partition)
+        turn = self._turns.of(job.client)
+        jobs = turn.waiting.get(job.topic_partition)
         if jobs is None:
-            jobs = partitions[job.topic_partition] = OrderedDict()
+            jobs = turn.waiting[job.topic_partition] = OrderedDict()
         jobs[job] = None
+        if not turn.number:
+            self._turns.enter(turn)
 
     def requeue(self, job: Job) -> None:
         """Put a job that was taken back at the head of the queue."""
         self.add(job)
-        partitions = self._by_client[job.client]
-        partitions[job.topic_partition].move_to_end(job, last=False)
-        partitions.move_to_end(job.topic_partition, last=False)
-        self._by_client.move_to_end(job.client, last=False)
+        turn = self._turns.of(job.client)
+        turn.waiting[job.topic_partition].move_to_end(job, last=False)
+        turn.waiting.move_to_end(job.topic_partition, last=False)
+        self._turns.enter_first(turn, job.expected_s)
 
     def take(self) -> Job:
         """Remove and return the next client's job; the queue must not be empty."""
         self.waiting -= 1
-        client, partitions = next(iter(self._by_client.items()))
+        turn = self._turns.next()
+        partitions = turn.waiting
         topic_partition, jobs = next(iter(partitions.items()))
-        job, _ = jobs.popitem(last=False)
+        job: Job = jobs.popitem(last=False)[0]
         if jobs:
             partitions.move_to_end(topic_partition)
         else:
             del partitions[topic_partition]
-        if partitions:
-            self._by_client.move_to_end(client)
-        else:
-            del self._by_client[client]
+        job.expected_s = turn.expected_s
+        self._turns.begin(turn)
         return job
+
+    def pass_through(self, job: Job) -> None:
+        """Count a job that need not wait."""
+        job.expected_s = self._turns.begin_at_once(job.client)
+
+    def settle(self, job: Job, took_s: float) -> None:
+        """Count how long a job took, which decides when its client is next.
+
+        It need not be called where both that and what was expected are less than `LEAST_S`.
+        """
+        self._turns.settle(job.client, job.expected_s, took_s)
 
     def discard(self, job: Job) -> None:
         """Remove a waiting job."""
         self.waiting -= 1
-        partitions = self._by_client[job.client]
-        jobs = partitions[job.topic_partition]
+        turn = self._turns.of(job.client)
+        jobs = turn.waiting[job.topic_partition]
         del jobs[job]
         if not jobs:
-            del partitions[job.topic_partition]
-            if not partitions:
-                del self._by_client[job.client]
+            del turn.waiting[job.topic_partition]
+            if not turn.waiting:
+                self._turns.leave(turn)
 
     def split(self, topic_partition: TopicPartition, into: JobQueue[WorkerT]) -> None:
         """Move a partition's jobs to another queue, in order."""
-        for client, partitions in list(self._by_client.items()):
-            jobs = partitions.pop(topic_partition, None)
+        for client, turn in list(self._turns):
+            jobs = turn.waiting.pop(topic_partition, None)
             if jobs is None:
                 continue
-            if not partitions:
-                del self._by_client[client]
+            if not turn.waiting:
+                self._turns.leave(turn)
             self.waiting -= len(jobs)
             into.waiting += len(jobs)
-            into._by_client[client] = OrderedDict({topic_partition: jobs})
+            theirs = into._turns.of(client)
+            theirs.waiting[topic_partition] = jobs
+            theirs.expected_s = turn.expected_s
+            into._turns.enter(theirs)
 
     def cancel(self, client: Hashable) -> list[Job]:
         """Remove and return all jobs of a client."""
-        partitions = self._by_client.pop(client, None)
-        jobs = [job for jobs in partitions.values() for job in jobs] if partitions else []
+        turn = self._turns.forget(client)
+        jobs = [job for jobs in turn.waiting.values() for job in jobs] if turn else []
         self.waiting -= len(jobs)
         return jobs
 
     def __iter__(self) -> Iterator[Job]:
-        return (
-            job
-            for partitions in self._by_client.values()
-            for jobs in partitions.values()
-            for job in jobs
-        )
+        return (job for _, turn in self._turns for jobs in turn.waiting.values() for job in jobs)

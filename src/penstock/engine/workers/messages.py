@@ -43,7 +43,9 @@ _CLIENTS_CACHED: Final = 64
 RECORD_ERRORS_MAX: Final = 10_000
 """The maximum number of record errors in a response; its message has their true number."""
 _JUDGE_PREFIX: Final = Struct(">IBQhI16sIII")
-_VERDICT: Final = Struct(">IBQB")  # length, kind, attempt, what follows
+_VERDICT: Final = Struct(">IBQIB")  # length, kind, attempt, microseconds, what follows
+_VERDICT_BODY: Final = Struct(">QIB")
+_MICROSECONDS_MAX: Final = 2**32 - 1
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
 _DROPPED: Final = Struct(">I")  # length of the positions
 _POSITION: Final = "I"
@@ -254,12 +256,14 @@ class Ready(NamedTuple):
         needs_context: Whether a policy of topics takes the context of a request.
         loads_topics: Whether the validation policy has a method to load topics.
         takes_client: The classes of records that are given the client.
+        drops_records: Whether an interceptor may drop records.
     """
 
     patterns: list[tuple[str, re.Pattern[str]]]
     needs_context: bool
     loads_topics: bool
     takes_client: frozenset[str]
+    drops_records: bool
 
 
 def ready(
@@ -268,10 +272,11 @@ def ready(
     needs_context: bool,
     loads_topics: bool,
     takes_client: Iterable[str],
+    drops_records: bool,
 ) -> bytes:
     """Frame the report that the policies are loaded."""
     rows = [(name, pattern.pattern, pattern.flags) for name, pattern in patterns]
-    body = [rows, needs_context, loads_topics, sorted(takes_client)]
+    body = [rows, needs_context, loads_topics, sorted(takes_client), drops_records]
     return message(READY, json.dumps(body).encode())
 
 
@@ -281,24 +286,26 @@ def read_ready(body: bytes) -> Ready:
     Raises:
         ValueError: It is not one.
     """
-    patterns, needs_context, loads_topics, takes_client = json.loads(body)
+    patterns, needs_context, loads_topics, takes_client, drops_records = json.loads(body)
     return Ready(
         [(name, re.compile(pattern, flags)) for name, pattern, flags in patterns],
         needs_context,
         loads_topics,
         frozenset(takes_client),
+        drops_records,
     )
 
 
-def verdict(attempt: int, decided: Verdict) -> bytes:
-    """Frame a verdict."""
+def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
+    """Frame a verdict, and how long it took."""
+    took = min(int(took_s * 1e6), _MICROSECONDS_MAX)
     if decided is ACCEPTED:
-        return _VERDICT.pack(10, VERDICT, attempt, _ACCEPTED)
+        return _VERDICT.pack(14, VERDICT, attempt, took, _ACCEPTED)
     if decided.replacement is not None:
         data = decided.replacement.data
         dropped = positions(decided.replacement.dropped)
-        length = 10 + _DROPPED.size + len(dropped) + len(data)
-        head = _VERDICT.pack(length, VERDICT, attempt, _REPLACED)
+        length = 14 + _DROPPED.size + len(dropped) + len(data)
+        head = _VERDICT.pack(length, VERDICT, attempt, took, _REPLACED)
         return b"".join((head, _DROPPED.pack(len(dropped)), dropped, data))
     if len(decided.record_errors) > RECORD_ERRORS_MAX:
         decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
@@ -306,25 +313,28 @@ def verdict(attempt: int, decided: Verdict) -> bytes:
     del fields["replacement"]
     fields["cause"] = decided.cause and decided.cause.value
     body = json.dumps(fields).encode()
-    return _VERDICT.pack(10 + len(body), VERDICT, attempt, _NOT_ACCEPTED) + body
+    return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
 
 
-def read_verdict(body: bytes) -> tuple[int, Verdict]:
-    """Read the body of a VERDICT.
+def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
+    """Read the body of a VERDICT: attempt, verdict, and how many seconds it took.
 
     Raises:
         ValueError: It is not one.
     """
-    attempt = int.from_bytes(body[:8], "big")
-    if body[8] == _ACCEPTED:
-        return attempt, ACCEPTED
-    if body[8] == _REPLACED:
-        start = 9 + _DROPPED.size
-        end = start + _DROPPED.unpack_from(body, 9)[0]
-        return attempt, replaced(body[end:], read_positions(body[start:end]))
-    fields = json.loads(body[9:])
+    attempt, took, follows = _VERDICT_BODY.unpack_from(body)
+    took_s = took / 1e6
+    if follows == _ACCEPTED:
+        return attempt, ACCEPTED, took_s
+    start = _VERDICT_BODY.size
+    if follows == _REPLACED:
+        size = _DROPPED.unpack_from(body, start)[0]
+        start += _DROPPED.size
+        end = start + size
+        return attempt, replaced(body[end:], read_positions(body[start:end])), took_s
+    fields = json.loads(body[start:])
     fields["outcome"] = Outcome(fields["outcome"])
     cause = fields["cause"]
     fields["cause"] = None if cause is None else FailureCause(cause)
     fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
-    return attempt, Verdict(**fields)
+    return attempt, Verdict(**fields), took_s

@@ -26,6 +26,7 @@ _KILLED: Final = {
     KillReason.DEADLINE_EXCEEDED: WorkerEnd.DEADLINE,
     KillReason.PROTOCOL_ERROR: WorkerEnd.PROTOCOL,
     KillReason.LOAD_TIMEOUT: WorkerEnd.LOAD_TIMEOUT,
+    KillReason.STALLED: WorkerEnd.STALLED,
 }
 
 

@@ -4,7 +4,8 @@ Waits for LOAD, then judges one batch after the other until CLOSE or until its p
 ends. It may be killed at any time; it leaves nothing to clean up.
 
 Verdicts about small batches are sent together while more batches have been received: each system
-call, and each wake-up of the parent, costs as much as judging ten records. A batch that crashes
+call, and each wake-up of the parent, costs as much as judging ten records. Where batches take long,
+a verdict does not wait for the one after it. A batch that crashes
 or hangs the worker is identified by PROGRESS, memory shared with the parent: the worker writes
 the number of an attempt there before it begins it. The parent writes there up to which attempt
 the worker is to skip.
@@ -21,7 +22,7 @@ import socket
 import sys
 import time
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError, PolicyConfiguration
@@ -58,6 +59,8 @@ _BUFFER_BYTES, _BUFFER_KEPT_BYTES = 2**18, 8 * 2**20
 _CHAINS_CACHED = 10_000
 _BATCHING_S = 0.002
 """A verdict waits this long at most, and until the batch after that is done."""
+_AT_ONCE: Final = 32
+"""After a batch that took longer, so many verdicts wait for nothing."""
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
@@ -188,14 +191,18 @@ class _Verdicts:
         self._parent = parent
         self._gathered: list[bytes] = []
         self._since = 0.0
+        self._at_once = 0
 
-    def add(self, verdict: bytes) -> bool:
-        """Gather one; return whether the first of them has waited long enough."""
-        now = time.monotonic()
+    def add(self, verdict: bytes, took_s: float, now: float) -> bool:
+        """Gather one; return whether what is gathered is to be sent."""
         if not self._gathered:
             self._since = now
         self._gathered.append(verdict)
-        return now - self._since > _BATCHING_S
+        if took_s > _BATCHING_S:
+            self._at_once = _AT_ONCE
+        elif self._at_once:
+            self._at_once -= 1
+        return self._at_once > 0 or now - self._since > _BATCHING_S
 
     def send(self) -> None:
         """Send what was gathered."""
@@ -235,6 +242,7 @@ def main() -> None:
             needs_context=judge.needs_context,
             loads_topics=policies.loads_topics,
             takes_client=policies.takes_client,
+            drops_records=policies.drops_records,
         )
     )
     policies.on_records_class = lambda name: parent.sendall(
@@ -282,9 +290,12 @@ def _serve(
         if kind == messages.JUDGE:
             attempt = messages.JUDGE_HEADER.unpack_from(body)[0]
             if attempt > progress.skipped:
+                began = time.monotonic()
                 decided = _judge_batch(judge, body)
                 progress.begin(attempt, DONE)
-                waited = verdicts.add(messages.verdict(attempt, decided))
+                now = time.monotonic()
+                framed = messages.verdict(attempt, decided, now - began)
+                waited = verdicts.add(framed, now - began, now)
                 if decided.cause is FailureCause.OUT_OF_MEMORY:
                     break
                 if waited or decided.outcome is not Outcome.ACCEPTED:
@@ -307,9 +318,11 @@ def _serve(
 def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: socket.socket) -> None:
     attempt, request = messages.read_judge_admin(bytes(body))
     if attempt > progress.skipped:
+        began = time.monotonic()
         decided = judge.judge_admin(attempt, request)
         progress.begin(attempt, DONE)
-        parent.sendall(_counted() + messages.verdict(attempt, decided))
+        took_s = time.monotonic() - began
+        parent.sendall(_counted() + messages.verdict(attempt, decided, took_s))
 
 
 def _judge_batch(judge: Judge, body: memoryview) -> Verdict:

@@ -10,6 +10,11 @@ and nothing here is a process or a socket.
 - A worker that is busy with one batch for `BLOCKED_AFTER_S` is blocked. What it was sent after
   that batch is recalled, the batch's partition gets a queue of its own, which stays with that
   worker, and all other queues go to other workers, which are started if need be.
+- Clients take turns in each queue, by the time that their batches take (`turns.py`). A worker
+  that has more than `AHEAD_S` of work gets nothing in advance, so a client of quick batches waits
+  for about one slow batch of others.
+- A worker that has batches and begins none, for as long as a policy may take, is replaced: it is
+  stopped or swapped out. Its batches are judged by another one.
 - A worker may load topics while it has no batches. Meanwhile it is busy, as with a batch that is
   nobody's.
 - An answer is final only where a policy had begun the batch and ended its process, or ran into
@@ -30,6 +35,7 @@ from zlib import crc32
 from penstock.engine.interceptor_chain import unable
 from penstock.engine.verdict import (
     FailureCause,
+    abandoned,
     failed,
     not_judged,
     prepared_too_late,
@@ -40,6 +46,7 @@ from penstock.engine.workers.deadlines import Deadlines
 from penstock.engine.workers.jobs import JobQueue, JobState
 from penstock.engine.workers.pool import WorkerPool
 from penstock.engine.workers.progress import DONE, INTERCEPTING, PREPARING, CurrentAttempt
+from penstock.engine.workers.turns import LEAST_S
 from penstock.engine.workers.worker import IN_FLIGHT_MIN, KillReason, Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -55,10 +62,9 @@ BLOCKED_AFTER_S: Final = 0.1
 """A worker that is busy with one batch for this long gets no batches of other partitions."""
 STALE_S: Final = 0.05
 """Batches sent and not begun for this long are recalled, except the next one."""
-NO_PROGRESS_KILL_S: Final = 30.0
-"""A worker that has batches and begins none for this long is replaced."""
 NO_PROGRESS_CHECK_S: Final = 1.0
-"""Clients that gave up are answered where a worker has begun no batch for this long."""
+"""Clients that gave up are answered where a worker has begun no batch for this long. None is
+overdue before."""
 LOST_MAX: Final = 2
 """How many attempts that were begun and lost, without being to blame for it, are repeated."""
 _LOAD_MIN_S: Final = 30.0
@@ -135,12 +141,7 @@ class Schedule:
         self._queue_of: dict[TopicPartition, Queue] = {}
         self._deadlines: Deadlines[Job] = Deadlines()
         self._attempt = 0
-        self._no_progress_kill_s = max(
-            NO_PROGRESS_KILL_S,
-            limits.timeout_s,
-            limits.interceptors_timeout_s,
-            limits.preparation_timeout_s,
-        )
+        self._begin_s = max(NO_PROGRESS_CHECK_S, limits.timeout_s)
 
     @property
     def judging(self) -> list[Worker]:
@@ -185,6 +186,7 @@ class Schedule:
             and worker.state is _READY
             and worker.has_capacity
         ):
+            queue.pass_through(job)
             self._send(worker, queue, job, now)
             return
         if self.phase is Phase.CLOSED:
@@ -201,11 +203,21 @@ class Schedule:
         for queue in (*self._slot_queues, *self._partition_queues.values()):
             for job in queue.cancel(client):
                 self._deadlines.discard(job, job.deadline)
-                self._answer(job, not_judged(job.policies, "nobody waits for it"))
+                self._answer(job, abandoned(job.policies))
             self._remove_if_empty(queue)
 
-    def verdict(self, worker: Worker, attempt: int, verdict: Verdict, now: float) -> None:
-        """Handle a verdict about an attempt."""
+    def verdict(
+        self, worker: Worker, attempt: int, verdict: Verdict, now: float, took_s: float = 0.0
+    ) -> None:
+        """Handle a verdict about an attempt.
+
+        Args:
+            worker: Whose it is.
+            attempt: Its number.
+            verdict: The verdict.
+            now: The time.
+            took_s: How long the worker had the batch in hand.
+        """
         if worker.state is WorkerState.DEAD:
             return
         worker.last_active = now
@@ -215,7 +227,10 @@ class Schedule:
         if job is not None:
             worker.record_latency(now - job.sent_at)
             queue = self._unassign(worker, job)
+            if took_s > LEAST_S or job.expected_s:
+                queue.settle(job, took_s)
             if job.state is not _ANSWERED:
+                job.judged_s = took_s
                 self._answer(job, verdict)
             if not queue.outstanding and (
                 queue.worker is not worker or queue.topic_partition or queue.next_worker
@@ -266,6 +281,7 @@ class Schedule:
         worker.exclusive = job.exclusive
         worker.sent[self._attempt] = job
         worker.sent_bytes += job.size
+        worker.sent_s += job.expected_s
         self._act(Send(worker, job, self._attempt))
 
     def _dispatch(self, worker: Worker, now: float) -> None:
@@ -292,6 +308,7 @@ class Schedule:
         """Remove a job from a worker, and return its queue."""
         del worker.sent[job.attempt]
         worker.sent_bytes -= job.size
+        worker.sent_s = worker.sent_s - job.expected_s if worker.sent else 0.0
         worker.exclusive = worker.exclusive and not job.exclusive
         worker.drains = worker.drains and bool(worker.sent)
         queue = job.queue
@@ -521,6 +538,8 @@ class Schedule:
             return worker.sent.get(attempt)
         if killed.reason is KillReason.DEADLINE_EXCEEDED:
             return worker.sent.get(killed.current.attempt)
+        if killed.reason is KillReason.STALLED:
+            return None
         if len(jobs) == 1 and jobs[0].attempt == current.attempt:
             return jobs[0]
         # Any of them may have written to our socket: the next worker gets them one at a time.
@@ -642,8 +661,9 @@ class Schedule:
                 worker.become(WorkerState.READY)
                 self._assign_queues(now)
             quiet = now - max(worker.current_since, worker.last_active)
-            if worker.sent and quiet > self._no_progress_kill_s:
-                self._kill(worker, KillReason.PROTOCOL_ERROR, "did not answer", now)
+            if worker.sent and quiet > self._begin_s:
+                text = f"began no batch within {self._begin_s * 1000:.0f} ms"
+                self._kill(worker, KillReason.STALLED, text, now)
                 return
             if worker.sent and quiet > NO_PROGRESS_CHECK_S:
                 self._answer_expired(worker, now)

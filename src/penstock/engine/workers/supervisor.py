@@ -15,12 +15,12 @@ import structlog
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import RECORDS_POLICY
 from penstock.engine.plan import Plan
-from penstock.engine.verdict import FailureCause, timed_out
+from penstock.engine.verdict import UNJUDGED, timed_out
 from penstock.engine.workers import actions, messages
 from penstock.engine.workers.child import Child
 from penstock.engine.workers.clock import RunningClock
 from penstock.engine.workers.instance_usage import InstanceUsage
-from penstock.engine.workers.jobs import Job, JobState
+from penstock.engine.workers.jobs import Job
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Limits, Phase, Schedule
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
@@ -95,6 +95,7 @@ class Supervisor:
         self.patterns: Patterns = []
         self.needs_context = False
         self.loads_topics = False
+        self.drops_records = False
         self._takes_client: frozenset[str] = frozenset()
         # Of a class of KIP-686 that the file does not name, a worker says it once it is loaded.
         self._known_records_classes = set(loaded.get(RECORDS_POLICY, ()))
@@ -378,7 +379,7 @@ class Supervisor:
         taken = self._clock.now()
         judged_s = job.judged_s
         if judged_s is None:  # the worker was killed, or died, or never had it
-            began = job.attempt and verdict.cause is not FailureCause.NOT_JUDGED
+            began = job.attempt and verdict.cause not in UNJUDGED
             judged_s = taken - job.sent_at if began else 0.0
         waited_s = max(0.0, taken - job.submitted_at - judged_s)
         observer.judged(job.policies, verdict.cause, waited_s, judged_s)
@@ -452,7 +453,8 @@ class Supervisor:
     def on_ready(self, worker: Worker, ready: messages.Ready) -> None:
         """Handle READY."""
         if not self._serving:
-            self.patterns, self.needs_context, self.loads_topics, self._takes_client = ready
+            self.patterns, self.needs_context, self.loads_topics, self._takes_client = ready[:4]
+            self.drops_records = ready.drops_records
         self._schedule.loaded(worker, self._clock.now())
         self._load_topics_in(worker)
         self._execute_actions()
@@ -487,13 +489,11 @@ class Supervisor:
             for event, result, amount in counted:
                 self._observer.policy_event(event, result, amount)
 
-    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict]]) -> None:
+    def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
         """Handle verdicts."""
         now, take = self._clock.now(), self._schedule.verdict
-        if self._observer is not None:
-            _measure(worker, verdicts, now)
-        for attempt, verdict in verdicts:
-            take(worker, attempt, verdict, now)
+        for attempt, verdict, took_s in verdicts:
+            take(worker, attempt, verdict, now, took_s)
         self._execute_actions()
 
     def on_protocol_error(self, worker: Worker) -> None:
@@ -527,18 +527,3 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _measure(worker: Worker, verdicts: Sequence[tuple[int, Verdict]], now: float) -> None:
-    """Note how long each batch was judged: a worker has one at a time, and sends some together.
-
-    Those that come together share the time since the worker's last verdict, or since it was sent
-    the first of them.
-    """
-    jobs = [job for attempt, _ in verdicts if (job := worker.sent.get(attempt)) is not None]
-    if not jobs:
-        return
-    each_s = max(0.0, now - max(jobs[0].sent_at, worker.last_active)) / len(jobs)
-    for job in jobs:
-        if job.state is not JobState.ANSWERED:
-            job.judged_s = each_s

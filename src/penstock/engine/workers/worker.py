@@ -14,6 +14,9 @@ IN_FLIGHT_MIN, IN_FLIGHT_MAX, IN_FLIGHT_MAX_BYTES = 2, 512, 512 * 1024
 """The limits of the window of unanswered batches, which hides the latency of the socket: it starts
 small, grows by one while verdicts come soon, and is halved when they do not."""
 _SOON_S: Final = 0.01
+AHEAD_S: Final = 0.02
+"""A worker gets nothing more while what it has is expected to take longer: who comes next is
+decided when that is done."""
 
 
 class WorkerState(IntEnum):
@@ -53,8 +56,10 @@ class KillReason(IntEnum):
     DEADLINE_EXCEEDED = 0
     """A batch ran into its deadline."""
     PROTOCOL_ERROR = 1
-    """It sent something that is not a message, or no verdict."""
+    """It sent something that is not a message."""
     LOAD_TIMEOUT = 2
+    STALLED = 3
+    """It had batches and began none."""
 
 
 class Killed(NamedTuple):
@@ -79,6 +84,7 @@ class Worker:
         state: The state.
         sent: The unanswered jobs by attempt, in order.
         sent_bytes: Their size.
+        sent_s: How long they are expected to take together.
         in_flight_max: How many unanswered jobs it may have.
         queues: The queues that it serves.
         current: The last attempt that it was seen to begin.
@@ -111,6 +117,7 @@ class Worker:
         "queues",
         "sent",
         "sent_bytes",
+        "sent_s",
         "state",
         "state_reached",
     )  # fmt: skip
@@ -120,6 +127,7 @@ class Worker:
         self.state = WorkerState.STARTING
         self.sent: dict[int, Job] = {}
         self.sent_bytes = 0
+        self.sent_s = 0.0
         self.in_flight_max = 8
         self.queues: list[JobQueue[Worker]] = []
         self.exclusive = False
@@ -152,7 +160,7 @@ class Worker:
     @property
     def has_capacity(self) -> bool:
         """Whether it may be sent another job."""
-        if self.drains:
+        if self.drains or self.sent_s > AHEAD_S:
             return False
         count = len(self.sent)
         if count < IN_FLIGHT_MIN:

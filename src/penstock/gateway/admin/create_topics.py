@@ -15,7 +15,8 @@ charged for both requests.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 from kio.schema.create_topics.v7 import request as v7
@@ -24,6 +25,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i16, i32
 
+import penstock.wire.create_topics as wire
 from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.engine.admin_policies import ConfigAlteration, TopicCreation
@@ -32,7 +34,9 @@ from penstock.gateway.admin.policy_checks import (
     Refusal,
     config_error,
 )
+from penstock.gateway.steps import Steps
 from penstock.topic_configs import definitions
+from penstock.wire.create_topics import Results
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -44,6 +48,7 @@ from penstock.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
+from penstock.wire.own_requests import write_entity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+SLICE: Final = 25
+"""So many topics of a request are read, judged or written in one turn of the event loop."""
 _CONFIGS_FROM = 5
 _TOPIC_IDS_FROM = 7
 _CLUSTER_METADATA = "__cluster_metadata"
@@ -86,10 +93,11 @@ class _RequestedTopic(NamedTuple):
 async def create_topics(context: RequestContext) -> bytes:
     """Return the response to a request."""
     request = context.request
-    requested = [
-        _read(topic, own_keys=context.gateway.topic_configs.are_stored)
-        for topic in request.body.topics
-    ]
+    requested = []
+    turns = Steps(SLICE)
+    for topic in request.body.topics:
+        requested.append(_read(topic, own_keys=context.gateway.topic_configs.are_stored))
+        await turns.step()
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
     has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
@@ -110,14 +118,15 @@ class _CreateTopics:
         self._repeated = {name for name, count in names.items() if count > 1}
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
+        self._read: dict[str, wire.Result] = {}
+        self._turns = Steps(SLICE)
         self._creations: dict[str, UUID] = {}
 
     async def respond(self) -> bytes:
         body = self._request.body
         validated = await self._send([topic.stripped for topic in self._topics], validate_only=True)
         # The order and number of results are those of the cluster.
-        self._names = [result.name for result in validated.topics]
-        self._results = {result.name: result for result in validated.topics}
+        self._names = await self._read_results(validated)
         await self._judge()
         accepted = [
             topic for topic in self._topics if self._results[topic.given.name].error_code == NONE
@@ -125,7 +134,7 @@ class _CreateTopics:
         if not accepted or body.validate_only:
             for topic in accepted:
                 self._context.gateway.cluster.disallow(topic.given.name)
-            return self._response(validated.throttle_time)
+            return await self._response(validated)
         ours = any(topic.own or self._has_open_creation(topic) for topic in accepted)
         if len(accepted) == len(self._topics) and not ours:
             return await self._forward()
@@ -134,7 +143,7 @@ class _CreateTopics:
         finally:
             for creation in self._creations.values():
                 self._context.gateway.topic_configs.store.leave(creation)
-        return self._response(created.throttle_time if created else validated.throttle_time)
+        return await self._response(created or validated)
 
     def _has_open_creation(self, topic: _RequestedTopic) -> bool:
         return bool(self._context.gateway.topic_configs.open_creations(topic.given.name))
@@ -142,24 +151,44 @@ class _CreateTopics:
     async def _forward(self) -> bytes:
         """Forward the original request."""
         frame = await self._context.forward()
-        for result in self._request.read_response(frame).topics:
+        for result, _ in wire.Results(frame, self._request.response_type):
             if result.error_code != NONE:
                 self._context.gateway.cluster.disallow(result.name)
+            await self._turns.step()
         return frame
 
     # Requests to the cluster
 
-    async def _send(self, topics: list[Any], *, validate_only: bool) -> Any:
-        request = v7.CreateTopicsRequest(
-            topics=tuple(topics), timeout=self._request.body.timeout, validate_only=validate_only
+    async def _send(self, topics: list[Any], *, validate_only: bool) -> Results:
+        written = []
+        for topic in topics:
+            written.append(write_entity(topic))
+            await self._turns.step()
+        make = partial(
+            wire.request,
+            topics=written,
+            timeout=self._request.body.timeout,
+            validate_only=validate_only,
+            client_id=self._request.client_id,
         )
-        return await self._context.send_as_client(request, CreateTopicsResponse)
+        return Results(await self._context.send(make), CreateTopicsResponse)
+
+    async def _read_results(self, results: Results) -> list[str]:
+        """Record results; return the names of their topics, in order."""
+        names = []
+        for one in results:
+            name = one.entity.name
+            names.append(name)
+            self._results[name], self._read[name] = one.entity, one
+            await self._turns.step()
+        return names
 
     # Policies
 
     async def _judge(self) -> None:
         checks = PolicyChecks(self._context)
         for topic in self._topics:
+            await self._turns.step()
             name = topic.given.name
             result = self._results.get(name)
             if result is None:
@@ -211,10 +240,11 @@ class _CreateTopics:
 
     # Creation
 
-    async def _create(self, accepted: list[_RequestedTopic]) -> Any:
+    async def _create(self, accepted: list[_RequestedTopic]) -> Results | None:
         """Create topics, and record their results."""
         ready = []
         for topic in accepted:
+            await self._turns.step()
             try:
                 await self._keep(topic)
             except CompactedTopicError as error:
@@ -224,12 +254,10 @@ class _CreateTopics:
         if not ready:
             return None
         created = await self._send([topic.stripped for topic in ready], validate_only=False)
-        results = {result.name: result for result in created.topics}
-        for topic in ready:
-            name = topic.given.name
-            self._results[name] = results.get(name) or _result(
-                name, Refusal(UNKNOWN_SERVER_ERROR, None)
-            )
+        missing = {topic.given.name for topic in ready}
+        missing.difference_update(await self._read_results(created))
+        for name in missing:
+            self._results[name] = _result(name, Refusal(UNKNOWN_SERVER_ERROR, None))
         # This is completed even if the connection is lost in the meantime.
         await self._context.finish(self._settle(ready))
         return created
@@ -271,15 +299,31 @@ class _CreateTopics:
 
     # The response
 
-    def _response(self, throttle_time: Any) -> bytes:
+    async def _response(self, last: Results) -> bytes:
         """Write the results in the client's version."""
         own = {topic.given.name: topic.own for topic in self._topics}
-        results = tuple(
-            self._for_client(self._results[name], own.get(name, {})) for name in self._names
+        results = []
+        for name in self._names:
+            results.append(self._written(name, own.get(name, {})))
+            await self._turns.step()
+        return wire.response(
+            self._request.correlation_id,
+            self._request.response_type,
+            throttle_time=last.throttle_time,
+            results=results,
         )
-        return self._request.response(
-            self._request.response_type(throttle_time=throttle_time, topics=results)
-        )
+
+    def _written(self, name: str, own: Mapping[str, str | None]) -> bytes:
+        """Return the bytes of a result; the cluster's own, where they are in the right version."""
+        result, read = self._results[name], self._read.get(name)
+        if (
+            read is not None
+            and read.entity is result
+            and self._request.version == CreateTopicsResponse.__version__
+            and not (own and result.configs)
+        ):
+            return read.data
+        return write_entity(self._for_client(result, own))
 
     def _for_client(self, result: Any, own: Mapping[str, str | None]) -> Any:
         types, version = self._request.response_types, self._request.version
@@ -313,7 +357,8 @@ class _CreateTopics:
         return types.CreatableTopicResult(**fields)
 
     def _own_configs(self, topic: str, own: Mapping[str, str | None]) -> list[Any]:
-        defaults = self._context.gateway.policies.plan.settings(topic)
+        plan = self._context.gateway.policies.plan
+        defaults = plan.settings(topic)
         kind = self._request.response_types.CreatableTopicConfigs
         return [
             kind(
@@ -321,7 +366,7 @@ class _CreateTopics:
                 value=definitions.normalize(name, own[name] or "")
                 if name in own
                 else defaults.get(name, key.default),
-                read_only=False,
+                read_only=not plan.allows_key(name),
                 config_source=i8(definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT),
                 is_sensitive=False,
             )

@@ -3,83 +3,101 @@
 Behaviour: the request is forwarded unchanged; brokers ignore names of configs that they do not
 know. To each topic in the response the requested topic level keys are added, with their dynamic
 value (DYNAMIC_TOPIC_CONFIG), or else the default of the configuration file, if any
-(DEFAULT_CONFIG). All other requests are forwarded unchanged.
+(DEFAULT_CONFIG). A key that may not be set on a topic is read-only
+(`topic.settings.keys.allowed`); what was set before is shown, and has no effect. All other requests
+are forwarded unchanged. A topic that is named several times is described as many times, as brokers
+do, each time with the keys that were requested there.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from dataclasses import replace
+import io
 from typing import TYPE_CHECKING, Any, Final
 
+from kio.serial import entity_writer
 from kio.static.primitive import i8
 
 from penstock.configuration.topic_keys import key_named
-from penstock.gateway.admin.alter_configs import TOPIC
 from penstock.topic_configs import definitions
 from penstock.topic_configs.index import UnreadableTopicConfigsError
-from penstock.wire.errors import NONE
+from penstock.wire.described_configs import read_requested, with_added
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from uuid import UUID
 
+    from penstock.gateway.exchange import Buffers
     from penstock.gateway.request_context import RequestContext
+    from penstock.wire.described_configs import Keys, Requested
 
 _TYPES_FROM: Final = 3
+_WRITTEN_MAX: Final = 100
 
 
-async def describe_configs(context: RequestContext) -> bytes:
+async def describe_configs(context: RequestContext) -> bytes | Buffers:
     """Return the response to a request."""
-    # A topic may be named twice, with different keys.
-    requested: dict[str, deque[list[str]]] = defaultdict(deque)
-    for resource in context.request.body.resources:
-        if resource.resource_type == TOPIC:
-            requested[resource.resource_name].append(_own(resource))
+    request = context.request
+    requested = await context.in_turns(
+        read_requested(
+            request.frame, request.body_at, request.version, definitions.config_keys().keys()
+        )
+    )
     frame = await context.forward()
+    if not any(map(any, requested.keys.values())):
+        return frame
     settings = context.gateway.topic_configs
-    if not any(map(any, requested.values())):
-        return frame
-    body = context.request.read_response(frame)
-    topics = {
-        one.resource_name
-        for one in body.results
-        if one.resource_type == TOPIC and one.error_code == NONE
-    }
-    if not topics:
-        return frame
-    ids = await context.topic_ids({topic for topic in topics if settings.names(topic)})
-    results = []
-    for result in body.results:
-        topic = result.resource_name
-        queue = requested[topic] if result.resource_type == TOPIC else None
-        own_keys = queue.popleft() if queue else []
-        if own_keys and result.error_code == NONE:
-            try:
-                own = settings.of(topic, ids[topic]) if topic in ids else {}
-            except UnreadableTopicConfigsError:
-                own = {}
-            added = [_config(context, topic, name, own) for name in own_keys]
-            result = replace(  # noqa: PLW2901 - the same result
-                result, configs=(*result.configs, *added)
-            )
-        results.append(result)
-    return context.request.response(replace(body, results=tuple(results)))
+    ids = await context.topic_ids({topic for topic in requested.keys if settings.names(topic)})
+    ours = _Ours(context, requested, ids)
+    return await context.in_turns(with_added(frame, request.version, ours.next))
 
 
-def _own(resource: Any) -> list[str]:
-    """Return the requested topic level keys of Penstock."""
-    keys = resource.configuration_keys
-    return [name for name in definitions.config_keys() if not keys or name in keys]
+class _Ours:
+    """Describes the topic level keys of topics, as often as each is named."""
+
+    def __init__(
+        self, context: RequestContext, requested: Requested, ids: Mapping[str, UUID]
+    ) -> None:
+        self._context = context
+        self._requested = requested
+        self._ids = ids
+        self._written: dict[tuple[str, Keys], bytes] = {}
+
+    def next(self, topic: str) -> tuple[int, bytes]:
+        """Return how many configs the next description of a topic has, and what they are."""
+        queue = self._requested.keys.get(topic)
+        keys = queue.popleft() if queue else ()
+        if not keys:
+            return 0, b""
+        written = self._written.get((topic, keys))
+        if written is None:
+            if len(self._written) == _WRITTEN_MAX:
+                self._written.clear()
+            written = self._written[topic, keys] = self._write(topic, keys)
+        return len(keys), written
+
+    def _write(self, topic: str, keys: Keys) -> bytes:
+        settings, ids = self._context.gateway.topic_configs, self._ids
+        try:
+            own = settings.of(topic, ids[topic]) if topic in ids else {}
+        except UnreadableTopicConfigsError:
+            own = {}
+        write = entity_writer(self._context.request.response_types.DescribeConfigsResourceResult)
+        buffer = io.BytesIO()
+        for name in keys:
+            write(buffer, _config(self._context, self._requested, topic, name, own))
+        return buffer.getvalue()
 
 
-def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, str]) -> Any:
+def _config(
+    context: RequestContext, requested: Requested, topic: str, name: str, own: Mapping[str, str]
+) -> Any:
     """Describe one key."""
-    types, body = context.request.response_types, context.request.body
+    types = context.request.response_types
     key = key_named(name)
     default = context.gateway.policies.plan.settings(topic).get(name, key.default)
     source = definitions.SET_ON_TOPIC if name in own else definitions.DEFAULT
     synonyms = []
-    if body.include_synonyms:
+    if requested.include_synonyms:
         if name in own:
             synonyms.append((own[name], definitions.SET_ON_TOPIC))
         if default is not None:
@@ -87,7 +105,7 @@ def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, st
     fields: dict[str, Any] = {
         "name": name,
         "value": own.get(name, default),
-        "read_only": False,
+        "read_only": not context.gateway.policies.plan.allows_key(name),
         "config_source": i8(source),
         "is_sensitive": False,
         "synonyms": tuple(
@@ -97,5 +115,5 @@ def _config(context: RequestContext, topic: str, name: str, own: Mapping[str, st
     }
     if context.request.version >= _TYPES_FROM:
         fields["config_type"] = i8(key.type.number)
-        fields["documentation"] = key.documentation if body.include_documentation else None
+        fields["documentation"] = key.documentation if requested.include_documentation else None
     return types.DescribeConfigsResourceResult(**fields)

@@ -18,42 +18,51 @@ from kio.static.primitive import i32
 from penstock.cluster.metadata import MetadataUnavailableError
 from penstock.gateway.admin.policy_checks import PolicyChecks
 from penstock.wire.client_requests import NO_TIME
+from penstock.wire.coordinator_keys import MANY_FROM, key_type, unavailable
 from penstock.wire.errors import COORDINATOR_NOT_AVAILABLE
 
 if TYPE_CHECKING:
+    from penstock.gateway.exchange import Buffers
     from penstock.gateway.request_context import RequestContext
 
 log = structlog.get_logger()
 
 _TOPICS: Final = {0: "__consumer_offsets", 1: "__transaction_state", 2: "__share_group_state"}
 """The internal topics, by the type of the coordinator key."""
-_KEYS_FROM: Final = 4
 
 
-async def find_coordinator(context: RequestContext) -> bytes:
+async def find_coordinator(context: RequestContext) -> bytes | Buffers:
     """Return the response to a request."""
-    topic = _TOPICS.get(getattr(context.request.body, "key_type", 0))
+    request = context.request
+    topic = _TOPICS.get(key_type(request.frame, request.body_at, request.version))
     if topic is None:
-        return await context.forward()
+        return await context.forward_unjoined()
     checks = PolicyChecks(context)
     try:
         missing = await context.gateway.cluster.missing_internal_topic(topic)
     except MetadataUnavailableError as error:
         if checks.cannot_be_judged(topic, error) is None:
-            return await context.forward()
+            return await context.forward_unjoined()
         log.error("a topic of Kafka's own cannot be judged", topic=topic, reason=str(error))
-        return _refused(context, f"The policy cannot be asked about {topic}")
+        return await _refused(context, f"The policy cannot be asked about {topic}")
     if missing is None:
-        return await context.forward()
+        return await context.forward_unjoined()
     refusal = await checks.internal_topic(missing)
     if refusal is None:
-        return await context.forward()
-    return _refused(context, refusal.message)
+        return await context.forward_unjoined()
+    return await _refused(context, refusal.message)
 
 
-def _refused(context: RequestContext, why: str | None) -> bytes:
+async def _refused(context: RequestContext, why: str | None) -> bytes:
     """Return the response of a broker without a coordinator."""
     request, version = context.request, context.request.version
+    if version >= MANY_FROM:
+        return await context.in_turns(
+            unavailable(
+                request.frame, request.body_at, request.response_header,
+                COORDINATOR_NOT_AVAILABLE, why,
+            )
+        )  # fmt: skip
     fields: dict[str, Any] = {
         "node_id": BrokerId(-1),
         "host": "",
@@ -62,13 +71,5 @@ def _refused(context: RequestContext, why: str | None) -> bytes:
     }
     if version >= 1:
         fields["error_message"] = why
-    if version >= _KEYS_FROM:
-        fields = {
-            "coordinators": tuple(
-                request.response_types.Coordinator(key=key, **fields)
-                for key in request.body.coordinator_keys
-            )
-        }
-    if version >= 1:
         fields["throttle_time"] = NO_TIME
     return request.response(request.response_type(**fields))

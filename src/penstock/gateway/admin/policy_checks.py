@@ -205,7 +205,12 @@ class PolicyChecks:
 
 
 async def config_error(gateway: GatewayContext, key: str, value: str) -> str | None:
-    """Return why a value of a topic level key is invalid; None if it is valid."""
+    """Return why a topic level key cannot have a value on a topic; None if it can."""
+    if not gateway.policies.plan.allows_key(key):
+        return (
+            f"Configuration {key} cannot be set on a topic: the gateway's configuration file does "
+            "not allow it (topic.settings.keys.allowed)"
+        )
     reason = definitions.value_error(key, value)
     if reason is not None:
         return reason

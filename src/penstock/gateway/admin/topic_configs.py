@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.cluster.compacted_topic import CompactedTopic, LogRecord
+    from penstock.cluster.state_writes import StateWrites
 
 log = structlog.get_logger()
 
@@ -76,6 +77,11 @@ class TopicConfigs:
     def position(self) -> int:
         """Up to where the topic has been read; 0 without one."""
         return 0
+
+    @property
+    def writes(self) -> StateWrites | None:
+        """How writes have ended; None if there is nowhere to write to."""
+        return None
 
     @property
     def store(self) -> StoredTopicConfigs:
@@ -143,6 +149,11 @@ class StoredTopicConfigs(TopicConfigs):
         """Up to where the topic has been read."""
         return self._follower.position
 
+    @property
+    def writes(self) -> StateWrites:
+        """How writes have ended."""
+        return self._follower.writes
+
     def __init__(
         self, settings_log: CompactedTopic, gateway: str, changed: Callable[[str], None]
     ) -> None:
@@ -153,7 +164,8 @@ class StoredTopicConfigs(TopicConfigs):
             gateway: The name of this gateway, the same after a restart.
             changed: Called with the name of a topic whose configs have changed.
         """
-        self._follower = LogFollower(settings_log, self._take)
+        probe_key = topic_key(uuid.UUID(int=0)).encode()
+        self._follower = LogFollower(settings_log, self._take, probe_key=probe_key)
         self.topic = settings_log.topic
         self._gateway = gateway
         self._changed = changed
@@ -243,7 +255,7 @@ class StoredTopicConfigs(TopicConfigs):
 
     def open_creations(self, topic: str) -> list[UUID]:
         """Return the open creations of a topic, for `put`."""
-        return list(self.index.creations(lambda entry: entry.topic == topic))
+        return list(self.index.creations(lambda _: True, of=topic))
 
     async def put(
         self,
@@ -358,24 +370,23 @@ class StoredTopicConfigs(TopicConfigs):
 
     async def _settle_abandoned(self, topic: str) -> None:
         """Withdraw abandoned creations of a topic that does not exist."""
-        for creation, entry in self._abandoned().items():
-            if entry.topic == topic:
-                await self.withdraw(creation)
+        for creation in self._abandoned(of=topic):
+            await self.withdraw(creation)
 
-    def _abandoned(self) -> dict[UUID, TopicConfigRecord]:
-        """Return the creations that no gateway will settle any more."""
+    def _abandoned(self, *, of: str | None = None) -> dict[UUID, TopicConfigRecord]:
+        """Return the creations, perhaps of one topic, that no gateway will settle any more."""
         now_ms = time.time() * 1000
 
         def left_open(entry: TopicConfigRecord) -> bool:
             after_s = LEFT_AFTER_S if entry.gateway == self._gateway else ABANDONED_AFTER_S
             return entry.timestamp_ms < now_ms - after_s * 1000
 
-        return self._not_mine(left_open)
+        return self._not_mine(left_open, of=of)
 
     def _not_mine(
-        self, where: Callable[[TopicConfigRecord], bool]
+        self, where: Callable[[TopicConfigRecord], bool], *, of: str | None = None
     ) -> dict[UUID, TopicConfigRecord]:
-        found = self.index.creations(where)
+        found = self.index.creations(where, of=of)
         return {one: entry for one, entry in found.items() if one not in self._mine}
 
     def leave(self, creation: UUID) -> None:

@@ -28,7 +28,7 @@ API_VERSION: Final = 1
 TOPICS_MAX: Final = 200
 """As many topics have their counts in the state: those of which most is not stored."""
 _STARTED: Final = time.time()
-_OTHER_OUTCOMES: Final = ("accepted", "dropped")
+_OTHER_OUTCOMES: Final = ("accepted", "dropped", "abandoned")
 
 
 class Shown(gauges.Measured, Inspected, Protocol):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kio.schema.index import api_key_map
 
-from penstock.engine.verdict import FailureCause, Outcome
+from penstock.engine.verdict import ABANDONED, UNJUDGED, FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.metrics.cells import BOUNDS, BoundedCounter, Cell, Histogram
 from penstock.gateway.metrics.exposition import Gauge
@@ -248,7 +248,9 @@ class GatewayCounts:
     def refused(self, topic: str, data: bytes | memoryview, verdict: Verdict) -> None:
         """Count the records of a batch that is not stored."""
         count = min(record_count(data), self.records_max)
-        self._records.add((topic, verdict.policy, verdict.outcome.value), count)
+        is_abandoned = verdict.cause is FailureCause.ABANDONED
+        outcome = ABANDONED if is_abandoned else verdict.outcome.value
+        self._records.add((topic, verdict.policy, outcome), count)
 
     def observed(self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict) -> None:
         """Count the records of a batch that is forwarded whatever its verdict (`penstock.mode`).
@@ -302,12 +304,12 @@ class GatewayCounts:
                ) -> None:  # fmt: skip
         """Count how long a batch waited, and how long it was judged."""
         self._waiting.observe(policies, waited_s)
-        if cause is not FailureCause.NOT_JUDGED:
+        if cause not in UNJUDGED:
             self._judging.observe(policies, judged_s)
 
     def judged_beside(self, policies: str, cause: FailureCause | None, judged_s: float) -> None:
         """Count how long a batch was judged that nobody waits for (`penstock.mode`)."""
-        if cause is not FailureCause.NOT_JUDGED:
+        if cause not in UNJUDGED:
             self._judging.observe(policies, judged_s)
 
     def policy_event(self, event: str, result: str, amount: int) -> None:

@@ -21,6 +21,7 @@ from penstock.records.implementation import describe
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from penstock.cluster.state_writes import StateWrites
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.audit_trail.trail import AuditTrail
     from penstock.gateway.connection import ClientConnection
@@ -59,6 +60,10 @@ class Measured(Protocol):
     @property
     def audit_trail(self) -> AuditTrail | None:
         """Where refusals are written; None if they are not."""
+
+    @property
+    def state_writes(self) -> Mapping[str, StateWrites]:
+        """How writes of state have ended, by what is written."""
 
     @property
     def settings_position(self) -> int:
@@ -123,6 +128,19 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         {one: gateway.producers.count},
     )
     yield Gauge(
+        "penstock_producers_kept_bytes",
+        "Memory of the state of producers that other gateways have written, or that are idle.",
+        (),
+        {one: gateway.producers.kept_bytes},
+    )
+    yield Gauge(
+        "penstock_producers_evicted_total",
+        "Producers whose state was forgotten for lack of memory.",
+        (),
+        {one: gateway.producers.evicted},
+        "counter",
+    )
+    yield Gauge(
         "penstock_sequence_translations_total",
         "Batches that were sent with other sequence numbers than their producer's.",
         (),
@@ -135,8 +153,27 @@ def of_gateway(gateway: Measured, brokers: Mapping[int, Reached], *, is_ready: b
         (),
         {one: gateway.settings_position},
     )
+    yield _state_writes(gateway.state_writes)
     yield from _audit_trail(gateway.audit_trail)
     yield from _process()
+
+
+def _state_writes(writes: Mapping[str, StateWrites]) -> Gauge:
+    return Gauge(
+        "penstock_state_writes_total",
+        "Writes of the gateway's own state; failed and late ones are answered 7 to clients.",
+        ("state", "result"),
+        {
+            (state, result): count
+            for state, one in writes.items()
+            for result, count in (
+                ("written", one.written),
+                ("failed", one.failed),
+                ("late", one.late),
+            )
+        },
+        "counter",
+    )
 
 
 def _audit_trail(trail: AuditTrail | None) -> Iterator[Gauge]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from penstock.cluster.state_writes import StateWrites
     from penstock.engine.workers.schedule import Schedule
     from penstock.gateway.metrics.broker_checks import Reached
 
@@ -45,6 +46,10 @@ class Inspected(Protocol):
         """Whether topics have settings of their own, which are not read yet."""
 
     @property
+    def state_writes(self) -> Mapping[str, StateWrites]:
+        """How writes of state have ended, by what is written."""
+
+    @property
     def is_listening(self) -> bool:
         """Whether clients are accepted."""
 
@@ -60,6 +65,7 @@ def inspect(gateway: Inspected, brokers: Mapping[int, Reached]) -> Readiness:
     missing = list(_about_policies(gateway))
     if gateway.settings_are_missing:
         missing.append("settings: those of topics have not been read yet")
+    missing += filter(None, (one.trouble for one in gateway.state_writes.values()))
     unreachable = [
         f"broker {node} at {one.address} cannot be reached: {one.why_not}"
         for node, one in sorted(brokers.items())

@@ -1,8 +1,34 @@
-"""EndTxn (API key 26), version 5: commits transactions whose records were all dropped.
+"""EndTxn (API key 26), from version 5: commits transactions of which nothing was stored.
 
-Behaviour: the partitions are first added to the transaction, by AddPartitionsToTxn over the
-client's connection. If that fails, the response to EndTxn has the same error code. All other
-requests and versions are forwarded unchanged.
+With transactions 2 (KIP-890) a partition is added to a transaction when its leader receives the
+first batch. Where interceptors dropped every record, there was no batch, and the coordinator
+answers the commit with 48 INVALID_TXN_STATE, which is fatal for Java's client. Up to version 4
+clients add the partitions themselves, so these requests, and aborts, pass unchanged.
+
+What a coordinator of Kafka 4 answers (TransactionCoordinator.endTransaction), by its state and the
+epoch of the request: the state's own (e), or the one before it (e-1), as after a lost response or
+when the coordinator, or another producer of that transactional id, has ended the transaction:
+
+    state           commit, e   commit, e-1   abort, e   abort, e-1
+    Empty           48          90            raises e   90
+    Ongoing         commits     90            aborts     90
+    PrepareCommit   51 or 90    51            51 or 90   51 or 48
+    PrepareAbort    51 or 90    51 or 48      51 or 90   51
+    CompleteCommit  48          done          raises e   48
+    CompleteAbort   48          48            raises e   done
+
+An older epoch gets 90 PRODUCER_FENCED, another producer id 49. So a commit with 48 is one of a
+transaction without a partition only with the state's own epoch. With the epoch before it,
+CompleteAbort may be a transaction with records that timed out, or that another producer has
+aborted, and "done" is the answer to an abort of it: to forward the commit as an abort would confirm
+lost records as committed. So DescribeTransactions comes first.
+
+What then ends the empty transaction is InitProducerId with the producer's id and epoch (KIP-360).
+It raises the epoch, as an abort does. But for a transaction that has begun meanwhile it is no
+success (51), it does not take the place of a newer producer (90), and when it comes again it has
+the same answer: a client that lost the response sends its commit again; the coordinator, in Empty
+with the next epoch, answers 90, and the client gets what it should have got before. All other
+answers are the coordinator's. No gateway needs to know what another one dropped.
 """
 
 from __future__ import annotations
@@ -11,28 +37,82 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId
+from kio.static.primitive import i16
 
 from penstock.wire import transactions
 from penstock.wire.client_requests import NO_TIME
-from penstock.wire.transactions import Transaction
+from penstock.wire.errors import INVALID_TXN_STATE, NONE, PRODUCER_FENCED, RETRIABLE
+from penstock.wire.transactions import COMPLETE, EMPTY, Producer, TransactionState
 
 if TYPE_CHECKING:
     from penstock.gateway.request_context import RequestContext
 
+_NO_PRODUCER = Producer(-1, -1)
+
 
 async def end_txn(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    body, empty = context.request.body, context.gateway.transactions
-    transaction = Transaction(body.transactional_id, body.producer_id, body.producer_epoch)
-    partitions = empty.partitions(transaction) if body.committed else {}
-    if partitions:
-        add = partial(transactions.add_partitions, to=transaction, partitions=partitions)
-        error_code = transactions.added(await context.send(add))
-        if error_code:
-            return context.request.response(
-                context.request.response_type(
-                    throttle_time=NO_TIME, error_code=ErrorCode(error_code)
-                )
-            )
-        empty.added(transaction)
-    return await context.forward()
+    request = context.request
+    response = await context.forward()
+    if not request.body.committed:
+        return response
+    code = int(request.read_response(response).error_code)
+    if code not in {INVALID_TXN_STATE, PRODUCER_FENCED}:
+        return response
+    code, producer = await _end_empty(context, code)
+    return request.response(
+        request.response_type(
+            throttle_time=NO_TIME,
+            error_code=ErrorCode(code),
+            producer_id=ProducerId(producer.producer_id),
+            producer_epoch=i16(producer.epoch),
+        )
+    )
+
+
+async def _end_empty(context: RequestContext, code: int) -> tuple[int, Producer]:
+    """End a transaction without partitions.
+
+    Args:
+        context: The request.
+        code: The coordinator's answer to it.
+
+    Returns:
+        The answer for the client: a success with the producer's next epoch, a retriable error, or
+        `code` for every other transaction.
+    """
+    body, client_id = context.request.body, context.request.client_id
+    transactional_id = body.transactional_id
+    describe = partial(
+        transactions.describe_request, transactional_id=transactional_id, client_id=client_id
+    )
+    found = transactions.described(await context.send(describe))
+    producer = Producer(body.producer_id, body.producer_epoch)
+    if found.code:
+        return found.code if found.code in RETRIABLE else code, _NO_PRODUCER
+    if not is_empty(found, producer):
+        return code, _NO_PRODUCER
+    begin = partial(
+        transactions.next_epoch_request,
+        transactional_id=transactional_id,
+        producer=producer,
+        timeout_ms=found.timeout_ms,
+        client_id=client_id,
+    )
+    failure, following = transactions.next_epoch(await context.send(begin))
+    if failure == NONE:
+        return NONE, following
+    return failure if failure in RETRIABLE else code, _NO_PRODUCER
+
+
+def is_empty(found: TransactionState, producer: Producer) -> bool:
+    """Return whether nothing was added to a producer's transaction, or it was ended as empty here.
+
+    Args:
+        found: The state at the coordinator.
+        producer: The producer that commits the transaction.
+    """
+    if found.producer == producer:
+        return found.state == EMPTY or found.state in COMPLETE
+    return found.state == EMPTY and found.producer == (producer.producer_id, producer.epoch + 1)

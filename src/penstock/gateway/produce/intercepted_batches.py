@@ -554,21 +554,6 @@ class InterceptedBatches:
         """The batches that are not sent to the broker, and get their response in `acknowledge`."""
         return self._due
 
-    def dropped_whole(
-        self, responses: Mapping[Position, PartitionResponse]
-    ) -> list[tuple[str, int]]:
-        """Return the topics and partitions of the batches whose records were all dropped."""
-        return [
-            (one.topic, one.number)
-            for position, one in self._batches.items()
-            if position in self._due or (position in responses and not responses[position].code)
-        ]
-
-    @property
-    def producer(self) -> BatchProducer | None:
-        """The idempotent producer of the request."""
-        return next((s.by for s in self._batches.values() if s.by and s.by.producer_id >= 0), None)
-
     # When it is answered
 
     def acknowledge(self, responses: dict[Position, PartitionResponse]) -> None:

@@ -7,6 +7,11 @@ retriable error are answered so, too, until that one has come again and got anot
 Over a new connection a client first sends the oldest batch that has no answer. So what comes there
 before the batch that was to come again shows that it has got its answer: from another gateway.
 
+Over the same connection a client sends the batches after the first one again only after that one.
+If they come without it, or later ones do, another broker may have been the leader meanwhile, and
+have got the first one through another gateway. So the broker is asked for the producer's last
+sequence number (KIP-664), and the batch that follows is the first that has to come.
+
 Batches of topics with interceptors are not kept here: see `producer_state`.
 """
 
@@ -14,6 +19,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import TTLCache
@@ -22,10 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.records.header import BatchProducer
+    from penstock.wire.producers import LastSequence
 
 KEPT_S: Final = 300.0
 """A producer that has not sent the batch again for so long has given it up: by default that takes
 two minutes (`delivery.timeout.ms`, `message.timeout.ms` of librdkafka: five)."""
+ASKED_AGAIN_S: Final = 1.0
+"""After so long the broker is asked again for the last sequence number of the same producer."""
 KEPT_MAX: Final = 10_000
 """How many are kept, of all principals together."""
 _SEQUENCES: Final = 2**31
@@ -50,18 +59,23 @@ class SentBy(NamedTuple):
     principal: str
 
 
-class _First(NamedTuple):
+@dataclass(slots=True)
+class _First:
     """The first batch that has to come again.
 
     Attributes:
         epoch: Its producer's epoch.
         base_sequence: Its first sequence number.
         connection: The number of the connection over which it came; later ones are larger.
+        following: The sequence number after the last batch that came over the connection.
+        asked: When the broker was asked for the last sequence number.
     """
 
     epoch: int
     base_sequence: int
     connection: int
+    following: int
+    asked: float = -math.inf
 
 
 class PostponedBatches:
@@ -106,7 +120,42 @@ class PostponedBatches:
         first = self._of(sent_by).get(sent_by)
         if first is None or first.epoch != batch.epoch or first.connection < connection:
             return False
-        return 0 < (batch.base_sequence - first.base_sequence) % _SEQUENCES < _SEQUENCES // 2
+        after_first = (first.base_sequence + 1) % _SEQUENCES
+        return _is_at_or_after(batch.base_sequence, after_first)
+
+    def may_be_past(self, sent_by: SentBy, batch: BatchProducer, connection: int) -> bool:
+        """Return whether the broker is to be asked if it has stored the first batch meanwhile.
+
+        Args:
+            sent_by: The partition and the producer.
+            batch: The place of the next batch in the sequence of the producer's batches.
+            connection: The number of the client's connection.
+        """
+        first = self._of(sent_by).get(sent_by)
+        return (
+            first is not None
+            and batch.base_sequence != first.following
+            and self._clock() >= first.asked + ASKED_AGAIN_S
+            and self.overtakes(sent_by, batch, connection)
+        )
+
+    def on_last_sequence(self, sent_by: SentBy, last: LastSequence | None) -> None:
+        """Apply the last sequence number that the broker has stored of a producer.
+
+        Args:
+            sent_by: The partition and the producer.
+            last: The broker's response; None if the broker does not support the request.
+        """
+        first = self._of(sent_by).get(sent_by)
+        if first is None:
+            return
+        first.asked = self._clock()
+        if last is None or last.code or last.epoch < first.epoch:
+            return
+        if last.epoch > first.epoch:
+            self._forget(sent_by)  # the broker refuses what the older epoch still sends
+        elif last.sequence >= 0 and _is_at_or_after(last.sequence, first.base_sequence):
+            first.base_sequence = (last.sequence + 1) % _SEQUENCES
 
     def answered(
         self, sent_by: SentBy, batch: BatchProducer, connection: int, *, comes_again: bool
@@ -124,15 +173,16 @@ class PostponedBatches:
         first = self._of(sent_by).get(sent_by)
         if first is not None and first.epoch > batch.epoch:
             return  # the broker refuses it: the producer has a newer epoch
+        following = (batch.base_sequence + batch.record_count) % _SEQUENCES
         if comes_again:
-            if not self.overtakes(sent_by, batch, connection):
-                self._keep(sent_by, _First(batch.epoch, batch.base_sequence, connection))
+            if first is not None and self.overtakes(sent_by, batch, connection):
+                first.following = following
+            else:
+                new = _First(batch.epoch, batch.base_sequence, connection, following)
+                new.asked = new.asked if first is None else first.asked
+                self._keep(sent_by, new)
         elif first is not None and _is_past(first, batch, connection):
-            kept = self._of(sent_by)
-            kept.pop(sent_by, None)
-            self._count -= 1
-            if not kept:
-                del self._first[sent_by.principal]
+            self._forget(sent_by)
 
     def _of(self, sent_by: SentBy) -> TTLCache[SentBy, _First]:
         return self._first.get(sent_by.principal, self._none)
@@ -147,6 +197,13 @@ class PostponedBatches:
         self._count += sent_by not in kept
         kept[sent_by] = first
 
+    def _forget(self, sent_by: SentBy) -> None:
+        kept = self._of(sent_by)
+        kept.pop(sent_by, None)
+        self._count -= 1
+        if not kept:
+            del self._first[sent_by.principal]
+
     def _make_room(self) -> None:
         """Remove what is too old, and, if all is full, the oldest of the principal that has most.
 
@@ -157,6 +214,10 @@ class PostponedBatches:
         while self._count >= KEPT_MAX:
             max(self._first.values(), key=len).popitem()
             self._count -= 1
+
+
+def _is_at_or_after(sequence: int, other: int) -> bool:
+    return (sequence - other) % _SEQUENCES < _SEQUENCES // 2
 
 
 def _is_past(first: _First, batch: BatchProducer, connection: int) -> bool:

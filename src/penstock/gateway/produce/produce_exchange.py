@@ -39,6 +39,7 @@ from penstock.gateway.produce.forwarded_at_once import (
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.postponed_batches import TEXT, SentBy
 from penstock.gateway.refusal_log import Refused
+from penstock.gateway.steps import Steps
 from penstock.records.header import is_intact, read_producer, record_count
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire import producers, topics
@@ -54,11 +55,11 @@ from penstock.wire.errors import (
 from penstock.wire.names import NO_ID, is_topic_name
 from penstock.wire.produce import ENTRY_BYTES, VALID_ACKS, PartitionResponse, ProduceResponse
 from penstock.wire.producers import LastSequence
-from penstock.wire.transactions import Transaction
+from penstock.wire.slices import result_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from penstock.engine.verdict import Replacement, Verdict
@@ -74,7 +75,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-_TRANSACTIONS_2_FROM: Final = 12
+SLICE: Final = 250
+"""So many batches of a request are submitted in one turn of the event loop."""
 _OTHER_PARTITION_REFUSED: Final = (
     "Another partition of the request was refused, and produce.rejection.scope is request"
 )
@@ -104,9 +106,9 @@ class Progress(Enum):
 class ProduceExchange(Held):
     """A Produce request and its response."""
 
-    __slots__ = ("_accepted", "_connection", "_gateway", "_ids", "_intercepted", "_observed",
-                 "_policies", "_progress", "_readdress", "_reading", "_topics", "_undecided",
-                 "_unread", "_unwritten", "request", "responses")  # fmt: skip
+    __slots__ = ("_accepted", "_checked", "_connection", "_gateway", "_ids", "_intercepted",
+                 "_observed", "_policies", "_progress", "_readdress", "_reading", "_topics",
+                 "_undecided", "_unread", "_unwritten", "request", "responses")  # fmt: skip
 
     is_judged = True
 
@@ -119,6 +121,7 @@ class ProduceExchange(Held):
         self.responses: dict[Position, PartitionResponse] = {}
         self._progress = Progress.JUDGING
         self._unwritten = 0
+        self._checked = False
         self._gateway = gateway
         self._policies = gateway.policies
         self._readdress = received.transform
@@ -221,7 +224,7 @@ class ProduceExchange(Held):
         if self.state is State.CANCELLED:
             return
         errors: dict[str | UUID, int] = {}
-        for found in topics.metadata_response(frame):
+        for found in topics.names_response(frame):
             if found.code or found.name is None:
                 errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
             else:
@@ -318,18 +321,35 @@ class ProduceExchange(Held):
     def _judge(self, errors: dict[str | UUID, int]) -> None:
         self._policies = self._gateway.policies  # one set of policies for the whole request
         self._undecided = 1  # until all have been submitted: a verdict may be there at once
+        steps = self._submit_all(errors)
+        if self.request.entries > SLICE:
+            self._reading = self._gateway.run(self._submit_in_slices(steps))
+            return
+        for _ in steps:
+            pass
+        self._verdict_received()
+
+    async def _submit_in_slices(self, steps: Iterator[None]) -> None:
+        """Submit the batches of a large request, and let others have their turn meanwhile."""
+        try:
+            turns = Steps(SLICE)
+            for _ in steps:
+                await turns.step()
+            self._verdict_received()
+        except Exception as error:
+            self._fail_connection(error)
+
+    def _submit_all(self, errors: dict[str | UUID, int]) -> Iterator[None]:
+        """Submit all batches that are to be judged; yield after each topic and each of them."""
         for t, topic in self._topics:
             identity = self._identify(t, topic, errors)
-            if identity is None:
-                continue
-            plan = self._plan(t, topic, *identity)
-            if plan is None:
-                continue
-            if plan.unusable:
-                self._cannot_be_judged(t, topic, plan)
-                continue
-            self._submit(t, topic, plan, identity[1])
-        self._verdict_received()
+            plan = None if identity is None else self._plan(t, topic, *identity)
+            if identity is not None and plan is not None:
+                if plan.unusable:
+                    self._cannot_be_judged(t, topic, plan)
+                else:
+                    yield from self._submit(t, topic, plan, identity[1])
+            yield
 
     def _identify(
         self, t: int, topic: TopicData, errors: dict[str | UUID, int]
@@ -396,7 +416,7 @@ class ProduceExchange(Held):
         for i in range(len(topic.partitions)):
             self._refuse((t, i), plan.topic, verdict)
 
-    def _submit(self, t: int, topic: TopicData, plan: TopicPlan, topic_id: UUID) -> None:
+    def _submit(self, t: int, topic: TopicData, plan: TopicPlan, topic_id: UUID) -> Iterator[None]:
         intercepted = bool(plan.interceptors) or self._had_interceptors(t, topic, plan.topic)
         known_id = topic_id if topic_id != NO_ID else None
         number = self._connection.number
@@ -432,6 +452,7 @@ class ProduceExchange(Held):
                 client=client,
                 sender=sender,
             )
+            yield
 
     def _fail_topic(self, t: int, topic: TopicData, code: int) -> None:
         for i in range(len(topic.partitions)):
@@ -569,24 +590,16 @@ class ProduceExchange(Held):
         """
         if self._progress in {Progress.JUDGING, Progress.FETCHING_STATE}:
             return False
+        if not self._postponed_are_checked(is_next=is_next):
+            return False
         self._hold_back()
         if self.responses:
             self._intercepted.on_early_responses(
                 self.responses, self.request, self._intercepted_name
             )
         if self._intercepted:
-            if self._progress is Progress.JUDGED:
-                unknown = self._intercepted.unknown_last_sequences(self.responses)
-                if unknown and not is_next:
-                    return False
-                if unknown and (
-                    self._connection.may_support_describe_producers
-                    or self._gateway.shared_producers
-                ):
-                    self._fetch_last_sequences(unknown)
-                    return False
-                if unknown:
-                    self._intercepted.on_last_sequences(unknown, {}, self.responses)
+            if not self._last_sequences_are_known(is_next=is_next):
+                return False
             self._unwritten = self._intercepted.decide(
                 self.responses,
                 connection=self._connection.number,
@@ -602,6 +615,59 @@ class ProduceExchange(Held):
         if not self._unwritten:
             self.transition_to(State.READY)
         return True
+
+    def _last_sequences_are_known(self, *, is_next: bool) -> bool:
+        """Return whether nothing has to be known of the producers of intercepted batches.
+
+        Otherwise, when the request is the next one, the broker is asked.
+        """
+        if self._progress is not Progress.JUDGED:
+            return True
+        unknown = self._intercepted.unknown_last_sequences(self.responses)
+        if unknown and not is_next:
+            return False
+        if unknown and (
+            self._connection.may_support_describe_producers or self._gateway.shared_producers
+        ):
+            self._fetch_last_sequences(unknown, partial(self._on_last_sequences, unknown))
+            return False
+        if unknown:
+            self._intercepted.on_last_sequences(unknown, {}, self.responses)
+        return True
+
+    def _postponed_are_checked(self, *, is_next: bool) -> bool:
+        """Return whether it is known what has to come again before the batches.
+
+        Otherwise, when the request is the next one, the broker is asked what it has stored of them.
+        """
+        postponed, number = self._gateway.postponed, self._connection.number
+        if self._checked or not postponed or not self._connection.may_support_describe_producers:
+            return True
+        early = {
+            position: sent_by
+            for position, sent_by, by, _ in self._sent()
+            if position not in self.responses and postponed.may_be_past(sent_by, by, number)
+        }
+        if early and is_next:
+            self._check_postponed(early)
+        return not early
+
+    def _check_postponed(self, early: Mapping[Position, SentBy]) -> None:
+        self._checked = True
+        wanted: dict[str, dict[int, int]] = {}
+        for sent_by in early.values():
+            wanted.setdefault(sent_by.topic, {})[sent_by.partition] = sent_by.producer_id
+
+        def on_found(found: dict[tuple[str, int], LastSequence]) -> None:
+            for position, sent_by in early.items():
+                last = found.get((sent_by.topic, sent_by.partition))
+                self._gateway.postponed.on_last_sequence(sent_by, last)
+                if last is not None and last.code in RETRIABLE:
+                    self.responses[position] = PartitionResponse(last.code)
+            self._progress = Progress.JUDGED
+            self._connection.advance()
+
+        self._fetch_last_sequences(wanted, on_found)
 
     def _hold_back(self) -> None:
         """Have what was sent after a batch that has to come again come again, too."""
@@ -654,11 +720,16 @@ class ProduceExchange(Held):
         except Exception as error:
             self._fail_connection(error)
 
-    def _fetch_last_sequences(self, unknown: dict[str, dict[int, int]]) -> None:
+    def _fetch_last_sequences(
+        self,
+        unknown: dict[str, dict[int, int]],
+        on_found: Callable[[dict[tuple[str, int], LastSequence]], None],
+    ) -> None:
         """Request the last sequence numbers of producers from the broker.
 
         Args:
             unknown: The producer ids, by topic and partition.
+            on_found: Called with the last sequence numbers; empty if the broker is too old.
         """
         self._progress = Progress.FETCHING_STATE
 
@@ -669,13 +740,7 @@ class ProduceExchange(Held):
                 return
             found = {} if frame is None else producers.response(frame, partitions=unknown)
             found |= {partition: LastSequence(code) for partition, code in errors.items()}
-            shared = self._gateway.shared_producers
-            if shared is None:
-                self._apply_last_sequences(unknown, found)
-            else:
-                self._reading = self._gateway.run(
-                    self._read_log_and_continue(shared, unknown, found)
-                )
+            on_found(found)
 
         def on_leaders(frame: bytes) -> None:
             errors.update(producers.leader_errors(frame))
@@ -692,6 +757,15 @@ class ProduceExchange(Held):
                 on_producers(None)
 
         self._connection.check_describe_producers_support(on_support)
+
+    def _on_last_sequences(
+        self, unknown: dict[str, dict[int, int]], found: dict[tuple[str, int], LastSequence]
+    ) -> None:
+        shared = self._gateway.shared_producers
+        if shared is None:
+            self._apply_last_sequences(unknown, found)
+        else:
+            self._reading = self._gateway.run(self._read_log_and_continue(shared, unknown, found))
 
     def _apply_last_sequences(
         self, unknown: dict[str, dict[int, int]], found: dict[tuple[str, int], LastSequence]
@@ -744,8 +818,6 @@ class ProduceExchange(Held):
             outgoing = request.rewrite(left_out, replaced)
         if left_out or self._intercepted.needs_response:
             self._merge_response_of(outgoing)
-        if request.transactional_id is not None and self.version >= _TRANSACTIONS_2_FROM:
-            self._note_transaction(request.transactional_id, sent=bool(outgoing))
         return outgoing or None
 
     def _merge_response_of(
@@ -755,17 +827,6 @@ class ProduceExchange(Held):
         if outgoing and self.request.acks:
             self.transform = self._merge
         return outgoing
-
-    def _note_transaction(self, transactional_id: str, *, sent: bool) -> None:
-        by = self._intercepted.producer
-        if by is None:
-            return
-        transaction = Transaction(transactional_id, by.producer_id, by.epoch)
-        if sent:
-            self._gateway.transactions.sent(transaction)
-            return
-        for topic, partition in self._intercepted.dropped_whole(self.responses):
-            self._gateway.transactions.dropped(transaction, topic, partition)
 
     def cancel(self) -> None:
         """Cancel the request: it is not sent, and later verdicts are ignored."""
@@ -781,7 +842,7 @@ class ProduceExchange(Held):
 
     def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
         if self._readdress is not None:
-            frame = b"".join(self._readdress(frame))
+            frame = b"".join(result_of(self._readdress(frame)))
         response = ProduceResponse(frame, self.version)
         self._intercepted.on_response(response)
         self._intercepted.acknowledge(self.responses)

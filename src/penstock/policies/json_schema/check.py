@@ -24,7 +24,7 @@ import jsonschema_rs
 import orjson
 
 from penstock.policies.json_schema.documents import SchemaError
-from penstock.policies.json_schema.features import MAX_REPEATS, features_of
+from penstock.policies.json_schema.features import MAX_EXPLAINED, MAX_REPEATS, features_of
 from penstock.policies.json_schema.reasons import reason
 
 if TYPE_CHECKING:
@@ -44,9 +44,10 @@ _METASCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org
 _is_json: Final = corvus.compile(True).is_valid_json
 _MAX_MESSAGE: Final = 300
 _NO_REASON: Final = (
-    "does not fit; where is not said, since the schema is recursive by several ways and the value "
-    "has too many levels"
+    "does not fit; where is not said, since the schema judges what is inside by several ways and "
+    "the value has too many levels"
 )
+_TOO_MANY: Final = "does not fit; where is not said, since too many schemas judge one value"
 _TOO_DEEP: Final = "recursion limit exceeded"
 _NOT_UTF_8: Final = "not UTF-8"
 _TOO_LARGE: Final = "number out of range"
@@ -105,11 +106,14 @@ class Check:
         except orjson.JSONDecodeError:
             return "is not JSON"
         repeats = self.features.repeats
-        if repeats > 1:
+        are_too_many = self.features.branches and self.features.in_place > MAX_EXPLAINED
+        if repeats > 1 or are_too_many:
             # To ask for the answer alone takes no time in proportion to the ways: each schema
             # judges each value once. Reasons are gathered for every way.
             if self._validator.is_valid(document):
                 return None
+            if are_too_many:
+                return _TOO_MANY
             if repeats ** _levels(document) > MAX_REPEATS:
                 return _NO_REASON
         try:

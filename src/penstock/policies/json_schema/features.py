@@ -124,6 +124,9 @@ _MOST_STEPS: Final = 300
 MAX_SCHEMAS: Final = 100_000
 """Up to how many schemas are counted: references that double double the work, each of them."""
 MAX_REPEATS: Final = 1000
+MAX_EXPLAINED: Final = 3000
+"""Of up to how many schemas for one value the reasons are gathered. Each anyOf or oneOf copies
+those of the ones inside it: with 15 behind each other, of two branches each, it is gigabytes."""
 _STEPS_OF_PATTERN: Final = 3
 """For each character, and for each time that one is repeated."""
 _COUNTS: Final = re.compile(r"\{(\d*),?(\d*)\}")
@@ -146,22 +149,27 @@ class Features:
         bounded: Whether judging takes time in proportion to a value's bytes.
         schemas: How many schemas there are with every reference replaced by what it means, or
             one more than `MAX_SCHEMAS`; 0 for a recursive schema, which has no such number.
-        repeats: How often a recursive schema may judge what is inside a value for each time that
-            it judges the value, or one more than `MAX_REPEATS`: with 2, what is ten levels down
-            is judged a thousand times. 1 for any other schema.
+        in_place: How many schemas judge one value, at most, with every reference replaced.
+        branches: Whether there are alternatives, of all of which the reasons are gathered.
+        repeats: How often a recursive or a very large schema may judge what is inside a value for
+            each time that it judges the value, or one more than `MAX_REPEATS`: with 2, what is ten
+            levels down is judged a thousand times. 1 for any other schema.
     """
 
     slow: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     bounded: bool = True
     schemas: int = 0
+    in_place: int = 0
+    branches: bool = False
     repeats: int = 1
 
 
 @dataclass(slots=True)
 class _Place:
-    """Schemas that judge one value: how many ways lead inside from them, and where they refer."""
+    """Schemas that judge one value: how many, how many ways lead inside, and where they refer."""
 
+    schemas: int = 0
     ways: int = 0
     references: list[str] = field(default_factory=list)
 
@@ -203,11 +211,27 @@ class _Walk:
 
     def repeats(self) -> int:
         """Return how many ways lead inside from the schemas of one value, at most."""
-        ways: dict[str, int] = {}
+        return max(1, self._most(lambda place: place.ways, MAX_REPEATS))
+
+    def in_place(self) -> int:
+        """Return how many schemas judge one value, at most."""
+        return self._most(lambda place: place.schemas, MAX_SCHEMAS)
+
+    def _most(self, own: Callable[[_Place], int], most: int) -> int:
+        """Return the largest sum over a place with every reference replaced by what it means.
+
+        Args:
+            own: What a place adds itself.
+            most: A larger sum is given as one more than this.
+        """
+        known: dict[str, int] = {}
+
+        def total(place: _Place) -> int:
+            return min(own(place) + sum(known[one] for one in place.references), most + 1)
+
         for name in _inner_first({name: one.references for name, one in self.places.items()}):
-            ways[name] = _ways(self.places[name], ways)
-        inside = (_ways(place, ways) for place in self._places_inside)
-        return max(1, *ways.values(), *inside)
+            known[name] = total(self.places[name])
+        return max(*known.values(), *map(total, self._places_inside), 0)
 
     def _schema(
         self,
@@ -221,6 +245,7 @@ class _Walk:
     ) -> None:
         target.size += 1
         target.schemas += 1
+        place.schemas += 1
         if not isinstance(schema, dict):
             return
         target.size += _steps(schema)
@@ -236,9 +261,11 @@ class _Walk:
         place.ways += _ways_inside(schema)
         for keyword, inner in _subschemas(schema):
             stays = keyword in _IN_PLACE or keyword == "dependencies"
-            if keyword in {"anyOf", "oneOf"} and _goes_deeper(inner):
-                # The reasons of every branch are gathered, one for each value inside.
-                self.features.bounded = False
+            if keyword in {"anyOf", "oneOf"}:
+                self.features.branches = True
+                if _goes_deeper(inner):
+                    # The reasons of every branch are gathered, one for each value inside.
+                    self.features.bounded = False
             below = place
             if not stays:
                 below = _Place()
@@ -288,7 +315,8 @@ def features_of(files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> Fea
         formats: Whether `format` is judged.
 
     Raises:
-        SchemaError: A reference leads back to itself without a step into the document.
+        SchemaError: A reference leads back to itself without a step into the document, or more
+            than `MAX_SCHEMAS` schemas judge one value.
     """
     walk = _Walk(files, lookup, formats=formats)
     walk.run()
@@ -298,6 +326,12 @@ def features_of(files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> Fea
             f"$ref to {looping} leads back to itself without a step into the document"
         )
     features = walk.features
+    features.in_place = walk.in_place()
+    if features.in_place > MAX_SCHEMAS:
+        raise SchemaError(
+            f"the schema has more than {MAX_SCHEMAS} schemas, with each reference replaced by what "
+            "it means"
+        )
     recursive = _cycle({name: set(target.everywhere) for name, target in walk.targets.items()})
     if recursive:
         features.repeats = walk.repeats()
@@ -305,6 +339,8 @@ def features_of(files: SchemaDocuments, lookup: Lookup, *, formats: bool) -> Fea
             features.slow.add("recursive by several ways")
     else:
         features.schemas = _applied(walk.targets, files.uri, _schemas, MAX_SCHEMAS)
+        if features.branches and features.schemas > MAX_EXPLAINED:
+            features.repeats = walk.repeats()
     if recursive or _applied(walk.targets, files.uri, _size, _MOST_STEPS) > _MOST_STEPS:
         features.bounded = False
     return features
@@ -324,10 +360,6 @@ def _inner_first(edges: dict[str, list[str]]) -> Iterator[str]:
             if name not in done:
                 done.add(name)
                 yield name
-
-
-def _ways(place: _Place, ways: dict[str, int]) -> int:
-    return min(place.ways + sum(ways[one] for one in place.references), MAX_REPEATS + 1)
 
 
 def _ways_inside(schema: dict[str, Any]) -> int:

@@ -14,7 +14,9 @@ Modules, in reading order:
 - `producer`: a producer at one partition, the state machine over its batches
 - `producers`: all producers, within limits
 - `encoding`: the record format of a producer
-- `local`, `cluster`: the stores for records, on this machine or in a topic of the cluster
+- `kept`: records of producers that are not in use here, in the order of what their writers knew
+- `local`, `cluster`, `state_topic`: the stores for records, on this machine or in a topic
+- `presence`: finds gateways that do not share their state
 
 Guarantees, and why they hold:
 
@@ -25,6 +27,7 @@ Guarantees, and why they hold:
 - A client gets a final error only if the broker or a policy returned one. Batches after an error
   get the response of a broker: a retriable error after a retriable one, and
   OUT_OF_ORDER_SEQUENCE_NUMBER after a final one.
-- Outdated state counts too few dropped records. Then a sequence number is too high, never too low:
-  the broker refuses the batch, so nothing is duplicated or lost without an error.
+- Outdated state counts too few dropped records. Then a sequence number is too high, and the broker
+  refuses the batch. It could only fit by chance, where gateways that do not share their state serve
+  one producer: each of them has to know what the others have dropped.
 """

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.cluster.compacted_topic import RECORD_MAX_BYTES, CompactedTopic
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.presence import Presence, announce, withdraw
+from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,53 +21,46 @@ if TYPE_CHECKING:
     from penstock.cluster.compacted_topic import LogRecord
     from penstock.configuration import Configuration
 
-    Take = Callable[[ProducerKey, bytes, float], None]
+    Take = Callable[[ProducerKey, bytes, float, int], None]
 
 log = structlog.get_logger()
 
-_KEY: Final = "produce.request.interceptors.state.topic"
-_CONFIGS: Final = {
-    "cleanup.policy": "compact,delete",
-    # Rewritten while a producer is in use; brokers forget producers after a day.
-    "retention.ms": str(7 * 24 * 3600 * 1000),
-    # A record names the positions of the records that were dropped of batches in flight.
-    "max.message.bytes": str(RECORD_MAX_BYTES),
-    # Two gateways may write about one producer at the same time: readers compare both.
-    "min.compaction.lag.ms": "60000",
-}
 READ_TIMEOUT_S: Final = 5.0
 """How long a producer that is new here waits until the topic has been read."""
 
 
 class ClusterStore:
-    """The producer records of all gateways."""
+    """The producer records of all gateways.
 
-    def __init__(self, configuration: Configuration, properties: Mapping[str, str]) -> None:
+    Attributes:
+        topic: The topic that keeps them.
+        writes: How writes have ended.
+    """
+
+    def __init__(
+        self, configuration: Configuration, properties: Mapping[str, str], presence: Presence
+    ) -> None:
         """Make the store; `start` connects it.
 
         Args:
             configuration: Names the topic.
             properties: The client properties for the cluster, as for a Java client.
+            presence: What is said of this gateway in the topic, and read of others.
         """
-        topic = CompactedTopic(
-            properties,
-            configuration.folder,
-            configuration.produce_request_interceptors_state_topic,
-            configuration.path,
-            key=_KEY,
-            otherwise="set produce.request.interceptors.state=local",
-            configs=_CONFIGS,
-        )
+        self._presence = presence
+        topic = state_topic(configuration, properties)
         self.topic = topic.topic
         self._follower = LogFollower(topic, self._read)
+        self.writes = self._follower.writes
+        self._is_present = False
 
     async def start(self, timeout_s: float, take: Take) -> None:
         """Read all records, and follow the topic from here on.
 
         Args:
             timeout_s: The timeout for the first read.
-            take: Called with each record and its time, in seconds since the epoch. Raises
-                ValueError for a record that cannot be decoded.
+            take: Called with each record, its time in seconds since the epoch, and the position
+                after it. Raises ValueError for a record that cannot be decoded.
 
         Raises:
             ConfigurationError: The topic cannot be used.
@@ -87,15 +81,26 @@ class ClusterStore:
         """Write a record; `done` is called with None when it is replicated, or with an error."""
         self._follower.write([(key.encode(), record)], lambda _, failure: done(failure))
 
+    async def run(self) -> None:
+        """Say every minute that this gateway is there."""
+        self._is_present = True
+        await announce(self._follower, self._presence)
+
     async def close(self) -> None:
-        """Stop following."""
+        """Say that this gateway ends, and stop following."""
+        if self._is_present:
+            withdraw(self._follower, self._presence)
         await self._follower.close()
 
     def _read(self, record: LogRecord) -> None:
+        if Presence.is_about(record.key):
+            self._presence.read(record)
+            return
         if record.value is None:
             return
         try:
-            self._take(ProducerKey.decode(record.key), record.value, record.timestamp_ms / 1000)
+            key = ProducerKey.decode(record.key)
+            self._take(key, record.value, record.timestamp_ms / 1000, record.position)
         except (ValueError, TypeError, KeyError) as error:
             log.error(
                 "the state of a producer cannot be understood",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from array import array
 from base64 import b64decode, b64encode
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 _VERSION: Final = 2
 _POSITION: Final = "I"
 _COMPRESSED_FROM_BYTES: Final = 256
+_HEAD: Final = re.compile(
+    rb'\{"version":%d,"writer":"(\w+)","epoch":(\d+),"revision":(\d+),"seen":(\d+),' % _VERSION
+)
 
 
 class ProducerKey(NamedTuple):
@@ -52,34 +57,46 @@ class ProducerKey(NamedTuple):
         """
         if key is not None and key.startswith(b"["):
             topic, partition, producer_id, principal = json.loads(key)
-            return cls(topic, int(partition), int(producer_id), str(principal))
+            return cls(intern(topic), int(partition), int(producer_id), str(principal))
         producer_id, partition, topic = (key or b"").decode().split("/", 2)
-        return cls(topic, int(partition), int(producer_id))
+        return cls(intern(topic), int(partition), int(producer_id))
 
 
-class Progress(NamedTuple):
-    """The progress of a producer in a record, to compare it with other records.
+class Head(NamedTuple):
+    """The fields at the beginning of a record, which order it among others of its producer.
 
     Attributes:
         epoch: The producer epoch.
-        next: The client's sequence number after the last batch that is decided.
         writer: The gateway that wrote the record.
+        revision: A number that increases with each record of this gateway; 0 for none.
+        seen: Up to where the gateway had read the topic; None if the record does not say it.
     """
 
     epoch: int
-    next: int
     writer: str
+    revision: int = 0
+    seen: int | None = None
 
 
-def encode(producer: Producer, writer: str) -> bytes:
-    """Write a producer as a record's value."""
+def encode(producer: Producer, writer: str, *, revision: int = 0, seen: int = 0) -> bytes:
+    """Write a producer as a record's value.
+
+    Args:
+        producer: The producer.
+        writer: See `Head`.
+        revision: See `Head`.
+        seen: See `Head`.
+    """
     batches = [one for one in producer.batches if one.state is not State.REFUSED]
     first = producer.batches[0] if producer.batches else None
     following, removed = _end(producer)
     value = {
+        # First, and in this order, for `read_head`.
         "version": _VERSION,
         "writer": writer,
         "epoch": producer.epoch,
+        "revision": revision,
+        "seen": seen,
         "first": [first.first, first.removed] if first is not None else None,
         "next": following,
         "removed": removed,
@@ -109,14 +126,23 @@ def _end(producer: Producer) -> tuple[int, int]:
     return producer.next, producer.removed
 
 
-def read_progress(record: bytes) -> Progress:
-    """Read the progress in a record.
+def read_head(record: bytes) -> Head:
+    """Read the head of a record; the rest is not looked at if `encode` wrote it.
 
     Raises:
         ValueError: It is not what `encode` writes.
     """
+    found = _HEAD.match(record)
+    if found is not None:
+        writer, epoch, revision, seen = found.groups()
+        return Head(int(epoch), intern(writer.decode()), int(revision), int(seen))
     fields = _read(record)
-    return Progress(fields["epoch"], fields["next"], fields["writer"])
+    head = Head(fields["epoch"], fields["writer"], fields.get("revision", 0), fields.get("seen"))
+    if not isinstance(head.writer, str) or not all(
+        isinstance(number, int) for number in (head.epoch, head.revision, head.seen or 0)
+    ):
+        raise ValueError("not the state of a producer")
+    return head
 
 
 def decode(

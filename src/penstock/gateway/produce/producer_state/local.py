@@ -23,6 +23,8 @@ CREATE TABLE IF NOT EXISTS producers (key BLOB PRIMARY KEY, used REAL, record BL
 """
 _PUT: Final = "INSERT OR REPLACE INTO producers VALUES (?, ?, ?)"
 _GET: Final = "SELECT record, used FROM producers WHERE key = ?"
+_PROBE_KEY: Final = b"probe"
+_PROBE_BYTES: Final = 4096
 _EXPIRE: Final = "DELETE FROM producers WHERE used < ?"
 
 
@@ -31,7 +33,11 @@ class LocalStoreError(UnavailableError):
 
 
 class LocalStore:
-    """A file of records, for one process at a time."""
+    """A file of records, for one process at a time.
+
+    Attributes:
+        file: The file.
+    """
 
     def __init__(self, file: Path, now: Callable[[], float]) -> None:
         """Open the file; create it and its directory if they do not exist.
@@ -44,6 +50,7 @@ class LocalStore:
             LocalStoreError: It cannot be written, is another kind of file, or is in use.
         """
         self._now = now
+        self.file = file
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -86,6 +93,23 @@ class LocalStore:
         """
         self._connection.execute(_PUT, (key.encode(), self._now(), record))
 
+    def probe(self) -> None:
+        """Write something, and delete it.
+
+        Raises:
+            sqlite3.Error: The file cannot be written.
+        """
+        run = self._connection.execute
+        try:
+            run("BEGIN")
+            run(_PUT, (_PROBE_KEY, self._now(), bytes(_PROBE_BYTES)))
+            run("COMMIT")
+            run("DELETE FROM producers WHERE key = ?", (_PROBE_KEY,))
+        except sqlite3.Error:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+
     def get(self, key: ProducerKey) -> tuple[bytes, float] | None:
         """Return a producer's record, and when it was written, in seconds since the epoch.
 
@@ -99,6 +123,8 @@ class LocalStore:
         """Return all records, the least recently used first."""
         rows = self._connection.execute("SELECT * FROM producers ORDER BY used").fetchall()
         for key, used, record in rows:
+            if key == _PROBE_KEY:
+                continue
             yield ProducerKey.decode(key), record, used
 
     def expire(self, expiration_s: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from functools import partial
@@ -11,13 +12,17 @@ import structlog
 
 from penstock.cluster import brokers
 from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.state_writes import StateWrites
 from penstock.configuration import ConfigurationError
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
+from penstock.gateway.produce.producer_state.presence import LocalPresence, Presence
 from penstock.gateway.produce.producer_state.producers import EXPIRATION_S, Producers
+from penstock.gateway.produce.producer_state.state_topic import state_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from penstock.configuration import Configuration
     from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TIMEOUT_S: Final = 30.0
+_DIR: Final = "produce.request.interceptors.state.dir"
 
 
 class OpenedProducers(NamedTuple):
@@ -34,49 +40,105 @@ class OpenedProducers(NamedTuple):
         producers: The producers.
         local: The local file; None if there is none.
         shared: The topic that all gateways share; None with `state=local`.
+        writes: How writes have ended; None if nothing is kept.
+        presence: Says to other gateways that this one is there; None where none could matter.
     """
 
     producers: Producers
     local: LocalStore | None = None
     shared: ClusterStore | None = None
+    writes: StateWrites | None = None
+    presence: LocalPresence | ClusterStore | None = None
 
     def expire(self) -> None:
-        """Forget the producers that have not been heard of for long."""
+        """Forget the producers that have not been heard of for long.
+
+        While the local file cannot be written, try whether it can be.
+        """
         self.producers.expire()
-        if self.local is not None:
-            try:
-                self.local.expire(EXPIRATION_S)
-            except sqlite3.Error as error:
-                log.error("sequence numbers are not kept over a restart", reason=str(error))
+        if self.local is None or self.writes is None:
+            return
+        try:
+            if self.writes.why_not:
+                self.local.probe()
+                self.writes.ended(None)
+            self.local.expire(EXPIRATION_S)
+        except sqlite3.Error as error:
+            self.writes.ended(str(error))
+            log.error("the state of producers cannot be written", reason=str(error))
 
     async def close(self) -> None:
         """Close the file or the topic."""
-        if self.shared is not None:
-            await self.shared.close()
+        if self.presence is not None:
+            await self.presence.close()
         if self.local is not None:
             self.local.close()
 
 
-async def open_producers(configuration: Configuration, cluster_id: str) -> OpenedProducers:
+async def open_producers(
+    configuration: Configuration, cluster_id: str, gateway: str, *, loses_records: bool
+) -> OpenedProducers:
     """Restore the state of producers that this gateway or others have stored.
 
     Args:
         configuration: The configuration.
         cluster_id: The id of the cluster, which names the local file.
+        gateway: The name of this gateway, which others are told.
+        loses_records: Whether interceptors may drop records of idempotent producers.
 
     Raises:
         ConfigurationError: The folder or the topic cannot be used.
         brokers.UnreachableError: The topic cannot be read now.
     """
-    if configuration.produce_request_interceptors_state == "cluster":
-        return await _follow(configuration)
-    store = open_store(configuration, cluster_id)
-    if store is None:
+    file = _file(configuration, cluster_id)
+    if await _is_shared(configuration, loses_records=loses_records):
+        return await _follow(configuration, file, gateway)
+    opened = _open_local(configuration, file, loses_records=loses_records)
+    if not loses_records:
+        return opened
+    return opened._replace(presence=LocalPresence(configuration, gateway))
+
+
+async def _is_shared(configuration: Configuration, *, loses_records: bool) -> bool:
+    """Whether the state of producers is kept in a topic that all gateways share.
+
+    Where the configuration does not say it: if there may be state, or the topic has some of
+    interceptors that were there before; unless the configuration names a folder for it.
+    """
+    chosen = configuration.produce_request_interceptors_state
+    if chosen or _DIR in configuration.properties:
+        return chosen == "cluster"
+    if loses_records:
+        return True
+    topic = state_topic(configuration, configuration.upstream_properties)
+    return await asyncio.to_thread(topic.is_there, TIMEOUT_S)
+
+
+def _file(configuration: Configuration, cluster_id: str) -> Path | None:
+    folder = configuration.produce_request_interceptors_state_dir
+    if not folder:
+        return None
+    return configuration.folder / folder / f"producer-state-{cluster_id}.sqlite"
+
+
+def _open_local(
+    configuration: Configuration, file: Path | None, *, loses_records: bool
+) -> OpenedProducers:
+    """Restore the state from a file, if there is one or will be."""
+    if file is None or not (loses_records or file.exists()):
         return OpenedProducers(Producers(now=time.time))
+    try:
+        store = LocalStore(file, time.time)
+    except LocalStoreError as error:
+        raise ConfigurationError(
+            f"{configuration.path}: {_DIR}: {error}; name a folder that only this gateway writes, "
+            "or leave the value empty to keep nothing over a restart"
+        ) from None
+    writes = StateWrites(str(store.file))
     producers = Producers(
-        now=time.time, keep=partial(_keep, store), look_up=partial(_look_up, store)
+        now=time.time, keep=partial(_keep, store, writes), look_up=partial(_look_up, store)
     )
-    opened = OpenedProducers(producers, local=store)
+    opened = OpenedProducers(producers, local=store, writes=writes)
     try:
         for key, record, used in store.records():
             producers.restore(key, record, used)
@@ -87,9 +149,11 @@ async def open_producers(configuration: Configuration, cluster_id: str) -> Opene
     return opened
 
 
-async def _follow(configuration: Configuration) -> OpenedProducers:
-    store = ClusterStore(configuration, configuration.upstream_properties)
+async def _follow(configuration: Configuration, file: Path | None, gateway: str) -> OpenedProducers:
+    presence = Presence(gateway, shares=True)
+    store = ClusterStore(configuration, configuration.upstream_properties, presence)
     producers = Producers(now=time.time, keep=store.keep, is_shared=True)
+    _take_over(file, producers)
     try:
         await store.start(TIMEOUT_S, producers.restore)
     except CompactedTopicError as error:
@@ -98,18 +162,43 @@ async def _follow(configuration: Configuration) -> OpenedProducers:
     except BaseException:
         await store.close()
         raise
-    return OpenedProducers(producers, shared=store)
+    return OpenedProducers(producers, shared=store, writes=store.writes, presence=store)
+
+
+def _take_over(file: Path | None, producers: Producers) -> None:
+    """Restore what this gateway has kept in a file, before it began to share its state."""
+    if file is None or not file.exists():
+        return
+    try:
+        store = LocalStore(file, time.time)
+    except LocalStoreError as error:
+        log.warning("the state of producers in a file is left out", reason=str(error))
+        return
+    try:
+        for key, record, used in store.records():
+            producers.restore(key, record, used, 0)  # each record of the topic is newer
+    except (sqlite3.Error, ValueError) as error:
+        log.warning("the state of producers in a file is left out", reason=str(error))
+    finally:
+        store.close()
 
 
 def _keep(
-    store: LocalStore, key: ProducerKey, record: bytes, done: Callable[[str | None], None]
+    store: LocalStore,
+    writes: StateWrites,
+    key: ProducerKey,
+    record: bytes,
+    done: Callable[[str | None], None],
 ) -> None:
-    """Write a record to the local store; an error is logged, and does not stop the batch."""
+    """Write a record to the local store."""
+    failure = None
     try:
         store.put(key, record)
     except sqlite3.Error as error:
-        log.error("sequence numbers are not kept over a restart", reason=str(error))
-    done(None)
+        failure = str(error)
+        log.error("the state of a producer cannot be written", reason=failure)
+    writes.ended(failure)
+    done(failure)
 
 
 def _look_up(store: LocalStore, key: ProducerKey) -> tuple[bytes, float] | None:
@@ -119,28 +208,3 @@ def _look_up(store: LocalStore, key: ProducerKey) -> tuple[bytes, float] | None:
     except sqlite3.Error as error:
         log.error("the state of a producer cannot be read", reason=str(error))
         return None
-
-
-def open_store(configuration: Configuration, cluster_id: str) -> LocalStore | None:
-    """Open the file that stores the state of a cluster's producers across restarts.
-
-    Returns:
-        None if no interceptor is configured, and none ever was.
-
-    Raises:
-        ConfigurationError: The file cannot be used.
-    """
-    key = "produce.request.interceptors.state.dir"
-    folder = configuration.produce_request_interceptors_state_dir
-    if not folder:
-        return None
-    file = configuration.folder / folder / f"producer-state-{cluster_id}.sqlite"
-    if not configuration.produce_request_interceptors and not file.exists():
-        return None
-    try:
-        return LocalStore(file, time.time)
-    except LocalStoreError as error:
-        raise ConfigurationError(
-            f"{configuration.path}: {key}: {error}; name a folder that only this gateway writes, "
-            "or leave the value empty to keep nothing over a restart"
-        ) from None

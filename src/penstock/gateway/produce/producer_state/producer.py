@@ -48,6 +48,8 @@ class History(Enum):
     """Everything, or the broker has confirmed the sequence numbers."""
 
 
+UNREAD: Final = 2**63
+"""After every position of a topic."""
 IN_FLIGHT_MAX: Final = 5
 """The most batches that a client has in flight, and that a broker remembers (KIP-98)."""
 _MAY_BE_OLD: Final = frozenset({History.UNKNOWN, History.RESTORED})
@@ -82,10 +84,14 @@ class Producer:
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
+        revision: The revision of the last record that was written here; 0 for none.
+        position: The position after the last record that is taken into account here; `UNREAD`
+            while one that was written here has not been read.
     """
 
     __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
-                 "removed", "topic_id", "undecided", "used", "written")  # fmt: skip
+                 "position", "removed", "revision", "topic_id", "undecided", "used",
+                 "written")  # fmt: skip
 
     def __init__(
         self,
@@ -127,6 +133,8 @@ class Producer:
         self.used = used
         self.decided = used
         self.written = written
+        self.revision = 0
+        self.position = 0
 
     # What is known
 
@@ -144,6 +152,11 @@ class Producer:
     def _may_be_ahead(self) -> bool:
         """Whether the broker may have stored batches that are not known here."""
         return self._is_restored or (self.history in _MAY_BE_OLD and not self.batches)
+
+    @property
+    def awaits_retry(self) -> bool:
+        """Whether there is a batch that has to come again."""
+        return bool(self.undecided) or any(one.state is State.AWAITED for one in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""
@@ -595,7 +608,9 @@ class Producer:
         if ahead > 0 and not overtakes and not self._misses(numbers.first):
             self.next = numbers.first
 
-    def learn(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
+    def learn(
+        self, batches: Sequence[Batch], following: int, removed: int, *, is_newer: bool = False
+    ) -> bool:
         """Merge the decisions of another gateway about this producer in this epoch.
 
         Interceptors decide the same in all gateways; only the number of known batches differs.
@@ -604,10 +619,13 @@ class Producer:
             batches: The batches of the other gateway.
             following: The client's sequence number after the last one that it has decided.
             removed: The number of records that were dropped before it.
+            is_newer: Whether the other gateway knew all that was written here.
 
         Returns:
             Whether the other gateway has all batches that are known here.
         """
+        if is_newer:
+            self._cut_replaced(batches)
         behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
         known = self.removed if behind is None else behind.removed
         if distance(known, removed) < 0:
@@ -620,7 +638,7 @@ class Producer:
                 self.cut_at(place)  # decided without knowing all records dropped before
         merged = list(self.batches)
         self.confirm(batches)
-        for one in batches:
+        for one in self._fitting(batches):
             if not any(
                 distance(other.first, one.next) > 0 and distance(one.first, other.next) > 0
                 for other in merged
@@ -641,6 +659,42 @@ class Producer:
         self.history = History.COMPLETE
         self._trim()
         return self.next == following
+
+    def _fitting(self, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """Return those of another gateway's batches that fit the stored ones that are known here.
+
+        The other gateway may have dropped records of a batch that the client has given up since,
+        and lowered the sequence numbers of those behind it, before it could write that. Where a
+        batch behind it was stored with other numbers, through this gateway, it sent none of them.
+        """
+        first, last = 0, len(batches)
+        for own in self.batches:
+            if own.state is not State.STORED:
+                continue
+            for place, one in enumerate(batches):
+                if one.next == own.first and one.removed_with != own.removed:
+                    first = max(first, place + 1)
+                elif one.first == own.next and one.removed != own.removed_with:
+                    last = min(last, place)
+        return list(batches)[first:last]
+
+    def _cut_replaced(self, batches: Sequence[Batch]) -> None:
+        """Remove the batches in whose place the client has sent others, to another gateway.
+
+        It has split one, for example. See `_cut`.
+        """
+        for place, own in enumerate(self.batches):
+            is_replaced = any(
+                distance(own.first, one.next) > 0
+                and distance(one.first, own.next) > 0
+                and one.numbers[:2] != own.numbers[:2]
+                for one in batches
+            )
+            if is_replaced:
+                states = {self.batches[i].state for i in range(place, len(self.batches))}
+                if not states & {State.STORED, State.ACKNOWLEDGED}:
+                    self.cut_at(place)
+                return
 
     def confirm(self, batches: Sequence[Batch]) -> None:
         """Record that decisions about batches have been written, or that batches are stored."""

@@ -12,8 +12,9 @@ import structlog
 
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Batch, Event, State, Stored
+from penstock.gateway.produce.producer_state.kept import KEPT_MAX_BYTES, Kept, KeptRecords
 from penstock.gateway.produce.producer_state.numbers import Range, distance
-from penstock.gateway.produce.producer_state.producer import History, Producer
+from penstock.gateway.produce.producer_state.producer import UNREAD, History, Producer
 from penstock.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -45,6 +46,8 @@ REWRITTEN_MAX: Final = 200
 """The most records that are rewritten at a time: that blocks the event loop."""
 _EVICTION_CANDIDATES: Final = 64
 """The number of least recently used producers among which one without a record is evicted first."""
+_BEGUN: Final = frozenset({History.UNKNOWN, History.UNRECORDED})
+"""What is known of a producer at its first batch here, without a record."""
 _TO_BE_WRITTEN: Final = frozenset({State.DECIDED, State.AWAITED})
 """States of a batch that, as far as is known, was not sent since it was decided."""
 
@@ -70,13 +73,6 @@ class Decided(NamedTuple):
     is_new: bool
 
 
-class _Kept(NamedTuple):
-    """A record, and when it was last used, in seconds since the epoch."""
-
-    record: bytes
-    used: float
-
-
 class Producers:
     """The state of producers.
 
@@ -93,6 +89,7 @@ class Producers:
         is_shared: bool = False,
         expiration_s: float = EXPIRATION_S,
         producers_max: int = PRODUCERS_MAX,
+        kept_max_bytes: int = KEPT_MAX_BYTES,
         held_max_bytes: int = HELD_MAX_BYTES,
     ) -> None:
         """Make an empty table.
@@ -106,7 +103,9 @@ class Producers:
             is_shared: Whether the records are shared by all gateways of the cluster, and are read
                 to their end when a batch of an unknown producer is received.
             expiration_s: The time after which unused state is removed.
-            producers_max: The most producers, counted per partition.
+            producers_max: The most producers that are in use, counted per partition; the records of
+                others are kept as they are.
+            kept_max_bytes: The most memory for records.
             held_max_bytes: The most bytes of batches that are held for retries.
         """
         self.translated = 0
@@ -115,14 +114,16 @@ class Producers:
         self._look_up = look_up
         self._is_kept_elsewhere = False
         self._is_shared = is_shared
-        self._begun = History.UNRECORDED if is_shared else History.UNKNOWN
         self._restored = History.COMPLETE if is_shared else History.RESTORED
         self._expiration_s = expiration_s
         self._producers_max = producers_max
+        self._kept_max_bytes = kept_max_bytes
         self._held_max_bytes = held_max_bytes
         self._writer = uuid.uuid4().hex
         self._producers: OrderedDict[ProducerKey, Producer] = OrderedDict()
-        self._kept: OrderedDict[ProducerKey, _Kept] = OrderedDict()
+        self._kept = KeptRecords(kept_max_bytes)
+        self._revisions = 0
+        self._position = 0
         self._before: dict[ProducerKey, Producer] = {}
         self._topics: Counter[str] = Counter()
         self._arrived: dict[Arrival, list[tuple[int, int]]] = {}
@@ -142,6 +143,26 @@ class Producers:
     def count(self) -> int:
         """How many producers' numbers are known, counted per partition."""
         return len(self._producers)
+
+    @property
+    def evicted(self) -> int:
+        """How many producers' state was forgotten for lack of memory."""
+        return self._kept.evicted
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory of the records of producers that are not in use here."""
+        return self._kept.bytes
+
+    @property
+    def _begun(self) -> History:
+        """What is known of a producer without a record.
+
+        With several gateways: that none of them has dropped a record, unless its record may be one
+        that was evicted.
+        """
+        is_known = self._kept.forgotten_used < self._now() - SHARED_EXPIRATION_S
+        return History.UNRECORDED if self._is_shared and is_known else History.UNKNOWN
 
     def has_topic(self, topic: str) -> bool:
         """Whether there is a producer of a topic whose sequence numbers may have to be changed."""
@@ -209,7 +230,7 @@ class Producers:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
             # A producer whose earlier epochs are known here starts its next epoch here, too.
-            follows = producer.history is not self._begun or not dropped
+            follows = producer.history not in _BEGUN or not dropped
             return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.batches.find(numbers)
         if known is not None:
@@ -347,7 +368,14 @@ class Producers:
             done(None)
             return
         producer.written = self._now()
-        self._keep(key, encoding.encode(producer, self._writer), done)
+        self._revisions += 1
+        producer.revision, producer.position = self._revisions, UNREAD
+        self._keep(key, self._encode(producer), done)
+
+    def _encode(self, producer: Producer) -> bytes:
+        return encoding.encode(
+            producer, self._writer, revision=producer.revision, seen=self._position
+        )
 
     def not_kept(self, key: ProducerKey, batch: Batch) -> None:
         """Record that a decision could not be written: its batch gets a retriable error.
@@ -411,7 +439,10 @@ class Producers:
         if client_code == NONE and producer is self._producers.get(key):
             self._before.pop(key, None)
         if UNKNOWN_PRODUCER_ID in {client_code, code}:
-            self._forget(key)
+            if producer is self._producers.get(key):
+                self._forget(key)
+            else:  # a late answer says nothing about a newer epoch
+                self._before.pop(key).clear()
         return client_code
 
     def forget(self, key: ProducerKey) -> None:
@@ -421,54 +452,67 @@ class Producers:
 
     # Stored records
 
-    def restore(self, key: ProducerKey, record: bytes, used: float) -> None:
+    def restore(
+        self, key: ProducerKey, record: bytes, used: float, position: int | None = None
+    ) -> None:
         """Apply a record of an earlier process or another gateway.
+
+        Args:
+            key: The producer.
+            record: The record.
+            used: When it was written, in seconds since the epoch.
+            position: The position after it; None for the one after the last.
 
         Raises:
             ValueError: It cannot be decoded.
         """
-        read = encoding.read_progress(record)
+        self._position = max(self._position, self._position + 1 if position is None else position)
+        kept = Kept(record, used, self._position, encoding.read_head(record))
         producer = self._producers.get(key)
         if producer is not None:
-            if read.epoch < producer.epoch:
+            if kept.head.epoch < producer.epoch:
                 return
-            if read.epoch == producer.epoch:
-                self._learn(producer, key, record, used, is_own=read.writer == self._writer)
+            if kept.head.epoch > producer.epoch:
+                self._replace(key, producer)
+            elif not self._learn(producer, key, kept):
                 return
-            self._replace(key, producer)
         elif key not in self._kept:
             self._topics[key.topic] += 1
-        elif read.writer == self._writer or self._is_behind(
-            read, encoding.read_progress(self._kept[key].record)
-        ):
-            return  # the record here is at least as new
-        self._kept[key] = _Kept(record, used)
-        self._kept.move_to_end(key)
+        self._kept.add(key, kept)
         self._bound()
 
-    def _learn(
-        self, producer: Producer, key: ProducerKey, record: bytes, used: float, *, is_own: bool
-    ) -> None:
+    def _learn(self, producer: Producer, key: ProducerKey, read: Kept) -> bool:
+        """Apply a record to a producer that is in use here; return whether it takes its place."""
+        head = read.head
+        is_own = head.writer == self._writer
+        if is_own and head.revision >= producer.revision:
+            producer.position = read.position
         if is_own and not producer.batches.await_lost:
-            return
-        theirs = encoding.decode(record, self._restored, producer.used, self._release)
+            return False
+        theirs = encoding.decode(read.value, self._restored, producer.used, self._release)
         if is_own:  # the sequence numbers may have been reused since
             producer.confirm(theirs.batches)
-            return
-        producer.decided = max(producer.decided, used)
-        is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed)
+            return False
+        is_newer = head.seen is not None and head.seen >= producer.position
+        if is_newer and _is_other(producer.topic_id, theirs.topic_id):
+            producer.clear()  # the topic was created anew
+            del self._producers[key]
+            return True
+        self._merge(producer, key, theirs, read, is_newer=is_newer)
+        return False
+
+    def _merge(
+        self, producer: Producer, key: ProducerKey, theirs: Producer, read: Kept, *, is_newer: bool
+    ) -> None:
+        producer.decided = max(producer.decided, read.used)
+        is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed, is_newer=is_newer)
         if is_complete:
-            producer.written = max(producer.written, used)
+            producer.written = max(producer.written, read.used)
+        if producer.position != UNREAD:
+            producer.position = read.position
         if not is_complete and encoding.is_ahead(producer, theirs):
             # The other gateway had older state; the last record in the topic is what counts.
             self._write(key, producer, _ignore)
-
-    @staticmethod
-    def _is_behind(read: encoding.Progress, before: encoding.Progress) -> bool:
-        """Whether a record was written from older state than the record before it."""
-        if read.epoch != before.epoch:
-            return read.epoch < before.epoch
-        return read.writer != before.writer and distance(before.next, read.next) < 0
 
     def expire(self) -> None:
         """Remove expired state, and rewrite old records of active producers before they expire.
@@ -486,12 +530,19 @@ class Producers:
         )
         for key, producer in islice(old, REWRITTEN_MAX):
             self._write(key, producer, _ignore)
-        kept_limit = self._now() - SHARED_EXPIRATION_S if self._is_shared else limit
-        while self._kept and next(iter(self._kept.values())).used < kept_limit:
-            self._forget(next(iter(self._kept)))
+        self._expire_kept()
+        for key in list(islice(self._kept.concurrent, REWRITTEN_MAX)):
+            merged = self._find(key)  # compaction keeps only the last of these records
+            if merged is not None:
+                self._write(key, merged, _ignore)
         limit = self._now() - HELD_S
         while self._held and next(iter(self._held.values()))[1] < limit:
             self._release(next(iter(self._held)))
+
+    def _expire_kept(self) -> None:
+        expiration_s = SHARED_EXPIRATION_S if self._is_shared else self._expiration_s
+        for key in self._kept.expire(self._now() - expiration_s):
+            self._uncount(key)
 
     def _find(self, key: ProducerKey, epoch: int | None = None) -> Producer | None:
         """Return the state of a producer, restored from its record if necessary."""
@@ -502,8 +553,7 @@ class Producers:
         if producer is None and self._is_kept_elsewhere and key not in self._kept:
             self._look_for(key)
         if producer is None and key in self._kept:
-            kept = self._kept.pop(key)
-            producer = self._decode(kept)
+            producer = self._decode(self._kept.remove(key))
             if producer is None:
                 self._uncount(key)
             else:
@@ -513,10 +563,36 @@ class Producers:
     def _look_for(self, key: ProducerKey) -> None:
         found = self._look_up(key) if self._look_up is not None else None
         if found is not None:
-            self._kept[key] = _Kept(*found)
+            record, used = found
+            try:
+                head = encoding.read_head(record)
+            except ValueError as error:
+                log.error("the state of a producer cannot be understood", reason=str(error))
+                return
+            self._kept.add(key, Kept(record, used, self._position, head))
             self._topics[key.topic] += 1
 
-    def _decode(self, kept: _Kept) -> Producer | None:
+    def _decode(self, records: Sequence[Kept]) -> Producer | None:
+        """Return the producer of some records, merged if several gateways wrote at once."""
+        merged: Producer | None = None
+        for kept in records:
+            one = self._decode_one(kept)
+            if one is None:
+                continue
+            if merged is not None and encoding.is_ahead(merged, one):
+                merged, one = one, merged
+            if merged is not None:
+                one.learn(merged.batches, merged.next, merged.removed)
+            merged = one
+        if merged is not None:
+            merged.position = max(kept.position for kept in records)
+            merged.revision = max(
+                (kept.head.revision for kept in records if kept.head.writer == self._writer),
+                default=0,
+            )
+        return merged
+
+    def _decode_one(self, kept: Kept) -> Producer | None:
         # The broker has forgotten a producer that was idle for so long. With several gateways the
         # record may be older than the last batch.
         is_old = kept.used < self._now() - self._expiration_s
@@ -524,9 +600,10 @@ class Producers:
             return None
         history = self._begun if is_old else self._restored
         try:
-            return encoding.decode(kept.record, history, kept.used, self._release)
+            return encoding.decode(kept.value, history, kept.used, self._release)
         except ValueError as error:
             log.error("the state of a producer cannot be understood", reason=str(error))
+            self._kept.forget(kept.used)
             return None
 
     def _of(self, key: ProducerKey, epoch: int) -> Producer | None:
@@ -560,7 +637,7 @@ class Producers:
         before = self._producers.get(key)
         if before is not None:
             if epoch > before.epoch:
-                if before.history is not self._begun:
+                if before.history not in _BEGUN:
                     history = History.COMPLETE if first == 0 else before.history
                 first = 0  # brokers expect that of a producer that they know
                 self._replace(key, before)
@@ -599,7 +676,7 @@ class Producers:
         before = self._before.pop(key, None)
         if before is not None:
             before.clear()
-        self._kept.pop(key, None)
+        self._kept.remove(key)
         self._uncount(key)
 
     def _set_aside(self, key: ProducerKey) -> None:
@@ -610,11 +687,11 @@ class Producers:
         producer = self._producers[key]
         if producer.written and self._look_up is not None:
             self._is_kept_elsewhere = True
-        is_kept = self._is_shared and producer.written
-        record = encoding.encode(producer, self._writer) if is_kept else None
+        record = self._encode(producer) if self._is_shared and producer.written else None
         self._forget(key)
         if record is not None:
-            self._kept[key] = _Kept(record, producer.written)
+            head = encoding.read_head(record)
+            self._kept.add(key, Kept(record, producer.written, producer.position, head))
             self._topics[key.topic] += 1
 
     def _uncount(self, key: ProducerKey) -> None:
@@ -624,18 +701,28 @@ class Producers:
 
     def _bound(self) -> None:
         while len(self._producers) > self._producers_max:
-            self._set_aside(self._least_needed())
-        while len(self._kept) > self._producers_max:
-            self._is_kept_elsewhere = self._look_up is not None
-            self._forget(next(iter(self._kept)))
+            key = self._least_needed()
+            if self._producers[key].removed and self._keep is None:
+                self._kept.count_evicted(1, self._now())
+            self._set_aside(key)
+        if self._kept.bytes > self._kept_max_bytes:
+            self._expire_kept()
+            for key in self._kept.evict(self._now()):
+                self._is_kept_elsewhere = self._look_up is not None
+                self._uncount(key)
 
     def _least_needed(self) -> ProducerKey:
-        """Return the producer to evict: a least recently used one, without a record if possible."""
-        oldest = islice(
-            self._producers.items(), min(_EVICTION_CANDIDATES, len(self._producers) - 1)
-        )
-        free = (key for key, producer in oldest if not producer.written)
-        return next(free, None) or next(iter(self._producers))
+        """Return the producer to evict: a least recently used one.
+
+        If possible one without a batch that has to come again, which later batches would overtake;
+        and without a record.
+        """
+        oldest = islice(self._producers, min(_EVICTION_CANDIDATES, len(self._producers) - 1))
+        return min(oldest, key=self._need, default=next(iter(self._producers)))
+
+    def _need(self, key: ProducerKey) -> tuple[bool, bool]:
+        producer = self._producers[key]
+        return producer.awaits_retry, bool(producer.written)
 
     def _hold(self, batch: Batch) -> None:
         """Hold the data of a batch for retries, within the memory limit."""

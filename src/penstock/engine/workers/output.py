@@ -1,0 +1,151 @@
+"""What policies print: read from a pipe of their worker, and logged within a limit.
+
+A policy may print a line for each record. The event loop reads no more often than every few
+milliseconds, whatever is written, and splits and logs a bounded number of lines a second; the
+others are counted. Where the pipe is full, the policy waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = structlog.get_logger()
+
+LINES_A_SECOND: Final = 100
+"""The most lines of one worker that are logged in a second."""
+LINE_MAX: Final = 2000
+"""The most characters of a line that are logged."""
+READ_BYTES: Final = 256 * 1024
+_PAUSE_S: Final = 0.01
+_REPORT_S: Final = 1.0
+"""How long after the last line those that were left out are counted in the log."""
+_SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", None)
+
+
+class OutputLines:
+    """Splits output into lines, and logs some of them."""
+
+    def __init__(self, worker: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with the output of a worker.
+
+        Args:
+            worker: Its process id, for the log.
+            clock: Returns the time in seconds.
+        """
+        self._worker = worker
+        self._clock = clock
+        self._until = 0.0
+        self._left = 0
+        self._begun = b""
+        self.left_out = 0
+
+    def take(self, data: bytes) -> None:
+        """Log the next lines, or count them."""
+        now = self._clock()
+        if now >= self._until:
+            self.report()
+            self._until, self._left = now + 1.0, LINES_A_SECOND
+        *lines, rest = data.split(b"\n", self._left)
+        self._left -= len(lines)
+        for line in lines:
+            self._log(self._begun + line)
+            self._begun = b""
+        if not self._left:
+            # What is left is not split: it may be thousands of lines.
+            count = rest.count(b"\n")
+            self.left_out += count
+            if count:
+                self._begun = b""
+                rest = rest[rest.rindex(b"\n") + 1 :]
+        self._begun = (self._begun + rest)[: 4 * LINE_MAX]  # a character has 4 bytes at most
+
+    def end(self) -> None:
+        """Log what has no end of line, and how many lines were left out."""
+        if self._begun:
+            self.take(b"\n")
+        self.report()
+
+    def report(self) -> None:
+        """Log how many lines were left out."""
+        if self.left_out:
+            log.warning("policy output left out", worker=self._worker, lines=self.left_out)
+        self.left_out = 0
+
+    def _log(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace").rstrip()[:LINE_MAX]
+        log.info("policy output", worker=self._worker, text=text)
+
+
+class OutputPipe:
+    """The pipe to which a worker and its policies write.
+
+    Attributes:
+        theirs: The worker's end; `started` closes it here.
+    """
+
+    def __init__(self) -> None:
+        """Open the pipe.
+
+        Raises:
+            OSError: There are no more descriptors.
+        """
+        self._ours, self.theirs = os.pipe()
+        os.set_blocking(self._ours, False)
+        if _SET_PIPE_SIZE is not None:
+            with contextlib.suppress(OSError):  # beyond what this user may have
+                fcntl.fcntl(self._ours, _SET_PIPE_SIZE, READ_BYTES)
+
+    def started(self) -> None:
+        """Leave the other end to the worker."""
+        os.close(self.theirs)
+        self.theirs = -1
+
+    def close(self) -> None:
+        """Close what is open."""
+        for end in (self._ours, self.theirs):
+            if end >= 0:
+                os.close(end)
+        self._ours = self.theirs = -1
+
+    async def log(self, worker: int) -> None:
+        """Log what is written until nobody can write any more, then close."""
+        lines = OutputLines(worker)
+        try:
+            while data := await self._read(lines):
+                lines.take(data)
+                await asyncio.sleep(_PAUSE_S)
+        finally:
+            lines.end()
+            self.close()
+
+    async def _read(self, lines: OutputLines) -> bytes:
+        while True:
+            try:
+                return os.read(self._ours, READ_BYTES)
+            except BlockingIOError:
+                await self._readable(lines)
+
+    async def _readable(self, lines: OutputLines) -> None:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self._ours, readable.set)
+        try:
+            if lines.left_out:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_REPORT_S):
+                        await readable.wait()
+                        return
+                lines.report()
+            await readable.wait()
+        finally:
+            loop.remove_reader(self._ours)

@@ -1,0 +1,169 @@
+"""Whose turn it is: clients get the same time of a worker, not the same number of batches.
+
+Weighted fair queueing (Demers, Keshav and Shenker, 1989) with equal weights. Each client has an
+account, in seconds of virtual time; next is the client whose next batch would be done first, by
+that account. Virtual time goes as much slower than a worker's as there are clients. Who comes to
+wait starts at that time at the earliest: nobody saves up turns by being away, and nobody pays for
+time that no other client wanted. So a client of quick batches waits for about one batch of the
+slow ones, however many clients send these.
+
+How long a batch takes is known when it is judged. Until then it counts as long as the client's
+batches have taken of late; then the difference is made up for. Each counts `LEAST_S` at least:
+clients of small batches take turns one by one, and no account is kept of those that need not wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+LEAST_S: Final = 0.001
+"""What a batch counts at least."""
+_KEPT_MIN: Final = 64
+_BEFORE_ALL: Final = -1.0
+
+
+class Turn:
+    """A client's place.
+
+    Attributes:
+        start: When its next batch would begin, in virtual time.
+        expected_s: How long its batches have taken of late; 0 if less than `LEAST_S`.
+        number: Of its entry in the order; 0 while nothing of it waits.
+        waiting: Its waiting jobs by partition.
+    """
+
+    __slots__ = ("expected_s", "number", "start", "waiting")
+
+    def __init__(self, start: float) -> None:
+        self.start = start
+        self.expected_s = 0.0
+        self.number = 0
+        self.waiting: OrderedDict[tuple[str, int], OrderedDict[Any, None]] = OrderedDict()
+
+
+class Turns:
+    """The clients of a queue. What is done for one takes O(log n) in their number, amortized."""
+
+    __slots__ = ("_by_client", "_first", "_forget_at", "_last", "_order", "_time", "_waiting")
+
+    def __init__(self) -> None:
+        self._by_client: dict[Hashable, Turn] = {}
+        self._order: list[tuple[float, int, Turn]] = []
+        self._time = 0.0
+        self._first = self._last = 0
+        self._waiting = 0
+        self._forget_at = _KEPT_MIN
+
+    def __iter__(self) -> Iterator[tuple[Hashable, Turn]]:
+        """Yield the clients that have something waiting."""
+        return ((client, turn) for client, turn in self._by_client.items() if turn.number)
+
+    def of(self, client: Hashable) -> Turn:
+        """Return a client's place."""
+        turn = self._by_client.get(client)
+        if turn is None:
+            if len(self._by_client) >= self._forget_at:
+                self._forget_paid()
+            turn = self._by_client[client] = Turn(self._time)
+        return turn
+
+    def enter(self, turn: Turn) -> None:
+        """Have a client wait."""
+        self._waiting += 1
+        turn.start = max(turn.start, self._time)
+        self._insert(turn)
+
+    def enter_first(self, turn: Turn, expected_s: float) -> None:
+        """Have a client wait before all others, since it got a job back that has counted.
+
+        Args:
+            turn: Its place; it may be waiting.
+            expected_s: What was expected of the job.
+        """
+        if not turn.number:
+            self._waiting += 1
+        self._first -= 1
+        counted_s = expected_s or LEAST_S
+        turn.start -= counted_s
+        self._time -= counted_s / self._waiting
+        turn.number = self._first
+        heappush(self._order, (_BEFORE_ALL, turn.number, turn))
+
+    def next(self) -> Turn:
+        """Return the place of the client whose turn it is; there must be one."""
+        order = self._order
+        while True:
+            _, number, turn = order[0]
+            if turn.number == number:
+                return turn
+            heappop(order)
+
+    def begin(self, turn: Turn) -> None:
+        """Count a job that a client begins; it waits on if there is more."""
+        counts_s = turn.expected_s or LEAST_S
+        turn.start += counts_s
+        self._time += counts_s / (self._waiting or 1)
+        if turn.number:
+            if turn.waiting:
+                self._insert(turn)
+            else:
+                self.leave(turn)
+
+    def begin_at_once(self, client: Hashable) -> float:
+        """Count a job of a client while none waits; return how long it is expected to take."""
+        turn = self._by_client.get(client)
+        if turn is None:
+            return 0.0
+        turn.start = max(turn.start, self._time)
+        self.begin(turn)
+        return turn.expected_s
+
+    def settle(self, client: Hashable, expected_s: float, took_s: float) -> None:
+        """Make up for the difference between what was expected of a job and what it took."""
+        turn = self.of(client)
+        expected = (turn.expected_s + took_s) / 2 if turn.expected_s else took_s
+        turn.expected_s = expected if expected > LEAST_S else 0.0
+        more_s = max(took_s, LEAST_S) - (expected_s or LEAST_S)
+        self._time += more_s / (self._waiting + 1)
+        turn.start += more_s
+        if turn.number:
+            self._insert(turn)
+
+    def leave(self, turn: Turn) -> None:
+        """Have a client wait no more."""
+        turn.number = 0
+        self._waiting -= 1
+
+    def forget(self, client: Hashable) -> Turn | None:
+        """Remove a client, and return its place."""
+        turn = self._by_client.pop(client, None)
+        if turn is not None and turn.number:
+            self.leave(turn)
+        return turn
+
+    def _insert(self, turn: Turn) -> None:
+        self._last += 1
+        turn.number = self._last
+        heappush(self._order, _entry(turn))
+        if len(self._order) > 2 * self._waiting + _KEPT_MIN:  # most are outdated
+            self._order = [_entry(one) for _, one in self]
+            heapify(self._order)
+
+    def _forget_paid(self) -> None:
+        """Forget clients that have nothing waiting, and would start now."""
+        self._by_client = {
+            client: turn
+            for client, turn in self._by_client.items()
+            if turn.number or turn.start > self._time
+        }
+        self._forget_at = max(_KEPT_MIN, 2 * len(self._by_client))
+
+
+def _entry(turn: Turn) -> tuple[float, int, Turn]:
+    ends = turn.start + (turn.expected_s or LEAST_S) if turn.number > 0 else _BEFORE_ALL
+    return ends, turn.number, turn

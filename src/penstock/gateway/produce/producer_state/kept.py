@@ -1,0 +1,161 @@
+"""The records of producers that are not in use here, as they were read: nothing is decoded.
+
+A record has the position up to which its writer had read the topic. So it is known which earlier
+records of the same producer it takes into account: it replaces these. Others were written at the
+same time by another gateway, and stay beside it until the producer is used and they are merged.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.gateway.produce.producer_state.encoding import Head, ProducerKey
+
+log = structlog.get_logger()
+
+KEPT_MAX_BYTES: Final = 256 * 2**20
+CONCURRENT_MAX: Final = 4
+"""The most records of one producer: from that many gateways at the same time."""
+_OVERHEAD_BYTES: Final = 500
+"""The memory that a record takes besides its value."""
+_WARN_EVERY_S: Final = 60.0
+
+
+class Kept(NamedTuple):
+    """A record.
+
+    Attributes:
+        value: Its value.
+        used: When it was written, in seconds since the epoch.
+        position: The position after it in the topic; `UNREAD` if it has not been read there.
+        head: What is read of it without decoding all of it.
+    """
+
+    value: bytes
+    used: float
+    position: int
+    head: Head
+
+
+class KeptRecords:
+    """Records by producer, the least recently written first, within a limit of memory.
+
+    Attributes:
+        bytes: The memory that they take, about.
+        evicted: How many producers' records were removed for lack of memory.
+        forgotten_used: When the latest record was written that is not known here any more.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        """Make an empty table.
+
+        Args:
+            max_bytes: The most memory.
+        """
+        self._max_bytes = max_bytes
+        self._records: OrderedDict[ProducerKey, tuple[Kept, ...]] = OrderedDict()
+        self._concurrent: dict[ProducerKey, None] = {}
+        self.bytes = 0
+        self.evicted = 0
+        self.forgotten_used = float("-inf")
+        self._warned = float("-inf")
+
+    def __contains__(self, key: ProducerKey) -> bool:
+        return key in self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def concurrent(self) -> Iterable[ProducerKey]:
+        """The producers with records that do not take each other into account."""
+        return self._concurrent
+
+    def add(self, key: ProducerKey, record: Kept) -> None:
+        """Add the next record of a producer."""
+        before = self._records.get(key, ())
+        if any(_is_later(one.head, record.head) for one in before):
+            self._records[key] = tuple(
+                one._replace(position=record.position) if one.head == record.head else one
+                for one in before
+            )
+            return
+        self.remove(key)
+        beside = [one for one in before if not _replaces(record, one)]
+        after = (*beside[1 - CONCURRENT_MAX :], record)
+        self._records[key] = after
+        self.bytes += _size(after)
+        if len(after) > 1:
+            self._concurrent[key] = None
+
+    def remove(self, key: ProducerKey) -> tuple[Kept, ...]:
+        """Remove the records of a producer, and return them; oldest first."""
+        found = self._records.pop(key, ())
+        self._concurrent.pop(key, None)
+        self.bytes -= _size(found)
+        return found
+
+    def expire(self, limit: float) -> list[ProducerKey]:
+        """Remove what was written before a time; return its producers."""
+        expired = []
+        while self._records:
+            key, records = next(iter(self._records.items()))
+            if records[-1].used >= limit:
+                break
+            self.remove(key)
+            expired.append(key)
+        return expired
+
+    def evict(self, now: float) -> list[ProducerKey]:
+        """Remove records until the memory suffices; return their producers."""
+        evicted = []
+        while self.bytes > self._max_bytes and self._records:
+            key = next(iter(self._records))
+            self.forget(self.remove(key)[-1].used)
+            evicted.append(key)
+        self.count_evicted(len(evicted), now)
+        return evicted
+
+    def forget(self, used: float) -> None:
+        """Record that a record of a time, which may count, is not known any more."""
+        self.forgotten_used = max(self.forgotten_used, used)
+
+    def count_evicted(self, count: int, now: float) -> None:
+        """Count producers whose state was removed for lack of memory, and warn about it."""
+        self.evicted += count
+        if count and now - self._warned > _WARN_EVERY_S:
+            self._warned = now
+            log.warning(
+                "the state of producers takes too much memory: the oldest is forgotten",
+                producers=len(self._records),
+                bytes=self.bytes,
+                forgotten=self.evicted,
+            )
+
+
+def _size(records: tuple[Kept, ...]) -> int:
+    return sum(len(one.value) + _OVERHEAD_BYTES for one in records)
+
+
+def _is_later(kept: Head, read: Head) -> bool:
+    """Whether a record here was written after one that has been read now."""
+    if kept.epoch != read.epoch:
+        return kept.epoch > read.epoch
+    # The write of a producer that has been replaced may come late; of our own, we have all.
+    return kept.writer == read.writer and kept.revision >= read.revision > 0
+
+
+def _replaces(record: Kept, before: Kept) -> bool:
+    head = record.head
+    return (
+        head.epoch > before.head.epoch
+        or head.writer == before.head.writer
+        or head.seen is None
+        or before.position <= head.seen
+    )

@@ -1,0 +1,166 @@
+"""Finds other gateways of the same cluster that keep the state of producers for themselves.
+
+Each gateway whose interceptors may drop records writes its name to the state topic every minute,
+also one with `produce.request.interceptors.state=local`, if its principal may write there. Whoever
+reads a name beside which its own state is not safe logs a warning. Nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.cluster.compacted_topic_follower import LogFollower
+from penstock.configuration import ConfigurationError
+from penstock.gateway.produce.producer_state.state_topic import state_topic
+
+if TYPE_CHECKING:
+    from penstock.cluster.compacted_topic import LogRecord
+    from penstock.configuration import Configuration
+
+log = structlog.get_logger()
+
+HEARTBEAT_S: Final = 60.0
+_GONE_AFTER_MS: Final = 3 * 60_000
+_OPEN_TIMEOUT_S: Final = 30.0
+_PREFIX: Final = b"gateway:"
+_VERSION: Final = 1
+
+
+class Presence:
+    """What a gateway says of itself, and has read of others."""
+
+    def __init__(self, gateway: str, *, shares: bool) -> None:
+        """Say nothing yet.
+
+        Args:
+            gateway: The name of this gateway.
+            shares: Whether it shares its state with others.
+        """
+        self._gateway = gateway
+        self._shares = shares
+        self._others: dict[str, tuple[bool, int]] = {}
+        self._warned: set[str] = set()
+        self._latest_ms = 0
+
+    @property
+    def key(self) -> bytes:
+        """The key of this gateway's record."""
+        return _PREFIX + self._gateway.encode()
+
+    @property
+    def value(self) -> bytes:
+        """The value of this gateway's record."""
+        return json.dumps({"version": _VERSION, "shares": self._shares}).encode()
+
+    @staticmethod
+    def is_about(key: bytes | None) -> bool:
+        """Whether a record of the topic is about a gateway."""
+        return key is not None and key.startswith(_PREFIX)
+
+    def read(self, record: LogRecord) -> None:
+        """Take a record about a gateway; its time is that of the broker."""
+        assert record.key is not None
+        name = record.key[len(_PREFIX) :].decode(errors="replace")
+        self._latest_ms = max(self._latest_ms, record.timestamp_ms)
+        if name == self._gateway:
+            if record.value is not None:
+                self._warn()  # this is now, by the clock of the broker
+            return
+        self._others.pop(name, None)
+        self._warned.discard(name) if record.value is None else None
+        shares = _shares(record.value)
+        if shares is not None:
+            self._others[name] = shares, record.timestamp_ms
+
+    def others(self) -> list[str]:
+        """Return the gateways that are there now and do not know the state of this one."""
+        alive_ms = self._latest_ms - _GONE_AFTER_MS
+        return [
+            name
+            for name, (shares, at_ms) in self._others.items()
+            if at_ms > alive_ms and not (shares and self._shares)
+        ]
+
+    def _warn(self) -> None:
+        for name in self.others():
+            if name not in self._warned:
+                self._warned.add(name)
+                log.warning(
+                    "another gateway of this cluster does not share the state of producers: one "
+                    "that changes between them may have records stored twice or refused",
+                    gateway=name,
+                    remedy="set produce.request.interceptors.state=cluster on each of them",
+                )
+
+
+def _shares(value: bytes | None) -> bool | None:
+    """Return whether a gateway shares its state; None if the record does not say it."""
+    try:
+        fields = json.loads(value or b"")
+    except ValueError:
+        return None
+    shares = fields.get("shares") if isinstance(fields, dict) else None
+    return shares if isinstance(shares, bool) else None
+
+
+async def announce(follower: LogFollower, presence: Presence) -> None:
+    """Say every minute that a gateway is there, until the task is cancelled."""
+    while True:
+        follower.write([(presence.key, presence.value)], lambda *_: None)
+        await asyncio.sleep(HEARTBEAT_S)
+
+
+def withdraw(follower: LogFollower, presence: Presence) -> None:
+    """Say that a gateway ends; it is written when the follower is closed."""
+    follower.write([(presence.key, None)], lambda *_: None)
+
+
+class LocalPresence:
+    """The presence of a gateway that keeps the state of producers on its own machine."""
+
+    def __init__(self, configuration: Configuration, gateway: str) -> None:
+        """Make it; `run` connects.
+
+        Args:
+            configuration: Names the topic.
+            gateway: The name of this gateway.
+        """
+        self._presence = Presence(gateway, shares=False)
+        self._configuration = configuration
+        self._follower: LogFollower | None = None
+
+    async def run(self) -> None:
+        """Say every minute that this gateway is there, if its principal may.
+
+        Clients do not wait for it, and nothing fails if it is not possible.
+        """
+        while True:
+            topic = state_topic(self._configuration, self._configuration.upstream_properties)
+            follower = LogFollower(topic, self._read)
+            try:
+                await follower.start(_OPEN_TIMEOUT_S)
+            except ConfigurationError as error:
+                log.info("other gateways cannot be found", reason=str(error))
+                await follower.close()
+                return
+            except CompactedTopicError:
+                await follower.close()
+                await asyncio.sleep(HEARTBEAT_S)
+            else:
+                self._follower = follower
+                await announce(follower, self._presence)
+
+    async def close(self) -> None:
+        """Say that this gateway ends."""
+        if self._follower is not None:
+            withdraw(self._follower, self._presence)
+            await self._follower.close()
+
+    def _read(self, record: LogRecord) -> None:
+        if Presence.is_about(record.key):
+            self._presence.read(record)

@@ -1,0 +1,113 @@
+"""Turns of the event loop: work that takes long is done in slices, one in each turn of the loop.
+
+All connections together have one slice at a time. So whatever they make the gateway do, others wait
+for one slice at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.wire.slices import Slices, T
+
+
+class Work:
+    """Work that has begun, and is not finished."""
+
+    __slots__ = ("on_done", "on_error", "slices")
+
+    def __init__(
+        self,
+        slices: Slices[Any],
+        on_done: Callable[[Any], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self.slices: Slices[Any] | None = slices
+        self.on_done = on_done
+        self.on_error = on_error
+
+    def cancel(self) -> None:
+        """Stop; neither `on_done` nor `on_error` is called."""
+        slices, self.slices = self.slices, None
+        if slices is not None:
+            slices.close()
+
+
+class Turns:
+    """Runs work in slices, that of several connections by turns."""
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        """Begin without work.
+
+        Args:
+            call_soon: Calls a function in the next turn of the event loop.
+        """
+        self._call_soon = call_soon
+        self._waiting: deque[Work] = deque()
+
+    def begin(
+        self,
+        slices: Slices[T],
+        on_done: Callable[[T], None],
+        on_error: Callable[[Exception], None],
+    ) -> Work | None:
+        """Do the first slice at once, and the others in turns.
+
+        Args:
+            slices: The work.
+            on_done: Called with its result; also at once, if there is no second slice.
+            on_error: Called with its exception, if that is not raised in the first slice.
+
+        Returns:
+            The work, to cancel it; None if it is done.
+
+        Raises:
+            Exception: What the first slice raises.
+        """
+        try:
+            next(slices)
+        except StopIteration as end:
+            on_done(end.value)
+            return None
+        work = Work(slices, on_done, on_error)
+        if not self._waiting:
+            self._call_soon(self._take_turn)
+        self._waiting.append(work)
+        return work
+
+    async def run(self, slices: Slices[T]) -> T:
+        """Do work in turns; return its result."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        work = self.begin(slices, future.set_result, future.set_exception)
+        try:
+            return await future
+        finally:
+            if work is not None:
+                work.cancel()
+
+    def _take_turn(self) -> None:
+        work = self._waiting.popleft()
+        try:
+            if work.slices is not None:
+                next(work.slices)
+                self._waiting.append(work)
+        except StopIteration as end:
+            work.slices = None
+            self._finish(work, end.value)
+        except Exception as error:
+            work.slices = None
+            work.on_error(error)
+        finally:
+            if self._waiting:
+                self._call_soon(self._take_turn)
+
+    def _finish(self, work: Work, result: Any) -> None:
+        try:
+            work.on_done(result)
+        except Exception as error:
+            work.on_error(error)

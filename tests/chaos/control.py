@@ -1,0 +1,86 @@
+"""librdkafka alone at brokers, with cut connections and moved leaders: is a record stored twice?
+
+    python -m tests.chaos.control SEED [SECONDS]
+
+What is found here no gateway has done. Prints who stored a record twice, and which sequence
+numbers brokers refused.
+"""
+
+import random
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from penstock.local import LocalKafka
+from tests.chaos.account import account
+from tests.chaos.leaders import move_leaders
+from tests.chaos.producers import HERE, Producer, Running
+from tests.chaos.world import Way
+from tests.conftest import create_topic
+from tests.faults import Proxy
+from tests.gateways import wait_until
+from tests.integration.reading import read_topic
+
+SECONDS: Final = 200.0
+PRODUCERS, PARTITIONS, RATE, BROKERS = 12, 6, 120, 3
+REFUSED: Final = "OutOfOrderSequenceException"
+
+
+def disturb(
+    cluster: LocalKafka, proxies: list[Proxy], topics: list[str], chance: random.Random
+) -> None:
+    """Cut connections, to all brokers or to one; before that, move all leaders now and then."""
+    time.sleep(chance.uniform(0.2, 1.5))
+    if chance.random() < 0.4:
+        move_leaders(cluster.bootstrap_servers, topics, chance)
+        time.sleep(chance.uniform(0, 0.5))
+    for proxy in proxies if chance.random() < 0.4 else chance.sample(proxies, 1):
+        proxy.drop()
+
+
+def main(seed: int, seconds: float) -> None:
+    """Run it, and print what was found."""
+    chance = random.Random(seed)
+    with ExitStack() as ends:
+        folder = Path(ends.enter_context(tempfile.TemporaryDirectory()))
+        cluster = ends.enter_context(LocalKafka(
+            nodes=BROKERS, folder=folder / "kafka",
+            properties={"default.replication.factor": "3", "min.insync.replicas": "2"},
+        ))  # fmt: skip
+        proxies = [ends.enter_context(Proxy(f"{one.host}:{one.port}")) for one in cluster.nodes]
+        for proxy in proxies:
+            proxy.stand_with(tuple(proxies))
+        bootstrap = "+".join(proxy.address for proxy in proxies)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        producers = [
+            Producer("librdkafka", "idempotent", Way.DIRECT, f"c{number}")
+            for number in range(PRODUCERS)
+        ]
+        for producer in producers:
+            create_topic(admin, producer.topic, PARTITIONS)
+        command = [sys.executable, str(HERE / "many_producers.py")]
+        running = Running(command, producers, {Way.DIRECT: bootstrap}, folder / "log", RATE)
+        ends.callback(running.kill)
+        wait_until(lambda: running.has_begun, 60, what="all producers to begin")
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            disturb(cluster, proxies, [one.topic for one in producers], chance)
+        running.finish()
+        for producer, told in running.told().items():
+            found = read_topic(
+                cluster.bootstrap_servers, producer.topic, isolation="read_uncommitted"
+            )
+            result = account(told, [(key, value) for _, key, value, _ in found], drops=False)
+            print(f"{producer.topic}: {result}")
+        for node in cluster.nodes:
+            lines = node.log.read_text(errors="replace").splitlines()
+            print(*(line for line in lines if REFUSED in line), sep="\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS)

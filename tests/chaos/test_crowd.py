@@ -1,0 +1,63 @@
+"""Two hundred producers at twenty partitions, while gateways and connections go and come back."""
+
+import random
+import sys
+import time
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.chaos.account import Told, account
+from tests.chaos.disturbances import (
+    PREFIX,
+    connections,
+    kill_gateway,
+    leaders,
+    state_leader,
+    state_writes,
+)
+from tests.chaos.producers import HERE, Producer, Running
+from tests.chaos.world import Way
+from tests.conftest import create_topic
+from tests.gateways import wait_until
+from tests.integration.reading import read_topic
+
+PRODUCERS, PARTITIONS, RATE = 200, 20, 5
+BEGIN_S, LONGEST_S = 120, 600
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(LONGEST_S)
+def test_two_hundred_producers(world, pytestconfig, tmp_path, say):
+    chance = random.Random(pytestconfig.getoption("chaos_seed"))
+    world.wait_until_whole()
+    topic = f"{PREFIX}-crowd-{int(time.time())}"
+    create_topic(
+        AdminClient({"bootstrap.servers": world.cluster.bootstrap_servers}), topic, PARTITIONS
+    )
+    producers = [Producer("librdkafka", "crowd", Way.GATEWAYS, topic) for _ in range(PRODUCERS)]
+    command = [sys.executable, str(HERE / "many_producers.py")]
+    crowd = Running(command, producers, world.bootstraps, tmp_path / "crowd.log", RATE)
+    try:
+        wait_until(lambda: crowd.has_begun, BEGIN_S, what="all producers to begin")
+        for disturbance in (connections, leaders, state_writes, kill_gateway, state_leader):
+            time.sleep(chance.uniform(1, 3))
+            disturbance(world, [topic], chance)
+        crowd.finish()
+        each = crowd.told_each()
+    finally:
+        crowd.kill()
+    world.wait_until_whole()
+    told = Told(
+        acknowledged=[value for one in each for value in one.acknowledged],
+        failed=[text for one in each for text in one.failed],
+        fatal=[text for one in each for text in one.fatal],
+        ended=all(one.ended for one in each),
+    )
+    found = read_topic(
+        world.cluster.bootstrap_servers, topic, isolation="read_uncommitted",
+        settings={"fetch.wait.max.ms": "20"},
+    )  # fmt: skip
+    result = account(told, [(key, value) for _, key, value, _ in found], drops=True)
+    say(f"{PRODUCERS} producers at {PARTITIONS} partitions: {result}")
+    assert not result.is_broken, f"{result} {told.fatal[:5]} {told.failed[:5]}"

@@ -1,0 +1,1 @@
+"""Clients' own test suites, directly against a Kafka and through the gateway: `make conformance`."""

@@ -1,0 +1,77 @@
+"""What the gateways run; the file is copied into their folders.
+
+Of `Wraps` and `Unwraps` each runs in a gateway of its own, the second behind the first: both
+rewrite every batch, and a client finds its records as it wrote them. What `Unwraps` has not got
+from `Wraps` it does not let pass, so that no batch remains as it was without being noticed.
+"""
+
+from penstock.policy import (
+    AlterConfigPolicy,
+    BrokerRecordValidator,
+    CreateTopicPolicy,
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    RecordsPolicy,
+    RecordValidationPolicy,
+)
+
+WRAPPER = b"\x00wrapped\x00"
+
+
+class AcceptsTopics(CreateTopicPolicy):
+    def validate(self, request):
+        assert request.topic
+
+
+class AcceptsConfigs(AlterConfigPolicy):
+    def validate(self, request):
+        assert request.resource.name
+
+
+class AcceptsRecords(RecordsPolicy):
+    def validate(self, topic, partition, records):
+        for record in records:
+            assert record.timestamp is not None
+
+
+class AcceptsEach(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        assert value is None or isinstance(value, bytes)
+
+
+class AcceptsValues(RecordValidationPolicy):
+    def validate(self, topic, record):
+        assert record.value is None or isinstance(record.value, bytes)
+
+
+class Everywhere(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return ""
+
+
+class Wraps(Everywhere):
+    """Prefix the value; the key of a record without one."""
+
+    def process_record(self, key, value, topic, partition, headers):
+        if value is not None:
+            value = WRAPPER + value
+        elif key is not None:
+            key = WRAPPER + key
+        return ProduceRequestInterceptorResult(key, value)
+
+
+class Unwraps(Everywhere):
+    """Remove the prefix."""
+
+    def process_record(self, key, value, topic, partition, headers):
+        if value is not None:
+            value = _unwrapped(value)
+        elif key is not None:
+            key = _unwrapped(key)
+        return ProduceRequestInterceptorResult(key, value)
+
+
+def _unwrapped(data):
+    if not data.startswith(WRAPPER):
+        raise ValueError("the record was not wrapped")
+    return data[len(WRAPPER) :]

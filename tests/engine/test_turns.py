@@ -1,0 +1,125 @@
+"""Turns of clients: by the time that their batches take, whatever comes and goes."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.engine.workers.jobs import Job, JobQueue
+from penstock.engine.workers.turns import LEAST_S
+
+COSTS = st.sampled_from([0.0, 0.0005, 0.002, 0.03, 0.5])
+
+
+def job(client, partition=0) -> Job:
+    return Job(("t", partition), client, "P", "", None, None, 9, math.inf)
+
+
+def judge(queue: JobQueue, took_s: float) -> Job:
+    taken = queue.take()
+    queue.settle(taken, took_s)
+    return taken
+
+
+def test_small_batches_are_taken_from_each_client_in_turn():
+    queue: JobQueue = JobQueue(0)
+    for client in "aaabbbccc":
+        queue.add(job(client))
+    assert [judge(queue, 0.0001).client for _ in range(9)] == [*"abcabcabc"]
+
+
+def test_a_client_whose_batches_turned_out_slow_comes_later():
+    queue: JobQueue = JobQueue(0)
+    for client in "aabbbb":
+        queue.add(job(client))
+    assert judge(queue, 0.1).client == "a"
+    assert [judge(queue, 0.001).client for _ in range(5)] == [*"bbbba"]
+
+
+def test_a_job_that_was_taken_back_is_the_next_one():
+    queue: JobQueue = JobQueue(0)
+    for client in "aab":
+        queue.add(job(client))
+    judge(queue, 5.0)
+    (first, second) = (queue.take(), queue.take())
+    assert (first.client, second.client) == ("b", "a")
+    queue.requeue(second)
+    assert queue.take() is second
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), COSTS, st.booleans()), min_size=1, max_size=200),
+)
+def test_everything_that_is_added_is_taken_once_and_in_order(steps):
+    queue: JobQueue = JobQueue(0)
+    added: list[Job] = []
+    taken: list[Job] = []
+    for client, cost_s, back in steps:
+        for partition in range(2):
+            added.append(job(client, partition))
+            queue.add(added[-1])
+        one = queue.take()
+        if back:
+            queue.requeue(one)
+            assert queue.take() is one
+        taken.append(one)
+        queue.settle(one, cost_s)
+    while queue.waiting:
+        taken.append(judge(queue, 0.01))
+    assert len(taken) == len(added)
+    assert set(taken) == set(added)
+    number = {one: n for n, one in enumerate(added)}
+    for client in range(5):
+        for partition in range(2):
+            of_it = [
+                number[one]
+                for one in taken
+                if (one.client, one.topic_partition[1]) == (client, partition)
+            ]
+            assert of_it == sorted(of_it)
+    assert not list(queue)
+
+
+@given(st.lists(st.sampled_from([0.001, 0.004, 0.02, 0.09]), min_size=2, max_size=8))
+def test_clients_that_always_have_more_get_the_same_time(costs):
+    queue: JobQueue = JobQueue(0)
+    spent = [0.0] * len(costs)
+    for client in range(len(costs)):
+        for _ in range(3):
+            queue.add(job(client))
+    for _ in range(400):
+        one = queue.take()
+        queue.settle(one, costs[one.client])
+        spent[one.client] += costs[one.client]
+        queue.add(job(one.client))
+    assert max(spent) - min(spent) <= 3 * max(costs)
+
+
+@pytest.mark.parametrize("cost_s", [LEAST_S / 2, 0.05])
+def test_clients_that_are_gone_leave_nothing(cost_s):
+    queue: JobQueue = JobQueue(0)
+    queue.add(job("stays"))
+    for client in range(5_000):
+        for _ in range(2):
+            queue.add(job(client))
+        judge(queue, cost_s)
+        queue.cancel(client)
+    assert len(queue._turns._order) < 200
+    assert len(queue._turns._by_client) < 200
+
+
+def test_clients_that_need_not_wait_and_are_quick_are_not_kept():
+    queue: JobQueue = JobQueue(0)
+    for client in range(1_000):
+        queue.pass_through(job(client))
+    assert not queue._turns._by_client
+
+
+def test_clients_that_were_slow_once_are_forgotten():
+    queue: JobQueue = JobQueue(0)
+    for client in range(10_000):
+        one = job(client)
+        queue.pass_through(one)
+        queue.settle(one, 0.1)
+    assert len(queue._turns._by_client) < 1_000

@@ -1,0 +1,65 @@
+"""What happens in some histories beside what happens in all of them."""
+
+import random
+from dataclasses import dataclass
+
+STEPS = 60
+MANY_STEPS = 250
+
+
+@dataclass(frozen=True)
+class Features:
+    """What happens in a history; nothing but the usual by default.
+
+    Attributes:
+        runs: The interceptor drops all records for a while: runs of batches without a record.
+        checksums: Batches are told apart by their checksums, as the gateway does.
+        gives_up: Clients give up batches (`delivery.timeout.ms`, `message.timeout.ms`) and go on.
+        appended: A broker answers 7 or 20 for batches that it has appended.
+        compacts: The topic with the producers' state keeps only the last record of each key.
+        writes_late: For a while no record can be written; writes that have timed out are done later.
+        evicts: A gateway remembers fewer producers than there are; their records it keeps.
+        forgets: It keeps fewer records than there are, too.
+        little_memory: A gateway holds next to no bytes for retries.
+        gateways: How many there are where they share their state.
+        steps: How many things happen.
+    """
+
+    runs: bool = False
+    checksums: bool = False
+    gives_up: bool = False
+    appended: bool = False
+    compacts: bool = False
+    writes_late: bool = False
+    evicts: bool = False
+    forgets: bool = False
+    little_memory: bool = False
+    gateways: int = 2
+    steps: int = STEPS
+
+    def __str__(self) -> str:
+        named = [name for name, value in vars(self).items() if value is True]
+        if self.gateways > 2:
+            named.append(f"{self.gateways} gateways")
+        if self.steps != STEPS:
+            named.append(f"{self.steps} steps")
+        return ", ".join(named) or "plain"
+
+
+PLAIN = Features()
+
+
+def features_of(seed: object) -> Features:
+    """Choose what happens in a history; nothing more than the usual in a quarter of them."""
+    chance = random.Random(f"features {seed}")
+    if chance.random() < 0.25:
+        return PLAIN
+    evicts = chance.random() < 0.3
+    return Features(
+        *(chance.random() < 0.3 for _ in range(6)),
+        evicts=evicts,
+        forgets=evicts and chance.random() < 0.3,
+        little_memory=chance.random() < 0.3,
+        gateways=chance.choice((2, 2, 3, 4)),
+        steps=MANY_STEPS if chance.random() < 0.1 else STEPS,
+    )

@@ -1,0 +1,249 @@
+"""What is kept of producers by several gateways: the order of their records, and the memory."""
+
+import json
+
+from penstock.gateway.produce.producer_state import encoding
+from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.encoding import ProducerKey
+from penstock.gateway.produce.producer_state.numbers import Range
+from penstock.gateway.produce.producer_state.producers import Arrival, Decided, Producers
+
+KEY, ARRIVAL = ProducerKey("t", 0, 7), Arrival("t", 0, 7)
+OUT_OF_ORDER, UNKNOWN_PRODUCER = 45, 59
+
+
+class Topic:
+    """The records of all gateways, in order; each gateway reads them when it is told to."""
+
+    def __init__(self):
+        self.records = []
+
+    def gateway(self, **options):
+        return Gateway(self, **options)
+
+    def compact(self):
+        """Keep the last record of each key, at its position."""
+        last = {key: at for at, (key, *_) in enumerate(self.records)}
+        self.records = [one if last[one[0]] == at else None for at, one in enumerate(self.records)]
+
+
+class Gateway:
+    def __init__(self, topic, **options):
+        self.topic, self.now, self.read_to = topic, 1.0, 0
+        self.writes_late = False
+        self.late = []
+        self.producers = Producers(now=lambda: self.now, keep=self._keep, is_shared=True, **options)
+
+    def _keep(self, key, record, done):
+        if self.writes_late:
+            self.late.append((key, record, self.now))
+            done("not in time")
+            return
+        self.topic.records.append((key, record, self.now))
+        done(None)
+
+    def write_late(self):
+        """Write what failed after a time, and has come to the topic all the same."""
+        self.topic.records += self.late
+        self.late.clear()
+
+    def read(self):
+        while self.read_to < len(self.topic.records):
+            record = self.topic.records[self.read_to]
+            self.read_to += 1
+            if record is not None:
+                key, value, used = record
+                self.producers.restore(key, value, used, self.read_to)
+        return self
+
+    def decide(self, first, count, dropped=(), *, producer=7):
+        failures = []
+        decided = self.producers.decide(
+            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), 0,
+            Range(first, count), dropped, b"x", connection=1, done=failures.append,
+        )  # fmt: skip
+        if not isinstance(decided, Decided):
+            return decided
+        if failures[0] is not None:
+            self.producers.not_kept(KEY, decided.batch)
+        return decided.batch
+
+    def store(self, first, count, dropped=(), *, producer=7):
+        key = KEY._replace(producer_id=producer)
+        batch = self.decide(first, count, dropped, producer=producer)
+        assert self.producers.send(key, 0, batch) == 0
+        assert self.producers.on_response(key, 0, batch, 0, Stored(9)) == 0
+        return batch
+
+    def defer(self, first, count):
+        self.producers.defer(KEY, ARRIVAL, 0, Range(first, count))
+
+
+def three_gateways():
+    topic = Topic()
+    one, other, third = topic.gateway(), topic.gateway(), topic.gateway()
+    one.store(0, 10, (0,))
+    other.read()
+    return topic, one, other, third
+
+
+def test_a_batch_that_was_split_at_another_gateway_counts_as_its_parts():
+    """The newer record has the lower number: a third gateway goes on from there."""
+    _, one, other, third = three_gateways()
+    one.decide(10, 10, (0, 1, 2))
+    one.defer(10, 10)  # its connection is gone before it was sent
+    other.read()
+    other.store(10, 5, (0, 1))  # the client has split it
+    third.read()
+    assert third.decide(15, 5, (2,)).broker_first == 15 - 3
+
+
+def test_the_gateway_that_knew_the_whole_batch_learns_of_its_parts():
+    _, one, other, third = three_gateways()
+    one.decide(10, 10, (0, 1, 2))
+    one.defer(10, 10)
+    other.read()
+    other.store(10, 5, (0, 1))
+    one.read()
+    third.read()
+    assert one.decide(15, 5, (2,)).broker_first == 15 - 3
+    assert third.decide(15, 5, (2,)).broker_first == 15 - 3
+
+
+def test_a_record_that_comes_late_hides_nothing():
+    """It was written from older state: what it does not know stays known."""
+    _, one, other, third = three_gateways()
+    one.writes_late = True
+    one.decide(10, 10, (0, 1))
+    other.store(10, 10, (0, 1))
+    other.store(20, 10, (0,))
+    one.write_late()
+    third.read()
+    assert third.decide(30, 1).broker_first == 30 - 4
+
+
+def test_after_compaction_a_late_record_hides_nothing_either():
+    """Whoever has both records writes them again as one, though nobody uses the producer."""
+    topic, one, other, third = three_gateways()
+    one.writes_late = True
+    one.decide(10, 10, (0, 1))
+    other.store(10, 10, (0, 1))
+    other.store(20, 10, (0,))
+    one.write_late()
+    third.read().producers.expire()
+    topic.compact()
+    fourth = topic.gateway().read()
+    assert fourth.decide(30, 1).broker_first == 30 - 4
+
+
+def test_gateways_that_write_the_same_again_come_to_rest():
+    topic, one, other, _ = three_gateways()
+    others = [topic.gateway() for _ in range(3)]
+    one.writes_late = True
+    one.decide(10, 10, (0, 1))
+    other.store(10, 10, (0, 1))
+    one.write_late()
+    for _ in range(10):
+        for each in (*others, other):
+            each.read().producers.expire()
+    written = len(topic.records)
+    for _ in range(10):
+        for each in (*others, other):
+            each.read().producers.expire()
+    assert len(topic.records) == written
+
+
+def test_records_of_versions_that_did_not_say_what_they_knew_count_in_order():
+    topic, one, _, third = three_gateways()
+    for number in (30, 20):
+        one.decide(number - 10, 10, (0,))
+        key, record, used = topic.records.pop()
+        fields = json.loads(record)
+        del fields["seen"], fields["revision"]
+        fields["writer"] = f"gateway of {number}"
+        topic.records.append((key, json.dumps(fields).encode(), used))
+    third.read()
+    assert len(third.producers._kept) == 1
+    assert not list(third.producers._kept.concurrent)
+
+
+def many(topic, count):
+    """State of many producers, as another gateway has written it."""
+    writer = topic.gateway()
+    for producer in range(1_000, 1_000 + count):
+        writer.store(0, 10, (0, 1, 2), producer=producer)
+
+
+def test_more_producers_than_were_ever_counted_are_known(caplog):
+    """There is no number of producers from which on they are forgotten, but a bound of memory."""
+    topic = Topic()
+    many(topic, 300)
+    third = topic.gateway(producers_max=10)
+    third.read()
+    assert [third.decide(10, 1, producer=one).broker_first for one in (1_000, 1_299)] == [7, 7]
+    assert third.producers.evicted == 0
+
+
+def test_what_expires_is_forgotten_first():
+    topic = Topic()
+    many(topic, 50)
+    third = topic.gateway(kept_max_bytes=80_000)
+    third.read()
+    third.now = 8 * 86_400.0
+    writer = topic.gateway()
+    writer.now = third.now
+    for producer in range(2_000, 2_080):
+        writer.store(0, 10, (0,), producer=producer)
+    third.read()
+    assert third.producers.evicted == 0
+    assert third.decide(10, 1, producer=2_000).broker_first == 9
+
+
+def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
+    """The broker is asked, and what it has not stored may be what was dropped: never 45 for that."""
+    topic = Topic()
+    many(topic, 100)
+    third = topic.gateway(kept_max_bytes=20_000)
+    third.read()
+    assert third.producers.evicted > 50
+    assert 0 < third.producers.kept_bytes <= 20_000
+    evicted = KEY._replace(producer_id=1_000)
+    arrival = ARRIVAL._replace(producer_id=1_000)
+    numbers = Range(10, 1)
+    assert third.producers.needs_last_sequence(evicted, 0, numbers, ())
+    third.producers.on_last_sequence(evicted, arrival, 0, numbers, 6)
+    assert third.decide(10, 1, producer=1_000) == UNKNOWN_PRODUCER
+    never = KEY._replace(producer_id=1)
+    third.producers.on_last_sequence(never, ARRIVAL._replace(producer_id=1), 0, numbers, 9)
+    assert third.decide(10, 1, producer=1).broker_first == 10
+
+
+def test_a_producer_that_begins_is_not_affected_by_evictions():
+    topic = Topic()
+    many(topic, 100)
+    third = topic.gateway(kept_max_bytes=20_000)
+    third.read()
+    assert third.store(0, 2, (0,)).broker_first == 0
+    assert third.store(2, 2).broker_first == 1
+
+
+def test_a_record_that_cannot_be_read_is_not_taken_for_none():
+    topic, _, _, third = three_gateways()
+    key, record, used = topic.records[-1]
+    topic.records[-1] = (key, record[: record.index(b'"first"')] + b'"x', used)
+    third.read()
+    numbers = Range(10, 1)
+    assert third.producers.needs_last_sequence(KEY, 0, numbers, ())
+    third.producers.on_last_sequence(KEY, ARRIVAL, 0, numbers, 8)
+    assert third.decide(10, 1) == UNKNOWN_PRODUCER
+
+
+def test_nothing_is_decoded_of_producers_that_are_not_used_here(monkeypatch):
+    topic = Topic()
+    many(topic, 20)
+    third, decoded, loads = topic.gateway(), [], json.loads
+    monkeypatch.setattr(encoding.json, "loads", lambda text: decoded.append(text) or loads(text))
+    third.read()
+    assert decoded == []
+    assert third.decide(10, 1, producer=1_000).broker_first == 7
+    assert len(decoded) == 1

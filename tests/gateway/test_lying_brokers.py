@@ -1,0 +1,171 @@
+"""What a broker sends is not read while memory is short; and everyone gets an answer in the end."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+
+import pytest
+import uvloop
+
+from penstock.configuration import Address
+from penstock.gateway.connection import ClientConnection
+from penstock.gateway.memory import LOW_USE_BYTES, READ_BYTES, STUCK_S, Budget
+from penstock.gateway.turns import Turns
+from tests.gateway.test_answers import Loop, find_coordinators, numbered
+from tests.wire.test_addresses import coordinators
+
+MIB = 2**20
+BUDGET = 4 * MIB
+
+
+class Server(Loop):
+    """What connections need of a gateway, before a broker that sends what it is given."""
+
+    request_max_bytes = 100 * MIB
+
+    def __init__(self, broker_sends):
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop.call_soon)
+        self.connections = set()
+        self.later_s = 0.0
+        self.budget = Budget(BUDGET, lambda: self.loop.time() + self.later_s)
+        self.most_bytes = 0
+        self._broker_sends = broker_sends
+        self.closed = 0
+
+    async def __aenter__(self):
+        self._broker = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._listening = await self.loop.create_server(self._accepted, "127.0.0.1", 0)
+        self._watch = self.loop.create_task(self._look())
+        return self
+
+    async def __aexit__(self, *_):
+        self._watch.cancel()
+        for one in list(self.connections):
+            one.abort()
+        self._broker.close()
+        self._listening.close()
+
+    def _accepted(self):
+        return ClientConnection(self, lambda _: None, Address("127.0.0.1", 1), self._closed)
+
+    def _closed(self):
+        self.closed += 1
+
+    async def _look(self):
+        while True:
+            self.most_bytes = max(self.most_bytes, self.budget.used_bytes)
+            await asyncio.sleep(0)
+
+    async def _serve(self, reader, writer):
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            for part in self._broker_sends:
+                writer.write(part)
+                await writer.drain()
+            await reader.read()
+        writer.close()
+
+    async def connect_upstream(self, _node, protocol):
+        address = self._broker.sockets[0].getsockname()
+        return (await self.loop.create_connection(lambda: protocol, *address))[0]
+
+    async def ask(self):
+        """Connect, and send a request whose response is collected."""
+        address = self._listening.sockets[0].getsockname()
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(find_coordinators(7))
+        return reader, writer
+
+
+async def settled(measure) -> None:
+    """Wait until a measure is the same many times in a row."""
+    seen = []
+    while len(seen) < 50 or len(set(seen[-50:])) > 1:
+        seen.append(measure())
+        await asyncio.sleep(0.005)
+
+
+def test_answers_that_never_end_are_held_up_to_the_budget_and_one_of_them_beyond():
+    size = 30 * MIB
+    head = size.to_bytes(4, "big") + (7).to_bytes(4, "big")
+    parts = [head, *[bytes(MIB)] * 29]
+
+    async def run():
+        async with Server(parts) as server, asyncio.timeout(60):
+            clients = [await server.ask() for _ in range(12)]
+            await settled(lambda: server.budget.used_bytes)
+            allowance = 12 * (2 * READ_BYTES + LOW_USE_BYTES)
+            assert server.most_bytes < BUDGET + size + allowance
+            assert server.most_bytes > BUDGET
+            for _, writer in clients:
+                writer.close()
+
+    uvloop.run(run())
+
+
+def test_answers_that_together_are_more_than_the_budget_come_in_turn():
+    frame = numbered(coordinators(200_000, brokers=3), 7)
+    assert len(frame) > BUDGET
+
+    async def run():
+        async with Server([frame]) as server, asyncio.timeout(100):
+            clients = [await server.ask() for _ in range(8)]
+
+            async def received(reader):
+                return len(await reader.readexactly(4 + int.from_bytes(await reader.readexactly(4),
+                                                                       "big") - 4))  # fmt: skip
+
+            sizes = await asyncio.gather(*(received(reader) for reader, _ in clients))
+            assert len(set(sizes)) == 1
+            assert min(sizes) > len(frame) // 2
+            assert server.most_bytes < BUDGET + 4 * len(frame)
+            for _, writer in clients:
+                writer.close()
+
+    uvloop.run(run())
+
+
+def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
+    frame = numbered(coordinators(200_000, brokers=3), 7)
+
+    async def run():
+        async with Server([frame]) as server, asyncio.timeout(100):
+            unread = [await server.ask() for _ in range(3)]
+            for reader, _ in unread:
+                reader._transport.pause_reading()
+            await settled(lambda: server.budget.used_bytes)
+            reader, writer = await server.ask()
+            await settled(lambda: server.budget.used_bytes)
+            server.later_s = STUCK_S + 1
+            server.budget.tick()
+            assert len(await reader.readexactly(len(frame) // 2)) == len(frame) // 2
+            for _, one in (*unread, (reader, writer)):
+                one.close()
+
+    uvloop.run(run())
+
+
+@pytest.mark.parametrize("is_needed", [True, False])
+def test_a_client_counts_until_its_broker_connection_is_closed(is_needed):
+    async def run():
+        async with Server([]) as server, asyncio.timeout(20):
+            _, writer = await server.ask()
+            while not any(one.state.value == "open" for one in server.connections):
+                await asyncio.sleep(0.01)
+            (connection,) = server.connections
+            upstream = connection._upstream
+            connection._session._unconfirmed = is_needed  # as after a request with acks=0
+            linger = struct.pack("ii", 1, 0)  # it is reset, and not closed halfway
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            writer.transport.abort()
+            if is_needed:
+                await settled(lambda: server.closed)
+                assert not server.closed
+                upstream.abort()
+            while not server.closed:
+                await asyncio.sleep(0.01)
+
+    uvloop.run(run())

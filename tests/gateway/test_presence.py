@@ -1,0 +1,51 @@
+"""What gateways say of themselves in the state topic, and whom they warn about."""
+
+import json
+
+import pytest
+
+from penstock.cluster.compacted_topic import LogRecord
+from penstock.gateway.produce.producer_state.presence import Presence
+
+MINUTE_MS = 60_000
+
+
+def says(reader, name, *, shares, at_ms, ends=False):
+    said = Presence(name, shares=shares)
+    reader.read(LogRecord(1, said.key, None if ends else said.value, at_ms))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "named"),
+    [(False, False, ["b"]), (False, True, ["b"]), (True, False, ["b"]), (True, True, [])],
+)
+def test_only_gateways_that_all_share_their_state_are_safe_beside_each_other(own, other, named):
+    reader = Presence("a", shares=own)
+    says(reader, "b", shares=other, at_ms=0)
+    says(reader, "a", shares=own, at_ms=MINUTE_MS)
+    assert reader.others() == named
+
+
+def test_one_that_has_ended_or_is_not_heard_of_is_not_named():
+    reader = Presence("a", shares=False)
+    says(reader, "b", shares=False, at_ms=0)
+    says(reader, "c", shares=False, at_ms=0)
+    says(reader, "b", shares=False, at_ms=1, ends=True)
+    says(reader, "a", shares=False, at_ms=MINUTE_MS)
+    assert reader.others() == ["c"]
+    says(reader, "a", shares=False, at_ms=4 * MINUTE_MS)
+    assert reader.others() == []
+
+
+def test_what_another_version_says_is_left_out():
+    reader = Presence("a", shares=False)
+    for value in (b"", b"x", b"[]", json.dumps({"shares": "perhaps"}).encode()):
+        reader.read(LogRecord(1, b"gateway:b", value, 0))
+    says(reader, "a", shares=False, at_ms=1)
+    assert reader.others() == []
+
+
+def test_records_of_producers_are_not_about_gateways():
+    assert Presence.is_about(Presence("a", shares=True).key)
+    assert not Presence.is_about(b"7/0/gateway:")
+    assert not Presence.is_about(None)

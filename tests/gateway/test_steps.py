@@ -1,0 +1,152 @@
+"""Long work on the event loop leaves others their turn."""
+
+import asyncio
+import datetime
+import io
+import uuid
+
+from kio.schema.create_topics.v7 import request as v7
+from kio.schema.create_topics.v7 import response as r7
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.serial import entity_writer
+from kio.static.primitive import i16, i32, i32Timedelta
+
+from penstock.engine.verdict import ACCEPTED, refused
+from penstock.gateway.admin import create_topics
+from penstock.gateway.routes import route
+from penstock.gateway.steps import Steps
+from penstock.wire.client_requests import read_request
+from tests.gateway.test_session import Talk
+from tests.raw import parse_response, request_frame
+
+NOW = i32Timedelta.parse(datetime.timedelta(0))
+TOPICS = 10 * create_topics.SLICE
+NO = refused(44, "no", "a.P")
+
+
+async def test_others_have_their_turn_after_so_many_steps():
+    turns, others, seen = Steps(3), 0, []
+
+    async def other():
+        nonlocal others
+        while True:
+            others += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(other())
+    for _ in range(9):
+        await turns.step()
+        seen.append(others)
+    task.cancel()
+    assert seen == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
+class TopicPolicies:
+    """Refuses every other topic."""
+
+    create_topic, alter_config, needs_context = "a.P", None, False
+
+    def __init__(self):
+        self.judged = 0
+
+    async def creation(self, asked, asking, *, is_observed=False):
+        self.judged += 1
+        return NO if int(asked.topic[1:]) % 2 else ACCEPTED
+
+
+class Cluster:
+    """Knows the counts that a request names, and nothing else."""
+
+    async def counts(self, partitions, replicas):
+        return partitions, replicas
+
+    def disallow(self, topic):
+        pass
+
+
+class AdminTalk(Talk):
+    """A session of an admin client."""
+
+    cluster = Cluster()
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.judges = TopicPolicies()
+        self.policies = self.policies._replace(topics=self.judges)
+        self.session._requests.max_bytes = 10**7
+
+    def route(self, api_key):
+        return route(api_key)
+
+    def run(self, coroutine):
+        return asyncio.ensure_future(coroutine)
+
+    def observes_topic(self, _):
+        return False
+
+    async def sent(self):
+        """Return the next request that the broker gets, and count the loop's turns until then."""
+        turns = 0
+        while not self.broker.data:
+            turns += 1
+            await asyncio.sleep(0)
+        return read_request(self.broker.take()), turns
+
+    def answer(self, request):
+        kind = r7.CreateTopicsResponse(
+            throttle_time=NOW,
+            topics=tuple(
+                r7.CreatableTopicResult(
+                    name=one.name,
+                    topic_id=uuid.uuid4(),
+                    error_code=ErrorCode(0),
+                    error_message=None,
+                    num_partitions=one.num_partitions,
+                    replication_factor=one.replication_factor,
+                    configs=(),
+                )
+                for one in request.body.topics
+            ),
+        )
+        body = io.BytesIO()
+        entity_writer(r7.CreateTopicsResponse)(body, kind)
+        data = request.correlation_id.to_bytes(4, "big") + b"\0" + body.getvalue()
+        self.session.upstream_data(len(data).to_bytes(4, "big") + data)
+
+
+async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
+    talk = AdminTalk()
+    asked = v7.CreateTopicsRequest(
+        topics=tuple(
+            v7.CreatableTopic(
+                name=TopicName(f"t{n}"),
+                num_partitions=i32(1),
+                replication_factor=i16(1),
+                assignments=(),
+                configs=(),
+            )
+            for n in range(TOPICS)
+        ),
+        timeout=NOW,
+        validate_only=False,
+    )
+    talk.session.client_data(request_frame(asked, 7))
+    validated, turns = await talk.sent()
+    assert validated.body.validate_only
+    assert turns >= 2 * TOPICS // create_topics.SLICE, "read, and written for the cluster"
+    talk.answer(validated)
+    created, turns = await talk.sent()
+    assert talk.judges.judged == TOPICS
+    assert turns >= 2 * TOPICS // create_topics.SLICE, "the results are read, then judged"
+    assert [one.name for one in created.body.topics] == [f"t{n}" for n in range(0, TOPICS, 2)]
+    talk.answer(created)
+    turns = 0
+    while not talk.client.data:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 1.5 * TOPICS // create_topics.SLICE
+    results = parse_response(talk.client.take(), 19, 7).topics
+    assert [(one.name, int(one.error_code)) for one in results] == [
+        (f"t{n}", 44 if n % 2 else 0) for n in range(TOPICS)
+    ]

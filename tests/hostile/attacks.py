@@ -1,0 +1,201 @@
+"""What clients do to take more than their share. `ATTACKS` has all of it; add a function to it.
+
+Each function gets open connections, the address of a broker behind the gateway, and a topic with
+records, by name and id. It returns at once: connections go on sending by themselves, and most of
+them read nothing.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+from kio.index import load_request_schema
+from kio.static.primitive import i8
+
+from penstock.wire.primitives import varint
+from tests.hostile.greedy import Connections, place, produce_frame, unfinished
+from tests.hostile.test_bombs import bomb
+from tests.raw import RawClient, produce_request, request_frame
+from tests.records.encoding import encode_batch, values
+
+MIB = 2**20
+
+
+@dataclass
+class Target:
+    """What is attacked."""
+
+    address: str
+    topic: str
+    topic_id: UUID
+
+    def fill(self, size: int = 20 * MIB) -> None:
+        """Store records of a size altogether."""
+        batch = encode_batch(values(*[bytes(100_000)] * 9))
+        with RawClient(self.address) as client:
+            for _ in range(size // 900_000):
+                client.call(produce_request([(self.topic, [(0, batch)])]))
+
+
+def unfinished_requests(greedy: Connections, target: Target) -> None:
+    """Send large requests but for their last byte."""
+    for _ in range(10):
+        greedy.send(greedy.connect(target.address), unfinished(50 * MIB))
+
+
+def requests_of_many_kinds(greedy: Connections, target: Target) -> None:
+    """Send refused, slow and tiny batches, and batches that explode; read no responses."""
+    refused = produce_frame("free", encode_batch(values(*[b"bad"] * 200)))
+    slow = produce_frame("free", encode_batch(values(b"slow")))
+    tiny = produce_frame("free", encode_batch(values(b"tiny")))
+    for _ in range(5):
+        unread = greedy.connect(target.address, receive_bytes=4096)
+        greedy.send(unread, refused, times=2000)
+        greedy.send(greedy.connect(target.address), slow * 2000)
+        greedy.send(greedy.connect(target.address), tiny * 20_000)
+    small = bomb(8_000_000, rising=False)
+    for _ in range(3):
+        greedy.send(greedy.connect(target.address), produce_frame("free", small), times=20)
+
+
+def idle_connections(greedy: Connections, target: Target) -> None:
+    """Connect, and send nothing."""
+    for _ in range(200):
+        greedy.connect(target.address)
+
+
+def unfinished_small_requests(greedy: Connections, target: Target, count: int = 200) -> None:
+    """Send a little less than what a connection may hold in any case, over many connections."""
+    frame = unfinished(63 * 1024)
+    for _ in range(count):
+        greedy.send(greedy.connect(target.address), frame)
+
+
+def find_coordinators(number: int, count: int) -> bytes:
+    """Write a FindCoordinator request with many keys."""
+    body = b"\x00" + varint(count + 1) + b"\x05aaaa" * count + b"\x00"
+    head = struct.pack(">hhih", 10, 4, number, -1) + b"\x00"
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def many_coordinators(greedy: Connections, target: Target, count: int = 200_000) -> None:
+    """Request the coordinators of many groups; read no responses, or all."""
+    frame = find_coordinators(1, count)
+    for _ in range(3):
+        greedy.send(greedy.connect(target.address, receive_bytes=4096), frame, times=3)
+        _take(greedy, target.address, frame, times=3)
+
+
+def described_again(number: int, topic: str, count: int) -> bytes:
+    """Write a DescribeConfigs request that names a topic again and again."""
+    schema = load_request_schema(32, 4)
+    module = __import__(schema.__module__, fromlist=["x"])
+    resource = module.DescribeConfigsResource(
+        resource_type=i8(2), resource_name=topic, configuration_keys=None
+    )
+    request = schema(
+        resources=(resource,) * count, include_synonyms=True, include_documentation=True
+    )
+    return request_frame(request, number)
+
+
+def one_topic_many_times(greedy: Connections, target: Target, count: int = 2000) -> None:
+    """Have one topic described many times in a request; read no responses, or all."""
+    frame = described_again(1, target.topic, count)
+    for _ in range(2):
+        greedy.send(greedy.connect(target.address, receive_bytes=4096), frame, times=3)
+        _take(greedy, target.address, frame, times=3)
+
+
+def share_fetch(target: Target, number: int, member: str, epoch: int) -> bytes:
+    """Write a ShareFetch request for all records that there are."""
+    schema = load_request_schema(78, 1)
+    module = __import__(schema.__module__, fromlist=["x"])
+    return request_frame(
+        schema(
+            group_id=f"group-{member}",
+            member_id=member,
+            share_session_epoch=epoch,
+            max_wait=timedelta(milliseconds=500),
+            min_bytes=1,
+            max_bytes=50 * MIB,
+            max_records=10_000,
+            batch_size=10_000,
+            topics=(
+                module.FetchTopic(
+                    topic_id=target.topic_id,
+                    partitions=(
+                        module.FetchPartition(partition_index=0, acknowledgement_batches=()),
+                    ),
+                ),
+            ),
+            forgotten_topics_data=(),
+        ),
+        number,
+    )
+
+
+def share_fetches(greedy: Connections, target: Target) -> None:
+    """Fetch records as members of share groups, and read nothing."""
+    for _ in range(12):
+        member = str(uuid4())
+        frames = [share_fetch(target, epoch + 1, member, epoch) for epoch in range(20)]
+        greedy.send(greedy.connect(target.address, receive_bytes=4096), *frames)
+
+
+def clients_that_leave(greedy: Connections, target: Target, count: int = 60) -> None:
+    """Send batches that take long and expect no response, and leave."""
+    frame = produce_frame(target.topic, encode_batch(values(b"slow")), acks=0)
+
+    def leave() -> None:
+        for _ in range(count):
+            try:
+                with socket.create_connection(place(target.address), 10) as connection:
+                    connection.sendall(frame * 20)
+                    time.sleep(0.05)
+                    linger = struct.pack("ii", 1, 0)
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            except OSError:
+                return
+
+    greedy.run(leave)
+
+
+def _take(greedy: Connections, address: str, frame: bytes, times: int) -> None:
+    """Send requests one after the other, and read each response."""
+    connection = greedy.connect(address)
+
+    def ask() -> None:
+        for _ in range(times):
+            connection.sendall(frame)
+            left = 4 + int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big") - 4
+            while left > 0:
+                part = connection.recv(min(left, MIB))
+                if not part:
+                    return
+                left -= len(part)
+
+    connection.settimeout(None)
+    greedy.run(ask)
+
+
+ATTACKS: list[Callable[[Connections, Target], None]] = [
+    unfinished_requests,
+    requests_of_many_kinds,
+    idle_connections,
+    unfinished_small_requests,
+    many_coordinators,
+    one_topic_many_times,
+    share_fetches,
+    clients_that_leave,
+]
+
+
+def start_all(greedy: Connections, target: Target) -> None:
+    """Begin all attacks."""
+    for attack in ATTACKS:
+        attack(greedy, target)

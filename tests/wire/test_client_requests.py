@@ -1,0 +1,39 @@
+"""Requests of clients, header and body."""
+
+import struct
+
+import pytest
+from kio.index import load_request_schema
+
+from penstock.wire.client_requests import read_request
+from penstock.wire.errors import WireError
+from tests.integration.test_transparency import smallest
+from tests.raw import request_frame
+
+
+def framed(hexadecimal: str) -> bytes:
+    request = bytes.fromhex(hexadecimal)
+    return struct.pack(">i", len(request)) + request
+
+
+def longer(api_key: int, version: int) -> bytes:
+    """Return a request with a byte behind its end."""
+    frame = request_frame(smallest(load_request_schema(api_key, version)), 7)
+    return struct.pack(">i", len(frame) - 3) + frame[4:] + b"\x00"
+
+
+def test_all_topics_as_librdkafka_asks_for_them():
+    """`list_topics()` of 2.16, in version 13: four bytes announce the topics, not one."""
+    frame = framed("0003000d00000003000772646b61666b61" + "00" + "00000000" + "010000")
+
+    request = read_request(frame)
+
+    assert request.body.topics is None
+    assert request.body.allow_auto_topic_creation is False
+    assert request.frame == frame
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(19, 7), (32, 4), (44, 1), (33, 2)])
+def test_other_requests_have_nothing_behind_their_end(api_key, version):
+    with pytest.raises(WireError):
+        assert read_request(longer(api_key, version)).body

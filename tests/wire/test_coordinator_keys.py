@@ -1,0 +1,67 @@
+"""Requests for coordinators are read without an object for each key."""
+
+import pytest
+from kio.index import load_request_schema
+from kio.static.primitive import i8
+
+from penstock.wire.client_requests import read_request
+from penstock.wire.coordinator_keys import key_type, unavailable
+from penstock.wire.errors import WireError
+from penstock.wire.produce import ENTRIES_MAX
+from penstock.wire.slices import finish
+from tests.raw import parse_response, request_frame
+from tests.wire.test_addresses import in_slices
+
+
+def find(version, *keys, key_type=1):
+    schema = load_request_schema(10, version)
+    fields = {"coordinator_keys": keys} if version >= 4 else {"key": keys[0]}
+    if version >= 1:
+        fields["key_type"] = i8(key_type)
+    return read_request(request_frame(schema(**fields), 9))
+
+
+@pytest.mark.parametrize("version", range(7))
+@pytest.mark.parametrize("key", ["", "a key", "k" * 300])
+def test_the_type(version, key):
+    request = find(version, key, key_type=2)
+    assert key_type(request.frame, request.body_at, version) == (2 if version else 0)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_request_that_ends_too_early(version):
+    with pytest.raises(WireError):
+        key_type(bytes(20), 20, version)
+
+
+def refused(request, message):
+    return unavailable(request.frame, request.body_at, request.response_header, 15, message)
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+@pytest.mark.parametrize("message", [None, "no"])
+def test_no_key_has_a_coordinator(version, message):
+    keys = ("", "a", "b" * 200, "a")
+    response = parse_response(finish(refused(find(version, *keys), message)), 10, version)
+    assert [
+        (one.key, one.node_id, one.host, one.port, one.error_code, one.error_message)
+        for one in response.coordinators
+    ] == [(key, -1, "", -1, 15, message) for key in keys]
+    assert finish(refused(find(version), message))
+
+
+def test_many_keys_are_answered_in_slices_and_a_message_is_not_repeated_for_ever():
+    request = find(6, *["k"] * ENTRIES_MAX)
+    frame, slices = in_slices(refused(request, "m" * 1000))
+    assert slices > 20
+    assert len(frame) < 20 * ENTRIES_MAX + 100
+    with pytest.raises(WireError, match="too many"):
+        finish(refused(find(6, *["k"] * (ENTRIES_MAX + 1)), "m"))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5])
+def test_keys_that_are_not_there(cut):
+    request = find(4, "a", "b")
+    request.frame = request.frame[:-cut]
+    with pytest.raises(WireError):
+        finish(refused(request, "no"))

@@ -1,0 +1,186 @@
+"""Configs are added to a response between the bytes of the broker."""
+
+import dataclasses
+import io
+import tracemalloc
+
+import pytest
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+from kio.static.primitive import i8
+
+from penstock.wire.client_requests import read_request
+from penstock.wire.described_configs import read_requested, with_added
+from penstock.wire.errors import WireError
+from penstock.wire.produce import ENTRIES_MAX
+from penstock.wire.slices import finish
+from tests.raw import parse_response, request_frame
+from tests.wire.test_addresses import filled, in_slices, written
+
+VERSIONS = [1, 2, 3, 4]
+OURS = ("penstock.a", "penstock.b")
+
+
+def request(version, *resources, synonyms=False, documentation=False):
+    schema = load_request_schema(32, version)
+    module = __import__(schema.__module__, fromlist=["x"])
+    fields = {"include_synonyms": synonyms}
+    if version >= 3:
+        fields["include_documentation"] = documentation
+    return read_request(
+        request_frame(
+            schema(
+                resources=tuple(
+                    module.DescribeConfigsResource(
+                        resource_type=i8(kind), resource_name=name, configuration_keys=keys
+                    )
+                    for kind, name, keys in resources
+                ),
+                **fields,
+            ),
+            9,
+        )
+    )
+
+
+def read(given):
+    return read_requested(given.frame, given.body_at, given.version, OURS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_requested(version):
+    given = request(
+        version,
+        (2, "t", None),
+        (2, "t", ("other", "penstock.b")),
+        (4, "0", None),
+        (2, "u", ("other",)),
+        (2, "v", ()),
+        (2, "t", ("penstock.b", "penstock.a", "penstock.b")),
+        synonyms=True,
+        documentation=True,
+    )
+    found = finish(read(given))
+    assert {name: list(keys) for name, keys in found.keys.items()} == {
+        "t": [OURS, ("penstock.b",), OURS],
+        "u": [()],
+        "v": [OURS],
+    }
+    assert found.include_synonyms
+    assert found.include_documentation == (version >= 3)
+    assert not finish(read(request(version, synonyms=False))).include_synonyms
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_that_cannot_be_read(version):
+    given = request(version, (2, "t", ("a",)))
+    for end in range(given.body_at, len(given.frame)):
+        given.frame = given.frame[:end]
+        with pytest.raises(WireError):
+            finish(read(given))
+
+
+def test_a_request_of_many_entries_is_read_in_slices_and_has_a_bound():
+    given = request(4, *[(2, "t", None)] * (ENTRIES_MAX - 1))
+    _, slices = in_slices(read(given))
+    assert slices > 40
+    with pytest.raises(WireError, match="too many"):
+        finish(read(request(4, (2, "t", ("k",) * ENTRIES_MAX))))
+
+
+def config(version, name):
+    kind = filled(load_response_schema(32, version), [0]).results[0].configs[0]
+    return dataclasses.replace(kind, name=name)
+
+
+def content(*configs) -> bytes:
+    buffer = io.BytesIO()
+    for one in configs:
+        entity_writer(type(one))(buffer, one)
+    return buffer.getvalue()
+
+
+def response(version, *results):
+    """A response with results of resource type, name, error and configs."""
+    whole = filled(load_response_schema(32, version), [0])
+    return dataclasses.replace(
+        whole,
+        results=tuple(
+            dataclasses.replace(
+                whole.results[0],
+                resource_type=i8(kind),
+                resource_name=name,
+                error_code=ErrorCode(code),
+                configs=tuple(config(version, one) for one in names),
+            )
+            for kind, name, code, names in results
+        ),
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_configs_are_added_to_topics_and_the_rest_is_as_it_was(version):
+    same = tuple(f"c{number}" for number in range(130))
+    given = response(
+        version,
+        (2, "t", 0, same),
+        (4, "0", 0, same),
+        (2, "t", 0, same),
+        (2, "none", 0, ("c",)),
+        (2, "empty", 0, ()),
+        (2, "wrong", 3, ()),
+        (2, "t", 0, same[:-1]),
+    )
+    seen = []
+
+    def added(topic):
+        seen.append(topic)
+        ours = [config(version, name) for name in (OURS if topic != "none" else ())]
+        return len(ours), content(*ours)
+
+    result = b"".join(finish(with_added(written(given), version, added)))
+    assert seen == ["t", "t", "none", "empty", "t"]
+    expected = tuple(
+        dataclasses.replace(one, configs=(*one.configs, *(config(version, name) for name in OURS)))
+        if one.resource_name in {"t", "empty"}
+        else one
+        for one in given.results
+    )
+    assert parse_response(result, 32, version) == dataclasses.replace(given, results=expected)
+    assert b"".join(finish(with_added(written(given), version, lambda _: (0, b"")))) == written(
+        given
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_response_that_ends_too_early(version):
+    frame = written(response(version, (2, "t", 0, ("a", "b"))))
+    for end in range(20, len(frame) - (version >= 4)):
+        with pytest.raises(WireError):
+            finish(with_added(frame[:end], version, lambda _: (0, b"")))
+
+
+def test_a_topic_5000_times_takes_slices_and_little_memory():
+    once = written(response(4, (2, "t", 0, [f"c{number}" for number in range(40)])))
+    head, result = once[8:13], once[14:-1]
+    count = 5000
+    varint = bytes([(count + 1) & 0x7F | 0x80, (count + 1) >> 7])
+    body = b"\0\0\0\7" + head + varint + result * count + b"\0"
+    frame = len(body).to_bytes(4, "big") + body
+    ours = content(*[config(4, f"penstock.{number}") for number in range(200)])
+    assert len(ours) > 4096
+    tracemalloc.start()
+    buffers, slices = in_slices(with_added(frame, 4, lambda _: (200, ours)))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert slices > 40
+    assert sum(map(len, buffers)) > len(frame) + count * len(ours)
+    assert most < 5000 * 3000
+
+
+def test_different_configs_are_walked_in_slices():
+    names = [[f"c{number}-{of}" for number in range(40)] for of in range(100)]
+    frame = written(response(4, *[(2, "t", 0, one) for one in names]))
+    _, slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
+    assert slices >= 4

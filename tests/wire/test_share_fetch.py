@@ -1,0 +1,153 @@
+"""ShareFetch responses are streamed: every byte stays but the addresses, and nothing is held."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.index import load_response_schema
+
+from penstock.wire.errors import WireError
+from penstock.wire.primitives import read_varint, skip_tags, varint
+from penstock.wire.share_fetch import ShareFetchRewriter, _instead_of
+from penstock.wire.slices import finish
+from tests.raw import parse_response
+from tests.wire.test_addresses import filled, in_slices, written
+
+VERSIONS = [1, 2]
+
+
+def response(version, **partition):
+    entity = filled(load_response_schema(78, version), [0])
+    topics = tuple(
+        dataclasses.replace(
+            topic,
+            partitions=tuple(dataclasses.replace(one, **partition) for one in topic.partitions),
+        )
+        for topic in entity.responses
+    )
+    return dataclasses.replace(entity, responses=topics)
+
+
+def passed(frame: bytes, *sizes: int) -> bytes:
+    """Stream a frame in pieces of these sizes, the last of them again and again."""
+    rewriter, result, sizes = ShareFetchRewriter(), b"", list(sizes)
+    position = 0
+    while position < len(frame):
+        size = sizes.pop(0) if len(sizes) > 1 else sizes[0]
+        piece = frame[position : position + size]
+        sent = b"".join(finish(rewriter.rewrite(piece)))
+        assert len(sent) == len(piece)
+        result += sent
+        position += size
+    return result
+
+
+def without_filler(frame: bytes) -> bytes:
+    """Take out the tagged field at the end, as a client ignores it."""
+    for start in range(len(frame) - 3, 0, -1):
+        if frame[start : start + 2] == b"\x01\x01":
+            tag = read_varint(frame, start + 2)[0]
+            if skip_tags(frame, start + 1) == len(frame) and tag in {127, 16383}:
+                body = frame[4:start] + b"\x01\x00"
+                return len(body).to_bytes(4, "big") + body
+    raise AssertionError("no filler")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("size", [8, 9, 17, 100, 10**6])
+def test_the_addresses_are_gone_and_the_rest_is_as_it_was(version, size):
+    entity = response(version, records=b"r" * 200)
+    result = passed(written(entity), 8, size)
+    assert b"broker-" not in result
+    found = parse_response(without_filler(result), 78, version)
+    assert found == dataclasses.replace(entity, node_endpoints=())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("size", [1, 7, 10**6])
+def test_a_response_without_addresses_stays_as_it_is(version, size):
+    frame = written(dataclasses.replace(response(version, records=b"abc"), node_endpoints=()))
+    assert passed(frame, 8, size) == frame
+
+
+@given(st.lists(st.integers(1, 300), max_size=8), st.binary(max_size=300), st.integers(0, 5))
+def test_any_pieces(sizes, records, acquired):
+    entity = response(2, records=records)
+    first = entity.responses[0].partitions[0].acquired_records[0]
+    topics = tuple(
+        dataclasses.replace(
+            topic,
+            partitions=tuple(
+                dataclasses.replace(one, acquired_records=(first,) * acquired)
+                for one in topic.partitions
+            ),
+        )
+        for topic in entity.responses
+    )
+    frame = written(dataclasses.replace(entity, responses=topics))
+    assert passed(frame, 8, *sizes, 1) == passed(frame, len(frame))
+    assert b"broker-" not in passed(frame, len(frame))
+
+
+def test_large_records_are_not_held():
+    frame = written(response(2, records=bytes(2**22)))
+    rewriter, most = ShareFetchRewriter(), 0
+    for start in range(0, len(frame), 2**16):
+        finish(rewriter.rewrite(frame[start : start + 2**16]))
+        most = max(most, len(rewriter._carry))
+    assert most < 100
+
+
+def small_partitions(count: int) -> bytes:
+    partition = bytes(6) + b"\x00" + bytes(2) + b"\x00" + bytes(8) + b"\x00\x00\x01\x00"
+    topic = bytes(16) + varint(count + 1) + partition * count + b"\x00"
+    body = bytes(4) + b"\x00" + bytes(6) + b"\x00" + bytes(4) + b"\x02" + topic + b"\x01\x00"
+    return len(body).to_bytes(4, "big") + body
+
+
+def test_many_partitions_are_walked_in_slices():
+    frame = small_partitions(10_000)
+    buffers, slices = in_slices(ShareFetchRewriter().rewrite(frame))
+    assert b"".join(buffers) == frame
+    assert slices > 20
+
+
+def test_many_acquired_records_are_one_step():
+    partition = bytes(6) + b"\x00" + bytes(2) + b"\x00" + bytes(8) + b"\x00\x00"
+    acquired = varint(10_001) + bytes(19) * 10_000 + b"\x00"
+    topic = bytes(16) + b"\x02" + partition + acquired + b"\x00"
+    body = bytes(4) + b"\x00" + bytes(6) + b"\x00" + bytes(4) + b"\x02" + topic + b"\x01\x00"
+    frame = len(body).to_bytes(4, "big") + body
+    buffers, slices = in_slices(ShareFetchRewriter().rewrite(frame))
+    assert (b"".join(buffers), slices) == (frame, 1)
+
+
+def test_a_response_that_ends_too_early_is_an_error():
+    frame = written(response(2, records=b"abc"))
+    body = frame[4:60]
+    with pytest.raises(WireError):
+        passed(len(body).to_bytes(4, "big") + body, 60)
+
+
+def test_a_part_that_never_ends_is_an_error_and_is_not_held():
+    endless = varint(2**30)
+    body = bytes(4) + b"\x00" + bytes(6) + endless + bytes(10**6)
+    with pytest.raises(WireError):
+        passed((2**30).to_bytes(4, "big") + body, 2**16)
+
+
+@pytest.mark.parametrize(
+    "size", [*range(5, 400), *range(16380, 16400), 2**21, 2**21 + 1, 2**21 + 5]
+)
+def test_any_size_can_be_filled(size):
+    head = _instead_of(size)
+    filler = head + bytes(size - len(head))
+    assert len(filler) == size
+    assert filler[0] == 1
+    assert skip_tags(filler, 1) == size
+
+
+def test_what_is_too_short_for_an_address_is_an_error():
+    with pytest.raises(WireError):
+        _instead_of(3)
