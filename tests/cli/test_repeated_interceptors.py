@@ -5,6 +5,8 @@ import pytest
 from penstock.cli.dry_run import dry_run
 from penstock.configuration import read_configuration
 
+pytestmark = pytest.mark.system
+
 POLICIES = """
 import itertools, random, time
 from penstock.policy import *

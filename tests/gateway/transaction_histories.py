@@ -34,7 +34,7 @@ class Context(RequestContext):
         self._answer = answer
         self._transform = None
 
-    async def send(self, make):
+    async def send(self, make, **options):
         return self._answer(make(1))
 
 
