@@ -165,6 +165,13 @@ class TestManyProducers:
         assert partition.produce(1, (0,), count=2) == TIMED_OUT
         assert [partition.produce(n, count=n + 1) for n in (0, 1)] == [0, 0]
 
+    def test_those_whose_batch_may_have_to_come_again_are_forgotten_last(self):
+        gateway = Gateway(producers_max=10)
+        sent = gateway.decide(0, 2, (0,))
+        gateway.producers.send(KEY, 0, sent)
+        other_producers(gateway, 30)
+        assert gateway.producers.find(KEY, 0, Range(0, 2)) is sent
+
     def test_others_are_read_again(self):
         kept = {}
         gateway = Gateway(producers_max=10, look_up=kept.get)

@@ -187,6 +187,11 @@ class Batch:
         return self.loses_all or (self.state is State.STORED and self.stored is not NOT_STORED)
 
     @property
+    def may_come_again(self) -> bool:
+        """Whether the client has no final answer yet, so that a retry of it may be received."""
+        return self.state in _UNANSWERED
+
+    @property
     def may_be_stored(self) -> bool:
         """Whether it was sent, and it is not known whether it is stored."""
         return self.state in _OPEN
@@ -237,6 +242,7 @@ class Batch:
         self.state = after
 
 
+_UNANSWERED: Final = frozenset({State.DECIDED, State.SENT, State.AWAITED})
 _OPEN: Final = frozenset({State.SENT, State.AWAITED, State.REFUSED})
 _REPLACEABLE: Final = frozenset({State.DECIDED, State.SENT, State.AWAITED, State.DROPPED})
 _SETTLED: Final = frozenset({State.PRESUMED, State.STORED, State.DROPPED, State.ACKNOWLEDGED})

@@ -154,9 +154,9 @@ class Producer:
         return self._is_restored or (self.history in _MAY_BE_OLD and not self.batches)
 
     @property
-    def awaits_retry(self) -> bool:
-        """Whether there is a batch that has to come again."""
-        return bool(self.undecided) or any(one.state is State.AWAITED for one in self.batches)
+    def may_come_again(self) -> bool:
+        """Whether there is a batch that has to come again, or may have to."""
+        return bool(self.undecided) or any(one.may_come_again for one in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""

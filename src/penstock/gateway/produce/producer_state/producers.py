@@ -714,7 +714,7 @@ class Producers:
     def _least_needed(self) -> ProducerKey:
         """Return the producer to evict: a least recently used one.
 
-        If possible one without a batch that has to come again, which later batches would overtake;
+        If possible one without a batch that may come again, which later batches would overtake;
         and without a record.
         """
         oldest = islice(self._producers, min(_EVICTION_CANDIDATES, len(self._producers) - 1))
@@ -722,7 +722,7 @@ class Producers:
 
     def _need(self, key: ProducerKey) -> tuple[bool, bool]:
         producer = self._producers[key]
-        return producer.awaits_retry, bool(producer.written)
+        return producer.may_come_again, bool(producer.written)
 
     def _hold(self, batch: Batch) -> None:
         """Hold the data of a batch for retries, within the memory limit."""
