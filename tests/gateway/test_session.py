@@ -19,6 +19,7 @@ from penstock.gateway.produce.produce_exchange import SLICE
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.routes import Route, handled_by, route
 from penstock.gateway.session import PENDING_MAX, UNANSWERED_MAX, Session
+from penstock.gateway.turns import Turns
 from penstock.policy import Record
 from penstock.wire.errors import WireError
 from penstock.wire.produce import ProduceRequest
@@ -48,6 +49,11 @@ class NoTopicPolicies:
     needs_context = False
 
 
+def call_soon(function):
+    """Call a function in the next turn of the event loop that runs."""
+    return asyncio.get_running_loop().call_soon(function)
+
+
 @dataclass
 class Talk:
     """A session between two recordings, with verdicts given by hand."""
@@ -57,6 +63,7 @@ class Talk:
     refusals: list = field(default_factory=list)
     withdrawn: list = field(default_factory=list)
     postponed: PostponedBatches = field(default_factory=PostponedBatches)
+    turns: Turns = field(default_factory=lambda: Turns(call_soon))
     done: bool = False
     peer: str | None = None
     addresses = None

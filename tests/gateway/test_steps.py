@@ -15,7 +15,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin import create_topics
 from penstock.gateway.routes import route
-from penstock.gateway.steps import Steps
+from penstock.gateway.turns import Turns
 from penstock.wire.client_requests import read_request
 from tests.gateway.test_session import Talk
 from tests.raw import parse_response, request_frame
@@ -26,7 +26,8 @@ NO = refused(44, "no", "a.P")
 
 
 async def test_others_have_their_turn_after_so_many_steps():
-    turns, others, seen = Steps(3), 0, []
+    steps = Turns(asyncio.get_running_loop().call_soon).steps(3)
+    others, seen = 0, []
 
     async def other():
         nonlocal others
@@ -36,10 +37,10 @@ async def test_others_have_their_turn_after_so_many_steps():
 
     task = asyncio.ensure_future(other())
     for _ in range(9):
-        await turns.step()
+        await steps.step()
         seen.append(others)
     task.cancel()
-    assert seen == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert seen == [0, 0, 2, 2, 2, 4, 4, 4, 6]
 
 
 class TopicPolicies:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import socket
 import ssl
 from collections import Counter
@@ -15,7 +16,6 @@ import structlog
 
 from penstock.configuration import Address, ConfigurationError
 from penstock.gateway.proxy_protocol import HEADER_S, EndedError, ProxyHeaderError, read_client
-from penstock.gateway.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,10 +176,10 @@ class Listener:
         self.socket.close()
 
     async def _accept(self) -> None:
-        turns = Steps(ACCEPTED_AT_ONCE)
-        while True:
-            # Where connections wait, the loop accepts them without a turn for anybody else.
-            await turns.step()
+        for tried in itertools.count(1):
+            if not tried % ACCEPTED_AT_ONCE:
+                # Where connections wait, they are accepted without a turn for anybody else.
+                await asyncio.sleep(0)
             await self._limits.room()
             try:
                 connection, peer = await self._loop.sock_accept(self.socket)

@@ -38,6 +38,23 @@ class Work:
             slices.close()
 
 
+class Steps:
+    """Counts the steps of a coroutine's work, and cuts it into slices."""
+
+    __slots__ = ("_done", "_size", "_turns")
+
+    def __init__(self, turns: Turns, size: int) -> None:
+        self._turns = turns
+        self._size = size
+        self._done = 0
+
+    async def step(self) -> None:
+        """Count a step; after the last one of a slice, wait for the next turn."""
+        self._done += 1
+        if not self._done % self._size:
+            await self._turns.run(_nothing())
+
+
 class Turns:
     """Runs work in slices, that of several connections by turns."""
 
@@ -83,12 +100,29 @@ class Turns:
     async def run(self, slices: Slices[T]) -> T:
         """Do work in turns; return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        work = self.begin(slices, future.set_result, future.set_exception)
+
+        def on_done(result: T) -> None:
+            if not future.done():  # its task may have been cancelled in this turn of the loop
+                future.set_result(result)
+
+        def on_error(error: Exception) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        work = self.begin(slices, on_done, on_error)
         try:
             return await future
         finally:
             if work is not None:
                 work.cancel()
+
+    def steps(self, size: int) -> Steps:
+        """Return a counter of steps, for work that is a coroutine.
+
+        Args:
+            size: How many steps a slice has.
+        """
+        return Steps(self, size)
 
     def _take_turn(self) -> None:
         work = self._waiting.popleft()
@@ -111,3 +145,8 @@ class Turns:
             work.on_done(result)
         except Exception as error:
             work.on_error(error)
+
+
+def _nothing() -> Slices[None]:
+    """Be done in the next turn: the slice is the coroutine's."""
+    yield

@@ -34,7 +34,6 @@ from penstock.gateway.admin.policy_checks import (
     Refusal,
     config_error,
 )
-from penstock.gateway.steps import Steps
 from penstock.topic_configs import definitions
 from penstock.wire.create_topics import Results
 from penstock.wire.errors import (
@@ -94,10 +93,10 @@ async def create_topics(context: RequestContext) -> bytes:
     """Return the response to a request."""
     request = context.request
     requested = []
-    turns = Steps(SLICE)
+    steps = context.gateway.turns.steps(SLICE)
     for topic in request.body.topics:
         requested.append(_read(topic, own_keys=context.gateway.topic_configs.are_stored))
-        await turns.step()
+        await steps.step()
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
     has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
@@ -119,7 +118,7 @@ class _CreateTopics:
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
         self._read: dict[str, wire.Result] = {}
-        self._turns = Steps(SLICE)
+        self._steps = context.gateway.turns.steps(SLICE)
         self._creations: dict[str, UUID] = {}
 
     async def respond(self) -> bytes:
@@ -154,7 +153,7 @@ class _CreateTopics:
         for result, _ in wire.Results(frame, self._request.response_type):
             if result.error_code != NONE:
                 self._context.gateway.cluster.disallow(result.name)
-            await self._turns.step()
+            await self._steps.step()
         return frame
 
     # Requests to the cluster
@@ -163,7 +162,7 @@ class _CreateTopics:
         written = []
         for topic in topics:
             written.append(write_entity(topic))
-            await self._turns.step()
+            await self._steps.step()
         make = partial(
             wire.request,
             topics=written,
@@ -180,7 +179,7 @@ class _CreateTopics:
             name = one.entity.name
             names.append(name)
             self._results[name], self._read[name] = one.entity, one
-            await self._turns.step()
+            await self._steps.step()
         return names
 
     # Policies
@@ -188,7 +187,7 @@ class _CreateTopics:
     async def _judge(self) -> None:
         checks = PolicyChecks(self._context)
         for topic in self._topics:
-            await self._turns.step()
+            await self._steps.step()
             name = topic.given.name
             result = self._results.get(name)
             if result is None:
@@ -244,7 +243,7 @@ class _CreateTopics:
         """Create topics, and record their results."""
         ready = []
         for topic in accepted:
-            await self._turns.step()
+            await self._steps.step()
             try:
                 await self._keep(topic)
             except CompactedTopicError as error:
@@ -305,7 +304,7 @@ class _CreateTopics:
         results = []
         for name in self._names:
             results.append(self._written(name, own.get(name, {})))
-            await self._turns.step()
+            await self._steps.step()
         return wire.response(
             self._request.correlation_id,
             self._request.response_type,

@@ -39,7 +39,6 @@ from penstock.gateway.produce.forwarded_at_once import (
 from penstock.gateway.produce.intercepted_batches import InterceptedBatches
 from penstock.gateway.produce.postponed_batches import TEXT, SentBy
 from penstock.gateway.refusal_log import Refused
-from penstock.gateway.steps import Steps
 from penstock.records.header import is_intact, read_producer, record_count
 from penstock.topic_configs.index import UnreadableTopicConfigsError
 from penstock.wire import producers, topics
@@ -332,9 +331,9 @@ class ProduceExchange(Held):
     async def _submit_in_slices(self, steps: Iterator[None]) -> None:
         """Submit the batches of a large request, and let others have their turn meanwhile."""
         try:
-            turns = Steps(SLICE)
+            counted = self._gateway.turns.steps(SLICE)
             for _ in steps:
-                await turns.step()
+                await counted.step()
             self._verdict_received()
         except Exception as error:
             self._fail_connection(error)
