@@ -12,8 +12,6 @@ import re
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import Outcome
 
@@ -64,6 +62,8 @@ def _chains(patterns: Patterns, globs: Iterable[str]) -> dict[tuple[str, ...], s
 
 def _sample() -> bytes:
     """Return a batch with JSON, text, and nothing."""
+    from aiokafka.record.default_records import DefaultRecordBatchBuilder  # noqa: PLC0415 - takes long
+
     builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, -1, -1, -1, 2**20)
     for at in range(_RECORDS):
         value = json.dumps({"id": at, "name": f"name {at}", "at": 1_700_000_000 + at}).encode()
