@@ -83,7 +83,16 @@ class Turns:
     async def run(self, slices: Slices[T]) -> T:
         """Do work in turns; return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        work = self.begin(slices, future.set_result, future.set_exception)
+
+        def on_done(result: T) -> None:
+            if not future.done():  # its task may have been cancelled, and not have run since
+                future.set_result(result)
+
+        def on_error(error: Exception) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        work = self.begin(slices, on_done, on_error)
         try:
             return await future
         finally:
