@@ -145,7 +145,8 @@ class Budget:
     def _restrain(self, holder: Holder) -> None:
         """Pause a connection that holds much, unless it is the one that is read to its end."""
         if holder in self._paused:
-            if self._ahead is None and holder.missing_bytes:
+            # One that is ahead may need more than one response until it holds nothing any more.
+            if self._ahead in (None, holder) and holder.missing_bytes:
                 self._let_go_ahead(holder)
                 self._resume(holder)
             return
