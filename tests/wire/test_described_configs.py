@@ -13,6 +13,7 @@ from kio.static.primitive import i8
 from penstock.wire.client_requests import read_request
 from penstock.wire.described_configs import read_requested, with_added
 from penstock.wire.errors import WireError
+from penstock.wire.primitives import varint
 from penstock.wire.produce import ENTRIES_MAX
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
@@ -87,6 +88,20 @@ def test_a_request_of_many_entries_is_read_in_slices_and_has_a_bound():
     assert slices > 40
     with pytest.raises(WireError, match="too many"):
         finish(read(request(4, (2, "t", ("k",) * ENTRIES_MAX))))
+
+
+def test_tagged_fields_of_a_request_are_entries():
+    given = request(4, *[(2, "t", None)] * 100)
+    end = given.frame.index(b"\x02\x02t\x00\x00") + 4
+    resource, tags = given.frame[end - 4 : end], varint(1000) + b"\x7f\x00" * 1000
+    for count, has_a_bound in ((10, False), (60, True)):
+        body = varint(count + 1) + (resource + tags) * count + b"\0\0\0"
+        steps = read_requested(given.frame[: given.body_at] + body, given.body_at, 4, OURS)
+        if has_a_bound:
+            with pytest.raises(WireError, match="too many"):
+                finish(steps)
+        else:
+            assert len(finish(steps).keys["t"]) == count
 
 
 def config(version, name):
@@ -165,8 +180,7 @@ def test_a_topic_5000_times_takes_slices_and_little_memory():
     once = written(response(4, (2, "t", 0, [f"c{number}" for number in range(40)])))
     head, result = once[8:13], once[14:-1]
     count = 5000
-    varint = bytes([(count + 1) & 0x7F | 0x80, (count + 1) >> 7])
-    body = b"\0\0\0\7" + head + varint + result * count + b"\0"
+    body = b"\0\0\0\7" + head + varint(count + 1) + result * count + b"\0"
     frame = len(body).to_bytes(4, "big") + body
     ours = content(*[config(4, f"penstock.{number}") for number in range(200)])
     assert len(ours) > 4096
