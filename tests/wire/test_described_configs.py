@@ -198,3 +198,13 @@ def test_different_configs_are_walked_in_slices():
     frame = written(response(4, *[(2, "t", 0, one) for one in names]))
     _, slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
     assert slices >= 4
+
+
+def test_synonyms_are_walked_in_slices():
+    synonym = b"\x02a\x01\x01\x00"
+    config = b"\x02a\x01\0\x01\0" + varint(20_001) + synonym * 20_000 + b"\x01\x00\x00"
+    body = bytes(4) + b"\0" + bytes(4) + b"\x02" + bytes(3) + b"\x02\x02t\x02" + config + b"\0\0"
+    frame = len(body).to_bytes(4, "big") + body
+    (buffer,), slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
+    assert buffer == frame
+    assert slices > 10

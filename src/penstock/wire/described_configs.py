@@ -221,10 +221,14 @@ class _Response:
             for _ in range(synonyms):
                 position = self._after_text(self._after_text(position)) + 1
                 position = self._after_tags(position)
+                self._steps += 1
+                if self._steps >= _SLICE_STEPS:
+                    self._steps = 0
+                    yield
             if self._version >= _TYPES_FROM:
                 position = self._after_text(position + 1)
             position = self._after_tags(position)
-            self._steps += 1 + max(0, synonyms)
+            self._steps += 1
             if self._steps >= _SLICE_STEPS:
                 self._steps = 0
                 yield
