@@ -193,6 +193,21 @@ def test_a_topic_5000_times_takes_slices_and_little_memory():
     assert most < 5000 * 3000
 
 
+def test_what_is_added_to_a_topic_again_and_again_is_not_copied():
+    count = 5000
+    result = bytes(2) + b"\x00\x02\x02t\x01\x00"  # without configs of the broker
+    body = bytes(4) + b"\0" + bytes(4) + varint(count + 1) + result * count + b"\0"
+    frame = len(body).to_bytes(4, "big") + body
+    ours = content(config(4, "x" * 3500))
+    assert len(ours) < 4096
+    tracemalloc.start()
+    buffers, _ = in_slices(with_added(frame, 4, lambda _: (1, ours)))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(map(len, buffers)) > count * len(ours)
+    assert most < count * 600
+
+
 def test_different_configs_are_walked_in_slices():
     names = [[f"c{number}-{of}" for number in range(40)] for of in range(100)]
     frame = written(response(4, *[(2, "t", 0, one) for one in names]))
