@@ -19,6 +19,7 @@ from penstock.gateway.produce.produce_exchange import SLICE
 from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.routes import Route, handled_by, route
 from penstock.gateway.session import PENDING_MAX, UNANSWERED_MAX, Session
+from penstock.gateway.turns import Turns
 from penstock.policy import Record
 from penstock.wire.errors import WireError
 from penstock.wire.produce import ProduceRequest
@@ -343,6 +344,7 @@ class Answering(Talk):
 
     def __init__(self):
         super().__init__()
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.answered = []
 
     def route(self, api_key):
@@ -425,6 +427,25 @@ async def test_the_batches_of_a_large_request_are_submitted_in_slices():
     await asyncio.sleep(0)
     [sent] = ProduceRequest(talk.broker.take()).topics
     assert [one.number for one in sent.partitions] == list(range(0, partitions, 2))
+
+
+async def test_large_requests_of_several_clients_have_their_slices_by_turns():
+    talks = [Answering() for _ in range(8)]
+    for talk in talks:
+        talk.turns = talks[0].turns
+        talk.session._requests.max_bytes = 10**6
+        talk.session.client_data(large(4 * SLICE))
+
+    def submitted():
+        return sum(len(talk.verdicts) for talk in talks)
+
+    seen = [submitted()]
+    while seen[-1] < 8 * 4 * SLICE:
+        await asyncio.sleep(0)
+        seen.append(submitted())
+    first, *others = (after - before for before, after in itertools.pairwise(seen))
+    assert first <= 8 * SLICE
+    assert max(others) <= 2 * SLICE
 
 
 async def test_a_client_that_goes_away_ends_the_slices_of_its_request():

@@ -16,6 +16,7 @@ from penstock.engine.verdict import ACCEPTED, refused
 from penstock.gateway.admin import create_topics
 from penstock.gateway.routes import route
 from penstock.gateway.steps import Steps
+from penstock.gateway.turns import Turns
 from penstock.wire.client_requests import read_request
 from tests.gateway.test_session import Talk
 from tests.raw import parse_response, request_frame
@@ -72,6 +73,7 @@ class AdminTalk(Talk):
 
     def __post_init__(self):
         super().__post_init__()
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.judges = TopicPolicies()
         self.policies = self.policies._replace(topics=self.judges)
         self.session._requests.max_bytes = 10**7

@@ -99,6 +99,10 @@ class Turns:
             if work is not None:
                 work.cancel()
 
+    async def turn(self) -> None:
+        """Wait for one's turn: others have theirs before, one in each turn of the loop."""
+        await self.run(_nothing())
+
     def _take_turn(self) -> None:
         work = self._waiting.popleft()
         try:
@@ -120,3 +124,7 @@ class Turns:
             work.on_done(result)
         except Exception as error:
             work.on_error(error)
+
+
+def _nothing() -> Slices[None]:
+    yield

@@ -94,7 +94,7 @@ async def create_topics(context: RequestContext) -> bytes:
     """Return the response to a request."""
     request = context.request
     requested = []
-    turns = Steps(SLICE)
+    turns = Steps(SLICE, context.gateway.turns.turn)
     for topic in request.body.topics:
         requested.append(_read(topic, own_keys=context.gateway.topic_configs.are_stored))
         await turns.step()
@@ -119,7 +119,7 @@ class _CreateTopics:
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
         self._read: dict[str, wire.Result] = {}
-        self._turns = Steps(SLICE)
+        self._turns = Steps(SLICE, context.gateway.turns.turn)
         self._creations: dict[str, UUID] = {}
 
     async def respond(self) -> bytes:

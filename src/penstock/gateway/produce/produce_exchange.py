@@ -332,7 +332,7 @@ class ProduceExchange(Held):
     async def _submit_in_slices(self, steps: Iterator[None]) -> None:
         """Submit the batches of a large request, and let others have their turn meanwhile."""
         try:
-            turns = Steps(SLICE)
+            turns = Steps(SLICE, self._gateway.turns.turn)
             for _ in steps:
                 await turns.step()
             self._verdict_received()
