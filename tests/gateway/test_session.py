@@ -429,6 +429,18 @@ async def test_the_batches_of_a_large_request_are_submitted_in_slices():
     assert [one.number for one in sent.partitions] == list(range(0, partitions, 2))
 
 
+async def test_batches_of_a_partition_are_submitted_in_their_order():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    partitions = 3 * SLICE
+    small = produce_request([("judged", [(partitions - 1, b"behind")])])
+    talk.session.client_data(large(partitions) + request_frame(small, 2))
+    while len(talk.verdicts) <= partitions:
+        await asyncio.sleep(0)
+    of_last = [data for _, partition, data, _ in talk.verdicts if partition == partitions - 1]
+    assert of_last == [b"", b"behind"]
+
+
 async def test_large_requests_of_several_clients_have_their_slices_by_turns():
     talks = [Answering() for _ in range(8)]
     for talk in talks:
