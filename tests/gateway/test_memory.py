@@ -85,9 +85,14 @@ def test_who_goes_ahead_is_read_again_when_its_request_needs_another_response(bu
     ahead.missing_bytes = 0  # the first response is whole, and is worked on
     ahead.hold(2 * MIB)
     assert ahead.is_paused
-    ahead.missing_bytes = MIB
-    ahead.hold(2 * MIB + READ_BYTES)
-    assert not ahead.is_paused
+    for held_bytes in (2 * MIB + READ_BYTES, MIB, MIB):
+        ahead.missing_bytes = 0
+        ahead.hold(2 * MIB)
+        ahead.hold(2 * MIB + 1)
+        assert ahead.is_paused
+        ahead.missing_bytes = MIB
+        ahead.hold(held_bytes)
+        assert not ahead.is_paused
     clock[0] += STUCK_S - 1
     budget.tick()
     assert ahead.is_open
