@@ -128,6 +128,46 @@ def test_answers_that_together_are_more_than_the_budget_come_in_turn():
     uvloop.run(run())
 
 
+class AnsweringServer(Server):
+    """Its broker answers each request, after the other."""
+
+    async def _serve(self, reader, writer):
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                for part in self._broker_sends:
+                    writer.write(part)
+                await writer.drain()
+        writer.close()
+
+
+def test_many_answers_over_each_connection_come_in_turn_and_nobody_is_stuck():
+    frame = numbered(coordinators(20_000, brokers=3), 7)
+
+    async def run():
+        async with AnsweringServer([frame]) as server, asyncio.timeout(20):
+            server.budget = Budget(MIB, server.loop.time)
+            clients = [await server.ask() for _ in range(12)]
+
+            async def received(reader, writer):
+                writer.write(find_coordinators(7) * 9)
+                return {
+                    len(
+                        await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                    )
+                    for _ in range(10)
+                }
+
+            sizes = await asyncio.gather(*(received(*one) for one in clients))
+            assert len(set.union(*sizes)) == 1
+            for _, writer in clients:
+                writer.close()
+            while server.closed < len(clients):
+                await asyncio.sleep(0.01)
+
+    uvloop.run(run())
+
+
 def test_who_does_not_read_its_answer_is_closed_and_the_others_get_theirs():
     frame = numbered(coordinators(200_000, brokers=3), 7)
 

@@ -76,6 +76,28 @@ def test_beyond_it_who_holds_much_is_not_read_and_who_holds_little_is(budget):
     assert large.is_paused
 
 
+def test_who_goes_ahead_is_read_again_when_its_request_needs_another_response(budget, clock):
+    ahead, other = connections(budget, 2)
+    other.hold(10 * MIB)
+    ahead.missing_bytes = MIB
+    ahead.hold(MIB)
+    assert not ahead.is_paused
+    ahead.missing_bytes = 0  # the first response is whole, and is worked on
+    ahead.hold(2 * MIB)
+    assert ahead.is_paused
+    for held_bytes in (2 * MIB + READ_BYTES, MIB, MIB):
+        ahead.missing_bytes = 0
+        ahead.hold(2 * MIB)
+        ahead.hold(2 * MIB + 1)
+        assert ahead.is_paused
+        ahead.missing_bytes = MIB
+        ahead.hold(held_bytes)
+        assert not ahead.is_paused
+    clock[0] += STUCK_S - 1
+    budget.tick()
+    assert ahead.is_open
+
+
 def test_what_becomes_free_is_for_those_that_wait_in_turn(budget):
     large, *waiting = connections(budget, 4)
     large.hold(10 * MIB)

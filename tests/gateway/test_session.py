@@ -350,6 +350,7 @@ class Answering(Talk):
 
     def __init__(self):
         super().__init__()
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.answered = []
 
     def route(self, api_key):
@@ -432,6 +433,37 @@ async def test_the_batches_of_a_large_request_are_submitted_in_slices():
     await asyncio.sleep(0)
     [sent] = ProduceRequest(talk.broker.take()).topics
     assert [one.number for one in sent.partitions] == list(range(0, partitions, 2))
+
+
+async def test_batches_of_a_partition_are_submitted_in_their_order():
+    talk = Answering()
+    talk.session._requests.max_bytes = 10**6
+    partitions = 3 * SLICE
+    small = produce_request([("judged", [(partitions - 1, b"behind")])])
+    talk.session.client_data(large(partitions) + request_frame(small, 2))
+    while len(talk.verdicts) <= partitions:
+        await asyncio.sleep(0)
+    of_last = [data for _, partition, data, _ in talk.verdicts if partition == partitions - 1]
+    assert of_last == [b"", b"behind"]
+
+
+async def test_large_requests_of_several_clients_have_their_slices_by_turns():
+    talks = [Answering() for _ in range(8)]
+    for talk in talks:
+        talk.turns = talks[0].turns
+        talk.session._requests.max_bytes = 10**6
+        talk.session.client_data(large(4 * SLICE))
+
+    def submitted():
+        return sum(len(talk.verdicts) for talk in talks)
+
+    seen = [submitted()]
+    while seen[-1] < 8 * 4 * SLICE:
+        await asyncio.sleep(0)
+        seen.append(submitted())
+    first, *others = (after - before for before, after in itertools.pairwise(seen))
+    assert first <= 8 * SLICE
+    assert max(others) <= 2 * SLICE
 
 
 async def test_a_client_that_goes_away_ends_the_slices_of_its_request():

@@ -73,6 +73,7 @@ class AdminTalk(Talk):
 
     def __post_init__(self):
         super().__post_init__()
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.judges = TopicPolicies()
         self.policies = self.policies._replace(topics=self.judges)
         self.session._requests.max_bytes = 10**7

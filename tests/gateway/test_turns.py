@@ -103,5 +103,23 @@ def test_as_a_coroutine():
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("slices", [lambda: work("a", 3, []), lambda: failing(3)])
+@pytest.mark.parametrize("after", range(6))
+def test_what_ends_before_its_cancelled_task_has_its_turn_disturbs_nobody(slices, after):
+    async def run():
+        errors = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+        turns = Turns(asyncio.get_running_loop().call_soon)
+        cancelled = asyncio.ensure_future(turns.run(slices()))
+        for _ in range(after):
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        assert await turns.run(work("b", 2, [])) == "b"
+        assert errors == []
+
+    asyncio.run(run())
+
+
 def test_all_at_once():
     assert finish(work("a", 3, [])) == "a"

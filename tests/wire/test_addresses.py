@@ -197,6 +197,23 @@ def test_a_long_response_is_walked_in_slices_and_in_memory_like_its_bytes():
     assert most < 3 * sum(map(len, buffers))
 
 
+def with_tags(tags):
+    """A response to Produce of partitions with tagged fields, which nobody knows."""
+    partitions = b"".join(bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00" + one for one in tags)
+    topic = bytes(16) + varint(len(tags) + 1) + partitions + b"\x00"
+    body = (7).to_bytes(4, "big") + b"\x00\x02" + topic + bytes(4) + b"\x00"
+    return len(body).to_bytes(4, "big") + body
+
+
+def test_tagged_fields_are_steps_and_a_structure_has_so_many():
+    few, many = (varint(count) + b"\x7f\x00" * count for count in (500, 100_000))
+    buffers, slices = in_slices(replace_in_slices(with_tags([few] * 100), 0, 13, to_gateway))
+    assert b"".join(buffers) == with_tags([few] * 100)
+    assert slices > 40
+    with pytest.raises(WireError, match="tagged fields"):
+        in_slices(replace_in_slices(with_tags([many]), 0, 13, to_gateway))
+
+
 def test_a_response_with_many_partitions_is_walked_in_slices():
     partition = bytes(4 + 2 + 8 + 8 + 8) + b"\x01\x00\x00"
     topic = bytes(16) + varint(20_001) + partition * 20_000 + b"\x00"

@@ -13,6 +13,7 @@ from kio.static.primitive import i8
 from penstock.wire.client_requests import read_request
 from penstock.wire.described_configs import read_requested, with_added
 from penstock.wire.errors import WireError
+from penstock.wire.primitives import varint
 from penstock.wire.produce import ENTRIES_MAX
 from penstock.wire.slices import finish
 from tests.raw import parse_response, request_frame
@@ -87,6 +88,20 @@ def test_a_request_of_many_entries_is_read_in_slices_and_has_a_bound():
     assert slices > 40
     with pytest.raises(WireError, match="too many"):
         finish(read(request(4, (2, "t", ("k",) * ENTRIES_MAX))))
+
+
+def test_tagged_fields_of_a_request_are_entries():
+    given = request(4, *[(2, "t", None)] * 100)
+    end = given.frame.index(b"\x02\x02t\x00\x00") + 4
+    resource, tags = given.frame[end - 4 : end], varint(1000) + b"\x7f\x00" * 1000
+    for count, has_a_bound in ((10, False), (60, True)):
+        body = varint(count + 1) + (resource + tags) * count + b"\0\0\0"
+        steps = read_requested(given.frame[: given.body_at] + body, given.body_at, 4, OURS)
+        if has_a_bound:
+            with pytest.raises(WireError, match="too many"):
+                finish(steps)
+        else:
+            assert len(finish(steps).keys["t"]) == count
 
 
 def config(version, name):
@@ -165,8 +180,7 @@ def test_a_topic_5000_times_takes_slices_and_little_memory():
     once = written(response(4, (2, "t", 0, [f"c{number}" for number in range(40)])))
     head, result = once[8:13], once[14:-1]
     count = 5000
-    varint = bytes([(count + 1) & 0x7F | 0x80, (count + 1) >> 7])
-    body = b"\0\0\0\7" + head + varint + result * count + b"\0"
+    body = b"\0\0\0\7" + head + varint(count + 1) + result * count + b"\0"
     frame = len(body).to_bytes(4, "big") + body
     ours = content(*[config(4, f"penstock.{number}") for number in range(200)])
     assert len(ours) > 4096
@@ -179,8 +193,33 @@ def test_a_topic_5000_times_takes_slices_and_little_memory():
     assert most < 5000 * 3000
 
 
+def test_what_is_added_to_a_topic_again_and_again_is_not_copied():
+    count = 5000
+    result = bytes(2) + b"\x00\x02\x02t\x01\x00"  # without configs of the broker
+    body = bytes(4) + b"\0" + bytes(4) + varint(count + 1) + result * count + b"\0"
+    frame = len(body).to_bytes(4, "big") + body
+    ours = content(config(4, "x" * 3500))
+    assert len(ours) < 4096
+    tracemalloc.start()
+    buffers, _ = in_slices(with_added(frame, 4, lambda _: (1, ours)))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(map(len, buffers)) > count * len(ours)
+    assert most < count * 600
+
+
 def test_different_configs_are_walked_in_slices():
     names = [[f"c{number}-{of}" for number in range(40)] for of in range(100)]
     frame = written(response(4, *[(2, "t", 0, one) for one in names]))
     _, slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
     assert slices >= 4
+
+
+def test_synonyms_are_walked_in_slices():
+    synonym = b"\x02a\x01\x01\x00"
+    config = b"\x02a\x01\0\x01\0" + varint(20_001) + synonym * 20_000 + b"\x01\x00\x00"
+    body = bytes(4) + b"\0" + bytes(4) + b"\x02" + bytes(3) + b"\x02\x02t\x02" + config + b"\0\0"
+    frame = len(body).to_bytes(4, "big") + body
+    (buffer,), slices = in_slices(with_added(frame, 4, lambda _: (0, b"")))
+    assert buffer == frame
+    assert slices > 10

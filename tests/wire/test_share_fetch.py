@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.index import load_response_schema
 
+from penstock.wire import share_fetch
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import read_varint, skip_tags, varint
 from penstock.wire.share_fetch import ShareFetchRewriter, _instead_of
@@ -111,6 +112,30 @@ def test_many_partitions_are_walked_in_slices():
     buffers, slices = in_slices(ShareFetchRewriter().rewrite(frame))
     assert b"".join(buffers) == frame
     assert slices > 20
+
+
+def longest_any(monkeypatch, count, last):
+    """Walk acquired records; return how many are looked at together at most."""
+    looked_at = []
+
+    def any_of(given):
+        looked_at.append(len(given))
+        return any(given)
+
+    monkeypatch.setattr(share_fetch, "any", any_of, raising=False)
+    partition = bytes(6) + b"\x00" + bytes(2) + b"\x00" + bytes(8) + b"\x00\x00"
+    acquired = varint(count + 1) + bytes(19) * (count - 1) + bytes(18) + last + b"\x00"
+    topic = bytes(16) + b"\x02" + partition + acquired + b"\x00"
+    body = bytes(4) + b"\x00" + bytes(6) + b"\x00" + bytes(4) + b"\x02" + topic + b"\x01\x00"
+    frame = len(body).to_bytes(4, "big") + body
+    assert passed(frame, len(frame)) == frame
+    return max(looked_at), len(looked_at)
+
+
+@pytest.mark.parametrize("last", [b"\x00", b"\x01\x7f\x00"])
+def test_acquired_records_with_a_tagged_field_are_not_looked_at_again_and_again(monkeypatch, last):
+    most, times = longest_any(monkeypatch, 10_000, last)
+    assert most * times < 100_000
 
 
 def test_many_acquired_records_are_one_step():

@@ -330,9 +330,14 @@ class ClientConnection(asyncio.Protocol):
                 self.account()
 
     def _pause_answer(self) -> None:
-        """Stop reading the broker if its response is collected: memory is short."""
+        """Stop reading the broker while its response is collected: memory is short.
+
+        Otherwise what it sends is not held, and frees what is held for requests without a response.
+        """
         if self._session is not None and self._session.answer_bytes > SMALL_BYTES:
             self.pause_broker("memory")
+        else:
+            self.resume_broker("memory")
 
     def resume(self, reason: str) -> None:
         """Read the client again, unless reading is paused for another reason."""

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Sequence
 
     from penstock.gateway.authentication import Authentication
@@ -225,7 +226,13 @@ class Held(Exchange):
 
 
 class ConnectionContext(Protocol):
-    """The connection of a held request."""
+    """The connection of a held request.
+
+    Attributes:
+        submitting: Submits the batches of its last large Produce request.
+    """
+
+    submitting: asyncio.Task[object] | None
 
     @property
     def gateway(self) -> GatewayContext:

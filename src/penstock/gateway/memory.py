@@ -97,6 +97,7 @@ class Budget:
         """Set the bytes that a connection holds."""
         change = held_bytes - holder.held_bytes
         if not change:
+            self._read_on(holder)
             return
         self._count_little(holder.held_bytes, -1)
         self._count_little(held_bytes, 1)
@@ -117,6 +118,7 @@ class Budget:
                 self._let_the_next_go_ahead()
         elif self.used_bytes > self.max_bytes and held_bytes > self.low_use_bytes:
             self._restrain(holder)
+        self._read_on(holder)
 
     @property
     def is_exceeded(self) -> bool:
@@ -145,9 +147,6 @@ class Budget:
     def _restrain(self, holder: Holder) -> None:
         """Pause a connection that holds much, unless it is the one that is read to its end."""
         if holder in self._paused:
-            if self._ahead is None and holder.missing_bytes:
-                self._let_go_ahead(holder)
-                self._resume(holder)
             return
         if self._ahead is None and holder.missing_bytes:
             self._let_go_ahead(holder)
@@ -164,6 +163,16 @@ class Budget:
         if holder.held_bytes <= LOW_USE_BYTES:
             self._paused_with_little[holder] = None
         holder.pause("memory")
+
+    def _read_on(self, holder: Holder) -> None:
+        """Read a paused connection again if it is to be read to its end, or nobody else is.
+
+        The one that is ahead may need several responses until it holds nothing any more.
+        """
+        if holder in self._paused and self._ahead in (None, holder) and holder.missing_bytes:
+            if self._ahead is None:
+                self._let_go_ahead(holder)
+            self._resume(holder)
 
     def _let_the_next_go_ahead(self) -> None:
         self._ahead = None

@@ -149,11 +149,15 @@ class RequestContext:
 
     async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
         """Return the metadata of topics. No topic is created."""
+        frame = await self._metadata(names)
+        return [] if frame is None else topics.metadata_response(frame)
+
+    async def _metadata(self, names: Iterable[str]) -> bytes | None:
         names = sorted(names)
         if not names:
-            return []
+            return None
         write = partial(topics.metadata_request, names=names, client_id=self.request.client_id)
-        return topics.metadata_response(await self.send(write))
+        return await self.send(write)
 
     async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
         """Return the ids of topics that exist at the controller; the broker may lag behind it."""
@@ -174,7 +178,9 @@ class RequestContext:
         """
         ids: dict[str, UUID] = {}
         denied = []
-        for topic in await self.find_topics(names):
+        # Their partitions are not looked at: there may be thousands.
+        frame = await self._metadata(names)
+        for topic in () if frame is None else topics.names_response(frame):
             if topic.name is not None and topic.code == NONE:
                 ids[topic.name] = topic.topic_id
             elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:

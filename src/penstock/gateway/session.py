@@ -39,6 +39,7 @@ from penstock.wire.primitives import INT16, INT32
 from penstock.wire.produce import RequestReader
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable, Sequence
 
     from penstock.gateway.exchange import Buffers
@@ -146,6 +147,7 @@ class Session:
         self._clock = gateway.clock
         self.topics = TopicNames()
         self.produce_requests = RequestReader()
+        self.submitting: asyncio.Task[object] | None = None
         self.number = next(_numbers)
         self.authentication = Authentication(
             is_required=gateway.requires_sasl,

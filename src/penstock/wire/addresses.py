@@ -20,6 +20,7 @@ from kio.static.constants import EntityType
 
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import (
+    TAGGED_FIELDS_MAX,
     read_length,
     read_long_length,
     read_varint,
@@ -179,7 +180,7 @@ class _Walk:
             if position > self._end:
                 raise IndexError
             self._steps_left -= 1
-            if not self._steps_left:
+            if self._steps_left <= 0:
                 self._steps_left = SLICE_STEPS
                 yield
         return position
@@ -220,7 +221,10 @@ class _Walk:
     def _tagged(self, structure: Structure, position: int, node: int) -> Walked:
         """Walk the tagged fields of a structure; return the position after them."""
         count, position = read_varint(self._frame, position)
+        if count > TAGGED_FIELDS_MAX:
+            raise WireError(f"a structure with more than {TAGGED_FIELDS_MAX} tagged fields")
         for _ in range(count):
+            self._steps_left -= 1
             tag, position = read_varint(self._frame, position)
             size_start = position
             size, position = read_varint(self._frame, position)
@@ -265,7 +269,10 @@ class _Walk:
                     host_start, host_end = start, position
         if not flexible:
             return position
-        return position + 1 if not frame[position] else skip_tags(frame, position)
+        if not frame[position]:
+            return position + 1
+        self._steps_left -= read_varint(frame, position)[0]
+        return skip_tags(frame, position)
 
     def _address(
         self, field: Field, host: tuple[int, int], port_at: int, node: int, *, flexible: bool

@@ -16,6 +16,7 @@ from penstock.wire.primitives import (
     array_length,
     read_length,
     read_long_length,
+    read_varint,
     skip_tags,
 )
 from penstock.wire.produce import ENTRIES_MAX
@@ -121,10 +122,13 @@ class _Request:
         count, self._position = read_long_length(
             self._frame, self._position, flexible=self._flexible
         )
-        self._entries += max(0, count)
+        self._take(count)
+        return count
+
+    def _take(self, entries: int) -> None:
+        self._entries += max(0, entries)
         if self._entries > ENTRIES_MAX:
             raise WireError("a request with too many entries")
-        return count
 
     def _text(self) -> bytes:
         size, start = read_length(self._frame, self._position, flexible=self._flexible)
@@ -135,6 +139,7 @@ class _Request:
 
     def _skip_tags(self) -> None:
         if self._flexible:
+            self._take(read_varint(self._frame, self._position)[0])
             self._position = skip_tags(self._frame, self._position)
 
 
@@ -216,10 +221,14 @@ class _Response:
             for _ in range(synonyms):
                 position = self._after_text(self._after_text(position)) + 1
                 position = self._after_tags(position)
+                self._steps += 1
+                if self._steps >= _SLICE_STEPS:
+                    self._steps = 0
+                    yield
             if self._version >= _TYPES_FROM:
                 position = self._after_text(position + 1)
             position = self._after_tags(position)
-            self._steps += 1 + max(0, synonyms)
+            self._steps += 1
             if self._steps >= _SLICE_STEPS:
                 self._steps = 0
                 yield

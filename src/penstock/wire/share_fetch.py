@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _TAGS: Final = (127, 16383)
 """Tags that Kafka does not use; with one of them every size from 3 bytes on is possible."""
 _ACQUIRED_BYTES: Final = 8 + 8 + 2
+_ACQUIRED_AT_ONCE: Final = 200
+"""So many are one step where none has tagged fields, as is true of all that brokers send."""
 _PART_MAX_BYTES: Final = 2**18
 """More is in none of what is read as a whole: texts, and tagged fields that are not known."""
 SLICE_STEPS: Final = 500
@@ -138,7 +140,8 @@ class ShareFetchRewriter:
             position = _within(data, skip_tags(data, position))
             self._read = self._partition
             return position
-        there = min(self._acquired - 1, (len(data) - position) // (_ACQUIRED_BYTES + 1))
+        there = (len(data) - position) // (_ACQUIRED_BYTES + 1)
+        there = min(self._acquired - 1, there, _ACQUIRED_AT_ONCE)
         end = position + there * (_ACQUIRED_BYTES + 1)
         if there and not any(data[position + _ACQUIRED_BYTES : end : _ACQUIRED_BYTES + 1]):
             self._acquired -= there

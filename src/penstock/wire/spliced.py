@@ -6,6 +6,8 @@ from typing import Final
 
 _SMALL_BYTES: Final = 4096
 """Less than this is copied: an object for each part would cost more."""
+_SHARED_BYTES: Final = 512
+"""From this on a replacement is not copied: the same one may stand in thousands of places."""
 
 
 class Spliced:
@@ -32,7 +34,7 @@ class Spliced:
         self._keep(start)
         self._at = end
         self.is_changed = True
-        if len(replacement) < _SMALL_BYTES:
+        if len(replacement) < _SHARED_BYTES:
             self._last += replacement
         else:
             self._append(replacement)

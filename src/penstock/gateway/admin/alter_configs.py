@@ -340,9 +340,15 @@ def _value(change: _Change, current: str | None) -> str | None:
     if change.operation not in _OPERATIONS:
         return change.value
     parts = [part for part in (current or "").split(",") if part]
-    for part in (change.value or "").split(","):
-        if change.operation == APPEND and part not in parts:
-            parts.append(part)
-        elif change.operation == SUBTRACT and part in parts:
-            parts.remove(part)
-    return ",".join(parts)
+    given = (change.value or "").split(",")
+    if change.operation == APPEND:
+        there = set(parts)
+        return ",".join((*parts, *(part for part in dict.fromkeys(given) if part not in there)))
+    less = Counter(given)  # each one once: a list may have a part several times
+    left = []
+    for part in parts:
+        if less[part]:
+            less[part] -= 1
+        else:
+            left.append(part)
+    return ",".join(left)

@@ -41,7 +41,7 @@ async def delete_records(context: RequestContext) -> bytes:
         for topic in refused
     ]
     throttle_time = NO_TIME
-    kept = tuple(one for one in body.topics if one not in refused)
+    kept = tuple(one for one in body.topics if one.name != settings.topic)
     if kept:
         response = await context.forward_changed(replace(body, topics=kept))
         throttle_time = response.throttle_time

@@ -41,12 +41,12 @@ async def delete_topics(context: RequestContext) -> bytes:
     if context.request.version >= _IDS_FROM:
         named = {topic.name for topic in body.topics if topic.name is not None}
         own_id = await _id_of_settings_topic(context, body)
-        refused = [
-            one
-            for one in body.topics
-            if one.name == settings.topic or (own_id is not None and one.topic_id == own_id)
-        ]
-        kept = tuple(one for one in body.topics if one not in refused)
+
+        def is_refused(one: Any) -> bool:
+            return one.name == settings.topic or (own_id is not None and one.topic_id == own_id)
+
+        refused = [one for one in body.topics if is_refused(one)]
+        kept = tuple(one for one in body.topics if not is_refused(one))
         left = replace(body, topics=kept)
     else:
         named = set(body.topic_names)

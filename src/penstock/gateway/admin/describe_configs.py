@@ -48,6 +48,7 @@ async def describe_configs(context: RequestContext) -> bytes | Buffers:
     settings = context.gateway.topic_configs
     ids = await context.topic_ids({topic for topic in requested.keys if settings.names(topic)})
     ours = _Ours(context, requested, ids)
+    context.hold(len(frame))  # what is copied of it
     return await context.in_turns(with_added(frame, request.version, ours.next))
 
 

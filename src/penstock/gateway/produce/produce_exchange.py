@@ -14,6 +14,7 @@ Authorization and quotas are left to the broker.
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -57,7 +58,6 @@ from penstock.wire.producers import LastSequence
 from penstock.wire.slices import result_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
@@ -321,16 +321,27 @@ class ProduceExchange(Held):
         self._policies = self._gateway.policies  # one set of policies for the whole request
         self._undecided = 1  # until all have been submitted: a verdict may be there at once
         steps = self._submit_all(errors)
-        if self.request.entries > SLICE:
-            self._reading = self._gateway.run(self._submit_in_slices(steps))
+        before = self._connection.submitting
+        if self.request.entries > SLICE or (before is not None and not before.done()):
+            task = self._gateway.run(self._submit_in_slices(steps, before))
+            self._reading = self._connection.submitting = task
             return
         for _ in steps:
             pass
         self._verdict_received()
 
-    async def _submit_in_slices(self, steps: Iterator[None]) -> None:
-        """Submit the batches of a large request, and let others have their turn meanwhile."""
+    async def _submit_in_slices(
+        self, steps: Iterator[None], before: asyncio.Task[object] | None
+    ) -> None:
+        """Submit the batches of a large request, and let others have their turn meanwhile.
+
+        Args:
+            steps: Submits them.
+            before: Submits those of a request before this one: a partition's keep their order.
+        """
         try:
+            if before is not None:
+                await asyncio.wait([before])
             counted = self._gateway.turns.steps(SLICE)
             for _ in steps:
                 await counted.step()
