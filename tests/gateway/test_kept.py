@@ -122,6 +122,21 @@ def test_a_record_that_comes_late_hides_nothing():
     assert third.decide(30, 1).broker_first == 30 - 4
 
 
+def test_a_write_that_failed_for_good_does_not_hide_what_others_know():
+    """The client has split the batch at another gateway, which knows all that is in the topic."""
+    for place in range(3):
+        _, *gateways = three_gateways()
+        one, other, _ = gateways
+        one.writes_late = True
+        one.decide(10, 10, (0, 1, 2))
+        one.late.clear()
+        one.writes_late = False
+        other.store(10, 5, (0, 1))
+        for each in gateways:
+            each.read()
+        assert gateways[place].decide(15, 5, (2,)).broker_first == 15 - 3
+
+
 def test_after_compaction_a_late_record_hides_nothing_either():
     """Whoever has both records writes them again as one, though nobody uses the producer."""
     topic, one, other, third = three_gateways()

@@ -85,13 +85,13 @@ class Producer:
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
         revision: The revision of the last record that was written here; 0 for none.
-        position: The position after the last record that is taken into account here; `UNREAD`
-            while one that was written here has not been read.
+        position: The position after the last record that is taken into account here.
+        unread: The revisions of records that are being or were written here, and were not read.
     """
 
     __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
-                 "position", "removed", "revision", "topic_id", "undecided", "used",
-                 "written")  # fmt: skip
+                 "position", "removed", "revision", "topic_id", "undecided", "unread",
+                 "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class Producer:
         self.written = written
         self.revision = 0
         self.position = 0
+        self.unread: tuple[int, ...] = ()
 
     # What is known
 
