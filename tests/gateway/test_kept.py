@@ -9,7 +9,7 @@ from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Decided, Producers
 
 KEY, ARRIVAL = ProducerKey("t", 0, 7), Arrival("t", 0, 7)
-OUT_OF_ORDER, UNKNOWN_PRODUCER = 45, 59
+TIMED_OUT, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 19, 45, 59
 
 
 class Topic:
@@ -197,6 +197,32 @@ def test_more_producers_than_were_ever_counted_are_known(caplog):
     third.read()
     assert [third.decide(10, 1, producer=one).broker_first for one in (1_000, 1_299)] == [7, 7]
     assert third.producers.evicted == 0
+
+
+def test_a_producer_with_a_batch_in_flight_is_not_evicted():
+    """Its record does not say that the batch may not be stored: later ones would be confirmed."""
+    one = Topic().gateway(producers_max=2)
+    batch = one.decide(0, 10, (0,))
+    assert one.producers.send(KEY, 0, batch) == 0
+    for producer in range(1_000, 1_010):
+        one.store(0, 10, (0,), producer=producer)
+    lost = one.decide(10, 2, (0, 1))
+    one.producers.on_response(KEY, 0, batch, NOT_ENOUGH_REPLICAS, Stored())
+    assert one.producers.acknowledge(KEY, 0, lost) == TIMED_OUT
+
+
+def test_a_producer_whose_last_batch_was_refused_is_not_evicted():
+    """What comes after it gets 45, as from a broker: 59 would end librdkafka's producer."""
+    one = Topic().gateway(producers_max=2)
+    one.producers = Producers(
+        now=lambda: 1.0, keep=one._keep, producers_max=2,
+        look_up=lambda key: next((kept for of, *kept in one.topic.records if of == key), None),
+    )  # fmt: skip
+    one.store(0, 10, (0,))
+    one.producers.refuse(KEY, ARRIVAL, 0, Range(10, 2))
+    for producer in range(1_000, 1_010):
+        one.store(0, 10, (0,), producer=producer)
+    assert one.decide(12, 2) == OUT_OF_ORDER
 
 
 def test_what_expires_is_forgotten_first():

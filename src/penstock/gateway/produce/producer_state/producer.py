@@ -156,8 +156,13 @@ class Producer:
 
     @property
     def may_come_again(self) -> bool:
-        """Whether there is a batch that has to come again, or may have to."""
-        return bool(self.undecided) or any(one.may_come_again for one in self.batches)
+        """Whether there is a batch that has to come again, or may have to.
+
+        Also behind a refused one, of which a record does not tell.
+        """
+        if self.undecided or (self.batches and self.batches[-1].state is State.REFUSED):
+            return True
+        return any(one.may_come_again for one in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""
