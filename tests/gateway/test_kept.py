@@ -137,6 +137,22 @@ def test_a_write_that_failed_for_good_does_not_hide_what_others_know():
         assert gateways[place].decide(15, 5, (2,)).broker_first == 15 - 3
 
 
+def test_what_was_never_written_nor_sent_does_not_lower_numbers_that_others_have_sent():
+    """The client has given up its first batch; the next one was stored through another gateway.
+
+    With a number that is too low the broker would take a batch for one that it has stored.
+    """
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway()
+    one.writes_late = True
+    one.decide(0, 3, (1,))
+    one.decide(3, 2, (1,))
+    one.late.clear()
+    other.store(3, 2, (1,))
+    one.read()
+    assert one.decide(5, 2).broker_first == 5 - 1
+
+
 def test_after_compaction_a_late_record_hides_nothing_either():
     """Whoever has both records writes them again as one, though nobody uses the producer."""
     topic, one, other, third = three_gateways()

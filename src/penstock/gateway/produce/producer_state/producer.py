@@ -685,15 +685,17 @@ class Producer:
         return list(batches)[first:last]
 
     def _cut_replaced(self, batches: Sequence[Batch]) -> None:
-        """Remove the batches in whose place the client has sent others, to another gateway.
+        """Remove the batches in whose place another gateway has decided others, knowing these.
 
-        It has split one, for example. See `_cut`.
+        The client has split one, for example (see `_cut`); or it has given up one that was never
+        written, and never sent, and whose records do not count at the other gateway.
         """
         for place, own in enumerate(self.batches):
             is_replaced = any(
                 distance(own.first, one.next) > 0
                 and distance(one.first, own.next) > 0
-                and one.numbers[:2] != own.numbers[:2]
+                and (one.first, one.count, one.broker_first)
+                != (own.first, own.count, own.broker_first)
                 for one in batches
             )
             if is_replaced:
