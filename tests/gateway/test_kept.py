@@ -153,6 +153,27 @@ def test_what_was_never_written_nor_sent_does_not_lower_numbers_that_others_have
     assert one.decide(5, 2).broker_first == 5 - 1
 
 
+def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_others():
+    topic = Topic()
+    one, other = topic.gateway(producers_max=1), topic.gateway()
+    one.store(0, 10, (0,))
+    other.read()
+    other.store(0, 10, (0,), producer=8)
+    one.read()
+    one.decide(10, 10, (0, 1, 2))
+    one.defer(10, 10)
+    unread = topic.records.pop()
+    other.store(10, 10, (0,), producer=8)  # one reads it before what it has written itself
+    one.read()
+    one.decide(0, 10, producer=9)
+    assert KEY in one.producers._kept
+    topic.records.append(unread)
+    other.read()
+    other.store(10, 5, (0, 1))  # the client has split it
+    one.read()
+    assert one.decide(15, 5, (2,)).broker_first == 15 - 3
+
+
 def test_after_compaction_a_late_record_hides_nothing_either():
     """Whoever has both records writes them again as one, though nobody uses the producer."""
     topic, one, other, third = three_gateways()
