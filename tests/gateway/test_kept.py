@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -56,10 +58,10 @@ class Gateway:
                 self.producers.restore(key, value, used, self.read_to)
         return self
 
-    def decide(self, first, count, dropped=(), *, producer=7):
+    def decide(self, first, count, dropped=(), *, producer=7, epoch=0):
         failures = []
         decided = self.producers.decide(
-            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), 0,
+            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), epoch,
             Range(first, count), dropped, b"x", connection=1, done=failures.append,
         )  # fmt: skip
         if not isinstance(decided, Decided):
@@ -186,6 +188,39 @@ def test_after_compaction_a_late_record_hides_nothing_either():
     topic.compact()
     fourth = topic.gateway().read()
     assert fourth.decide(30, 1).broker_first == 30 - 4
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_fenced_producer_does_not_take_the_place_of_the_newer_epoch(place, is_there):
+    """Its record is the last one; the gateway that has written the newer one may have ended."""
+    topic = Topic()
+    gateways = [topic.gateway() for _ in range(3)]
+    fenced = gateways[place]
+    fenced.decide(0, 10, (0,))
+    gateways[0].read().decide(0, 10, (0, 1), epoch=1)
+    fenced.decide(10, 10, (0,))
+    there = gateways if is_there else gateways[1:]
+    for each in there * 3:
+        each.read().producers.expire()
+    written = len(topic.records)
+    for each in there:
+        each.read().producers.expire()
+    assert len(topic.records) == written
+    topic.compact()
+    assert topic.gateway().read().decide(10, 2, epoch=1).broker_first == 10 - 2
+
+
+def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
+    topic = Topic()
+    one = topic.gateway()
+    one.producers = Producers(now=lambda: 1.0, keep=one._keep)
+    one.decide(0, 10, (0,))
+    one.decide(0, 10, (0, 1), epoch=1)
+    one.decide(10, 10, (0,))
+    again = Producers(now=lambda: 1.0, keep=one._keep)
+    again.restore(*topic.records[-1])
+    assert again.find(KEY, 1, Range(0, 10)) is not None
 
 
 def test_gateways_that_write_the_same_again_come_to_rest():

@@ -74,13 +74,15 @@ class KeptRecords:
 
     @property
     def concurrent(self) -> Iterable[ProducerKey]:
-        """The producers with records that do not take each other into account."""
+        """The producers of which the last record in the topic does not say all."""
         return self._concurrent
 
     def add(self, key: ProducerKey, record: Kept) -> None:
         """Add the next record of a producer."""
         before = self._records.get(key, ())
         if any(_is_later(one.head, record.head) for one in before):
+            if any(one.head.epoch > record.head.epoch for one in before):
+                self._concurrent[key] = None  # it is the last in the topic, and not what counts
             self._records[key] = tuple(
                 one._replace(position=record.position) if _is_written(one, record) else one
                 for one in before

@@ -374,6 +374,9 @@ class Producers:
             producer.unread += (producer.revision,)
             done = partial(self._written, key, producer, producer.revision, done)
         self._keep(key, self._encode(producer), done)
+        current = self._producers.get(key)
+        if current is not None and current.epoch > producer.epoch and current.written:
+            self._write(key, current, _ignore)  # the last record is what stays
 
     def _written(
         self,
@@ -488,6 +491,8 @@ class Producers:
         producer = self._producers.get(key)
         if producer is not None:
             if kept.head.epoch < producer.epoch:
+                if producer.written and not producer.unread:
+                    self._write(key, producer, _ignore)  # or it would be lost to the older epoch
                 return
             if kept.head.epoch > producer.epoch:
                 self._replace(key, producer)
