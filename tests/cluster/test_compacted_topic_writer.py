@@ -121,3 +121,58 @@ def test_any_error_of_a_poll_leaves_the_thread_alive():
         assert thread.is_alive()
         assert ended.wait(60), "it has a result: there is no broker"
         assert writer._producer is not before
+
+
+class Failed:
+    """A producer with records in flight, after a fatal error that nobody has been told of."""
+
+    def __init__(self):
+        self.held, self.told, self.is_purged = [], False, False
+
+    def produce(self, *_args, on_delivery):
+        if self.held:
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+        self.held.append(on_delivery)
+
+    def poll(self, _timeout_s):
+        if not self.told:  # as librdkafka does it: the error comes before the results
+            self.told = True
+            raise KafkaException(KafkaError(KafkaError._FATAL))
+        while self.is_purged and self.held:
+            self.held.pop()(KafkaError(KafkaError._PURGE_INFLIGHT), None)
+
+    def flush(self, timeout_s):
+        self.poll(timeout_s)
+
+    def purge(self):
+        self.is_purged = True
+
+    def __len__(self):
+        return len(self.held)
+
+
+def failed_writer():
+    """A writer with a record that waits for its result at a producer that has failed."""
+    writer = CompactedTopicWriter("t", {"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    writer._producer = Failed()
+    ended = threading.Event()
+    writer.append([(b"k", b"v")], lambda _, failure: ended.set() if failure else None)
+    return writer, ended
+
+
+def test_what_a_producer_held_that_was_replaced_fails_at_once():
+    """Though the next write finds out about the fatal error before the thread of the results."""
+    writer, ended = failed_writer()
+    writer.append([(b"k", b"v")], lambda *_: None)
+    stopped = threading.Event()
+    thread = threading.Thread(target=writer.run, args=(stopped,), daemon=True)
+    thread.start()
+    assert ended.wait(5)
+    stopped.set()
+    thread.join(10)
+
+
+def test_the_end_is_not_kept_up_by_a_producer_that_has_failed():
+    writer, ended = failed_writer()
+    writer.close(5)
+    assert ended.is_set()

@@ -3,7 +3,7 @@
 from structlog.testing import capture_logs
 
 from penstock.configuration import Address
-from penstock.gateway.broker_outage_log import ADDRESSES_MAX, BrokerOutageLog
+from penstock.gateway.broker_outage_log import ADDRESSES_MAX, LINES_MAX, BrokerOutageLog
 
 ONE, TWO = Address("one", 9092), Address("two", 9092)
 
@@ -53,6 +53,18 @@ def test_its_return_is_told_once_and_the_next_outage_at_once():
     assert (again["event"], again["log_level"]) == ("broker can be reached again", "info")
     assert (again["address"], again["attempts"], again["after_s"]) == ("one:9092", 5, 12.3)
     assert later == first
+
+
+def test_a_broker_that_takes_every_other_connection_has_few_lines_too():
+    clock = Clock()
+    outages = BrokerOutageLog(clock)
+    with capture_logs() as lines:
+        for second in range(120):
+            clock.now = float(second)
+            outages.failed(1, ONE, "timed out")
+            outages.reached(ONE)
+    assert len(lines) == 2 * LINES_MAX
+    assert [line.get("attempts") for line in lines[4:6]] == [59, 1]
 
 
 def test_addresses_that_never_return_are_not_kept_for_ever():

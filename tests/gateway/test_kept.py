@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from penstock.gateway.produce.producer_state import encoding
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -9,7 +11,7 @@ from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.producers import Arrival, Decided, Producers
 
 KEY, ARRIVAL = ProducerKey("t", 0, 7), Arrival("t", 0, 7)
-OUT_OF_ORDER, UNKNOWN_PRODUCER = 45, 59
+TIMED_OUT, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER, UNKNOWN_PRODUCER = 7, 19, 45, 59
 
 
 class Topic:
@@ -56,10 +58,10 @@ class Gateway:
                 self.producers.restore(key, value, used, self.read_to)
         return self
 
-    def decide(self, first, count, dropped=(), *, producer=7):
+    def decide(self, first, count, dropped=(), *, producer=7, epoch=0):
         failures = []
         decided = self.producers.decide(
-            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), 0,
+            KEY._replace(producer_id=producer), ARRIVAL._replace(producer_id=producer), epoch,
             Range(first, count), dropped, b"x", connection=1, done=failures.append,
         )  # fmt: skip
         if not isinstance(decided, Decided):
@@ -122,6 +124,58 @@ def test_a_record_that_comes_late_hides_nothing():
     assert third.decide(30, 1).broker_first == 30 - 4
 
 
+def test_a_write_that_failed_for_good_does_not_hide_what_others_know():
+    """The client has split the batch at another gateway, which knows all that is in the topic."""
+    for place in range(3):
+        _, *gateways = three_gateways()
+        one, other, _ = gateways
+        one.writes_late = True
+        one.decide(10, 10, (0, 1, 2))
+        one.late.clear()
+        one.writes_late = False
+        other.store(10, 5, (0, 1))
+        for each in gateways:
+            each.read()
+        assert gateways[place].decide(15, 5, (2,)).broker_first == 15 - 3
+
+
+def test_what_was_never_written_nor_sent_does_not_lower_numbers_that_others_have_sent():
+    """The client has given up its first batch; the next one was stored through another gateway.
+
+    With a number that is too low the broker would take a batch for one that it has stored.
+    """
+    topic = Topic()
+    one, other = topic.gateway(), topic.gateway()
+    one.writes_late = True
+    one.decide(0, 3, (1,))
+    one.decide(3, 2, (1,))
+    one.late.clear()
+    other.store(3, 2, (1,))
+    one.read()
+    assert one.decide(5, 2).broker_first == 5 - 1
+
+
+def test_a_producer_that_was_evicted_before_its_record_was_read_learns_from_others():
+    topic = Topic()
+    one, other = topic.gateway(producers_max=1), topic.gateway()
+    one.store(0, 10, (0,))
+    other.read()
+    other.store(0, 10, (0,), producer=8)
+    one.read()
+    one.decide(10, 10, (0, 1, 2))
+    one.defer(10, 10)
+    unread = topic.records.pop()
+    other.store(10, 10, (0,), producer=8)  # one reads it before what it has written itself
+    one.read()
+    one.decide(0, 10, producer=9)
+    assert KEY in one.producers._kept
+    topic.records.append(unread)
+    other.read()
+    other.store(10, 5, (0, 1))  # the client has split it
+    one.read()
+    assert one.decide(15, 5, (2,)).broker_first == 15 - 3
+
+
 def test_after_compaction_a_late_record_hides_nothing_either():
     """Whoever has both records writes them again as one, though nobody uses the producer."""
     topic, one, other, third = three_gateways()
@@ -134,6 +188,39 @@ def test_after_compaction_a_late_record_hides_nothing_either():
     topic.compact()
     fourth = topic.gateway().read()
     assert fourth.decide(30, 1).broker_first == 30 - 4
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_fenced_producer_does_not_take_the_place_of_the_newer_epoch(place, is_there):
+    """Its record is the last one; the gateway that has written the newer one may have ended."""
+    topic = Topic()
+    gateways = [topic.gateway() for _ in range(3)]
+    fenced = gateways[place]
+    fenced.decide(0, 10, (0,))
+    gateways[0].read().decide(0, 10, (0, 1), epoch=1)
+    fenced.decide(10, 10, (0,))
+    there = gateways if is_there else gateways[1:]
+    for each in there * 3:
+        each.read().producers.expire()
+    written = len(topic.records)
+    for each in there:
+        each.read().producers.expire()
+    assert len(topic.records) == written
+    topic.compact()
+    assert topic.gateway().read().decide(10, 2, epoch=1).broker_first == 10 - 2
+
+
+def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
+    topic = Topic()
+    one = topic.gateway()
+    one.producers = Producers(now=lambda: 1.0, keep=one._keep)
+    one.decide(0, 10, (0,))
+    one.decide(0, 10, (0, 1), epoch=1)
+    one.decide(10, 10, (0,))
+    again = Producers(now=lambda: 1.0, keep=one._keep)
+    again.restore(*topic.records[-1])
+    assert again.find(KEY, 1, Range(0, 10)) is not None
 
 
 def test_gateways_that_write_the_same_again_come_to_rest():
@@ -182,6 +269,32 @@ def test_more_producers_than_were_ever_counted_are_known(caplog):
     third.read()
     assert [third.decide(10, 1, producer=one).broker_first for one in (1_000, 1_299)] == [7, 7]
     assert third.producers.evicted == 0
+
+
+def test_a_producer_with_a_batch_in_flight_is_not_evicted():
+    """Its record does not say that the batch may not be stored: later ones would be confirmed."""
+    one = Topic().gateway(producers_max=2)
+    batch = one.decide(0, 10, (0,))
+    assert one.producers.send(KEY, 0, batch) == 0
+    for producer in range(1_000, 1_010):
+        one.store(0, 10, (0,), producer=producer)
+    lost = one.decide(10, 2, (0, 1))
+    one.producers.on_response(KEY, 0, batch, NOT_ENOUGH_REPLICAS, Stored())
+    assert one.producers.acknowledge(KEY, 0, lost) == TIMED_OUT
+
+
+def test_a_producer_whose_last_batch_was_refused_is_not_evicted():
+    """What comes after it gets 45, as from a broker: 59 would end librdkafka's producer."""
+    one = Topic().gateway(producers_max=2)
+    one.producers = Producers(
+        now=lambda: 1.0, keep=one._keep, producers_max=2,
+        look_up=lambda key: next((kept for of, *kept in one.topic.records if of == key), None),
+    )  # fmt: skip
+    one.store(0, 10, (0,))
+    one.producers.refuse(KEY, ARRIVAL, 0, Range(10, 2))
+    for producer in range(1_000, 1_010):
+        one.store(0, 10, (0,), producer=producer)
+    assert one.decide(12, 2) == OUT_OF_ORDER
 
 
 def test_what_expires_is_forgotten_first():

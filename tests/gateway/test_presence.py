@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.cluster.compacted_topic import LogRecord
 from penstock.gateway.produce.producer_state.presence import Presence
@@ -35,6 +36,20 @@ def test_one_that_has_ended_or_is_not_heard_of_is_not_named():
     assert reader.others() == ["c"]
     says(reader, "a", shares=False, at_ms=4 * MINUTE_MS)
     assert reader.others() == []
+
+
+def test_nobody_is_warned_about_what_was_there_when_an_earlier_process_ended():
+    reader = Presence("a", shares=True)
+    with capture_logs() as lines:
+        says(reader, "b", shares=False, at_ms=0)
+        says(reader, "a", shares=True, at_ms=1)  # read at the start, days later
+        assert lines == []
+        reader.is_said = True
+        says(reader, "a", shares=True, at_ms=9 * MINUTE_MS)
+        assert lines == []
+        says(reader, "b", shares=False, at_ms=9 * MINUTE_MS)
+        says(reader, "a", shares=True, at_ms=10 * MINUTE_MS)
+    assert [line["gateway"] for line in lines] == ["b"]
 
 
 def test_what_another_version_says_is_left_out():

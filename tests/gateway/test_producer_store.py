@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.batch import Stored
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -100,6 +101,19 @@ def test_files_that_cannot_be_used(tmp_path):
     (tmp_path / "garbage.sqlite").write_text("no database, but text that is long enough" * 9)
     with pytest.raises(LocalStoreError, match="not a database"):
         LocalStore(tmp_path / "garbage.sqlite", lambda: 0.0)
+
+
+async def test_a_cluster_that_does_not_respond_is_not_taken_for_one_without_state(
+    tmp_path, monkeypatch
+):
+    """Interceptors may have been taken away, and their state be in the topic all the same."""
+    monkeypatch.setattr("penstock.gateway.produce.producer_state.opening.TIMEOUT_S", 0.5)
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
+    )
+    with pytest.raises(UnreachableError):
+        await open_producers(configuration, "c", "g", loses_records=False)
 
 
 @pytest.fixture

@@ -135,12 +135,18 @@ class CompactedTopic:
             raise self._error(error.args[0]) from None
 
     def is_there(self, timeout_s: float) -> bool:
-        """Whether the topic exists, as far as the principal may know it. Blocks."""
+        """Whether the topic exists, as far as the principal may know it. Blocks.
+
+        Raises:
+            CompactedTopicError: The cluster does not respond.
+        """
         try:
             admin = AdminClient(self._settings)
             return describe(admin, self.topic, timeout_s) is not None
-        except KafkaException:
-            return False
+        except KafkaException as error:
+            if error.args[0].code() in DENIED:
+                return False
+            raise self._error(error.args[0]) from None
 
     def read(self, timeout_s: float) -> list[LogRecord]:
         """Return all records of the topic, or none if it does not exist. Blocks.

@@ -8,6 +8,7 @@ comes after.
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -136,26 +137,33 @@ class CompactedTopicWriter:
     def run(self, stopped: threading.Event) -> None:
         """Call back with the results of records until the event is set."""
         while not stopped.is_set():
-            try:
-                self._poll()
-            except Exception:  # or no later record would get its result
-                log.exception("writing to a topic fails", topic=self.topic)
+            if not self._poll(_POLL_S):
                 stopped.wait(_PAUSE_S)
 
-    def _poll(self) -> None:
-        for producer in list(self._retired):
-            self._retired.remove(producer)
-            producer.purge()  # what it holds fails at once, and is written again if it is needed
-            producer.poll(0)
-            if len(producer):
-                self._retired.append(producer)
-        producer = self._producer
+    def _poll(self, timeout_s: float) -> bool:
+        """Call back with the results that are there; return whether that worked."""
         try:
-            producer.poll(_POLL_S)
-        except KafkaException as error:
+            for producer in list(self._retired):
+                producer.purge()  # what it holds fails at once, and is written again if needed
+                self._call_back(producer, 0)
+                if not len(producer):
+                    self._retired.remove(producer)
+            self._call_back(self._producer, timeout_s)
+        except Exception:  # or no later record would get its result
+            log.exception("writing to a topic fails", topic=self.topic)
+            return False
+        return True
+
+    def _call_back(self, producer: Producer, timeout_s: float) -> None:
+        try:
+            producer.poll(timeout_s)
+        except KafkaException as error:  # a fatal one comes before the results
             if not self._replace_if_fatal(producer, error.args[0]):
                 raise
 
     def close(self, timeout_s: float) -> None:
-        """Wait for the records that are being written. Blocks."""
-        self._producer.flush(timeout_s)
+        """Wait for the records that are being written, when `run` has ended. Blocks."""
+        until = time.monotonic() + timeout_s  # `flush` loses results where an error is fatal
+        while (self._retired or len(self._producer)) and time.monotonic() < until:
+            if not self._poll(_PAUSE_S):
+                return

@@ -17,17 +17,46 @@ log = structlog.get_logger()
 
 EVERY_S: Final = 60.0
 """A broker has a line this often while it cannot be reached."""
+LINES_MAX: Final = 4
+"""Of a broker that comes and goes, for as long as that: two outages."""
 ADDRESSES_MAX: Final = 10_000
 
 
 @dataclass(slots=True)
 class _Outage:
-    """Attempts to connect to an address that failed, one after the other."""
+    """Attempts to connect to an address that failed, one after the other.
+
+    Attributes:
+        since: When the first one failed.
+        minute: When the lines began that are counted in `lines`.
+        lines: How many say that it began or is over.
+        logged_at: When the last line was written.
+        attempts: How many failed.
+        not_logged: How many failed since the last line.
+        is_told: Whether it has a line.
+        is_over: Whether an attempt has worked since.
+    """
 
     since: float
-    logged_at: float
-    attempts: int = 1
+    minute: float
+    lines: int = 0
+    logged_at: float = 0.0
+    attempts: int = 0
     not_logged: int = 0
+    is_told: bool = False
+    is_over: bool = False
+
+    def begin(self, now: float) -> None:
+        """Begin anew, after it was over."""
+        self.since, self.attempts, self.is_told, self.is_over = now, 0, False, False
+
+    def is_due(self, now: float) -> bool:
+        """Return whether there is to be a line for an attempt that fails now."""
+        if self.is_told:
+            return now - self.logged_at >= EVERY_S
+        if now - self.minute >= EVERY_S:
+            self.minute, self.lines = now, 0
+        return self.lines < LINES_MAX
 
 
 class BrokerOutageLog:
@@ -59,28 +88,35 @@ class BrokerOutageLog:
             if len(self._outages) >= ADDRESSES_MAX:
                 self._outages.clear()
             outage = self._outages[address] = _Outage(now, now)
-        else:
-            outage.attempts += 1
-            outage.not_logged += 1
-            if now - outage.logged_at < EVERY_S:
-                return
-            outage.logged_at = now
+        elif outage.is_over:
+            outage.begin(now)
+        outage.attempts += 1
+        is_first = not outage.is_told and not outage.not_logged
+        outage.not_logged += 1
+        if not outage.is_due(now):
+            return
         log.warning(
             "broker cannot be reached",
             node=node,
             address=str(address),
             reason=reason,
-            **({"attempts": outage.not_logged} if outage.not_logged else {}),
+            **({} if is_first else {"attempts": outage.not_logged}),
         )
-        outage.not_logged = 0
+        outage.lines += not outage.is_told
+        outage.is_told, outage.logged_at, outage.not_logged = True, now, 0
 
     def reached(self, address: Address) -> None:
         """Take note of an attempt that worked."""
-        outage = self._outages.pop(address, None)
-        if outage is not None:
+        outage = self._outages.get(address)
+        if outage is None or outage.is_over:
+            return
+        outage.is_over = True
+        if outage.is_told:
             log.info(
                 "broker can be reached again",
                 address=str(address),
                 attempts=outage.attempts,
                 after_s=round(self._clock() - outage.since, 1),
             )
+            outage.lines += 1
+            outage.not_logged = 0

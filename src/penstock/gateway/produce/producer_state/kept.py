@@ -74,15 +74,17 @@ class KeptRecords:
 
     @property
     def concurrent(self) -> Iterable[ProducerKey]:
-        """The producers with records that do not take each other into account."""
+        """The producers of which the last record in the topic does not say all."""
         return self._concurrent
 
     def add(self, key: ProducerKey, record: Kept) -> None:
         """Add the next record of a producer."""
         before = self._records.get(key, ())
         if any(_is_later(one.head, record.head) for one in before):
+            if any(one.head.epoch > record.head.epoch for one in before):
+                self._concurrent[key] = None  # it is the last in the topic, and not what counts
             self._records[key] = tuple(
-                one._replace(position=record.position) if one.head == record.head else one
+                one._replace(position=record.position) if _is_written(one, record) else one
                 for one in before
             )
             return
@@ -149,6 +151,11 @@ def _is_later(kept: Head, read: Head) -> bool:
         return kept.epoch > read.epoch
     # The write of a producer that has been replaced may come late; of our own, we have all.
     return kept.writer == read.writer and kept.revision >= read.revision > 0
+
+
+def _is_written(kept: Kept, record: Kept) -> bool:
+    """Whether a record is the last one that was written of a producer whose state is kept."""
+    return kept.head.writer == record.head.writer and kept.head.revision == record.head.revision
 
 
 def _replaces(record: Kept, before: Kept) -> bool:

@@ -104,6 +104,9 @@ async def _is_shared(configuration: Configuration, *, loses_records: bool) -> bo
 
     Where the configuration does not say it: if there may be state, or the topic has some of
     interceptors that were there before; unless the configuration names a folder for it.
+
+    Raises:
+        brokers.UnreachableError: It is not known now whether there is a topic.
     """
     chosen = configuration.produce_request_interceptors_state
     if chosen or _DIR in configuration.properties:
@@ -111,7 +114,10 @@ async def _is_shared(configuration: Configuration, *, loses_records: bool) -> bo
     if loses_records:
         return True
     topic = state_topic(configuration, configuration.upstream_properties)
-    return await asyncio.to_thread(topic.is_there, TIMEOUT_S)
+    try:
+        return await asyncio.to_thread(topic.is_there, TIMEOUT_S)
+    except CompactedTopicError as error:
+        raise brokers.UnreachableError(str(error)) from None
 
 
 def _file(configuration: Configuration, cluster_id: str) -> Path | None:

@@ -32,7 +32,11 @@ _VERSION: Final = 1
 
 
 class Presence:
-    """What a gateway says of itself, and has read of others."""
+    """What a gateway says of itself, and has read of others.
+
+    Attributes:
+        is_said: Whether it has been said since this process began.
+    """
 
     def __init__(self, gateway: str, *, shares: bool) -> None:
         """Say nothing yet.
@@ -46,6 +50,7 @@ class Presence:
         self._others: dict[str, tuple[bool, int]] = {}
         self._warned: set[str] = set()
         self._latest_ms = 0
+        self.is_said = False
 
     @property
     def key(self) -> bytes:
@@ -68,7 +73,7 @@ class Presence:
         name = record.key[len(_PREFIX) :].decode(errors="replace")
         self._latest_ms = max(self._latest_ms, record.timestamp_ms)
         if name == self._gateway:
-            if record.value is not None:
+            if record.value is not None and self.is_said:
                 self._warn()  # this is now, by the clock of the broker
             return
         self._others.pop(name, None)
@@ -110,6 +115,7 @@ def _shares(value: bytes | None) -> bool | None:
 
 async def announce(follower: LogFollower, presence: Presence) -> None:
     """Say every minute that a gateway is there, until the task is cancelled."""
+    presence.is_said = True
     while True:
         follower.write([(presence.key, presence.value)], lambda *_: None)
         await asyncio.sleep(HEARTBEAT_S)

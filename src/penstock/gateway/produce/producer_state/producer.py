@@ -85,13 +85,13 @@ class Producer:
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
         revision: The revision of the last record that was written here; 0 for none.
-        position: The position after the last record that is taken into account here; `UNREAD`
-            while one that was written here has not been read.
+        position: The position after the last record that is taken into account here.
+        unread: The revisions of records that are being or were written here, and were not read.
     """
 
     __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
-                 "position", "removed", "revision", "topic_id", "undecided", "used",
-                 "written")  # fmt: skip
+                 "position", "removed", "revision", "topic_id", "undecided", "unread",
+                 "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class Producer:
         self.written = written
         self.revision = 0
         self.position = 0
+        self.unread: tuple[int, ...] = ()
 
     # What is known
 
@@ -155,8 +156,13 @@ class Producer:
 
     @property
     def may_come_again(self) -> bool:
-        """Whether there is a batch that has to come again, or may have to."""
-        return bool(self.undecided) or any(one.may_come_again for one in self.batches)
+        """Whether there is a batch that has to come again, or may have to.
+
+        Also behind a refused one, of which a record does not tell.
+        """
+        if self.undecided or (self.batches and self.batches[-1].state is State.REFUSED):
+            return True
+        return any(one.may_come_again for one in self.batches)
 
     def is_kept_back(self, batch: Batch) -> bool:
         """Whether an unsettled earlier batch, perhaps on another connection, blocks this one."""
@@ -679,15 +685,17 @@ class Producer:
         return list(batches)[first:last]
 
     def _cut_replaced(self, batches: Sequence[Batch]) -> None:
-        """Remove the batches in whose place the client has sent others, to another gateway.
+        """Remove the batches in whose place another gateway has decided others, knowing these.
 
-        It has split one, for example. See `_cut`.
+        The client has split one, for example (see `_cut`); or it has given up one that was never
+        written, and never sent, and whose records do not count at the other gateway.
         """
         for place, own in enumerate(self.batches):
             is_replaced = any(
                 distance(own.first, one.next) > 0
                 and distance(one.first, own.next) > 0
-                and one.numbers[:2] != own.numbers[:2]
+                and (one.first, one.count, one.broker_first)
+                != (own.first, own.count, own.broker_first)
                 for one in batches
             )
             if is_replaced:

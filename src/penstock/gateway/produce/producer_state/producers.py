@@ -369,8 +369,28 @@ class Producers:
             return
         producer.written = self._now()
         self._revisions += 1
-        producer.revision, producer.position = self._revisions, UNREAD
+        producer.revision = self._revisions
+        if self._is_shared:
+            producer.unread += (producer.revision,)
+            done = partial(self._written, key, producer, producer.revision, done)
         self._keep(key, self._encode(producer), done)
+        current = self._producers.get(key)
+        if current is not None and current.epoch > producer.epoch and current.written:
+            self._write(key, current, _ignore)  # the last record is what stays
+
+    def _written(
+        self,
+        key: ProducerKey,
+        producer: Producer,
+        revision: int,
+        done: Callable[[str | None], None],
+        failure: str | None,
+    ) -> None:
+        if failure is not None:  # others may never read it, and know all there is without it
+            for one in (producer, self._producers.get(key)):
+                if one is not None:
+                    one.unread = tuple(other for other in one.unread if other != revision)
+        done(failure)
 
     def _encode(self, producer: Producer) -> bytes:
         return encoding.encode(
@@ -471,6 +491,8 @@ class Producers:
         producer = self._producers.get(key)
         if producer is not None:
             if kept.head.epoch < producer.epoch:
+                if producer.written and not producer.unread:
+                    self._write(key, producer, _ignore)  # or it would be lost to the older epoch
                 return
             if kept.head.epoch > producer.epoch:
                 self._replace(key, producer)
@@ -485,7 +507,8 @@ class Producers:
         """Apply a record to a producer that is in use here; return whether it takes its place."""
         head = read.head
         is_own = head.writer == self._writer
-        if is_own and head.revision >= producer.revision:
+        if is_own:
+            producer.unread = tuple(one for one in producer.unread if one > head.revision)
             producer.position = read.position
         if is_own and not producer.batches.await_lost:
             return False
@@ -493,7 +516,8 @@ class Producers:
         if is_own:  # the sequence numbers may have been reused since
             producer.confirm(theirs.batches)
             return False
-        is_newer = head.seen is not None and head.seen >= producer.position
+        knows_all = head.seen is not None and head.seen >= producer.position
+        is_newer = knows_all and not producer.unread
         if is_newer and _is_other(producer.topic_id, theirs.topic_id):
             producer.clear()  # the topic was created anew
             del self._producers[key]
@@ -508,8 +532,7 @@ class Producers:
         is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed, is_newer=is_newer)
         if is_complete:
             producer.written = max(producer.written, read.used)
-        if producer.position != UNREAD:
-            producer.position = read.position
+        producer.position = read.position
         if not is_complete and encoding.is_ahead(producer, theirs):
             # The other gateway had older state; the last record in the topic is what counts.
             self._write(key, producer, _ignore)
@@ -585,11 +608,14 @@ class Producers:
                 one.learn(merged.batches, merged.next, merged.removed)
             merged = one
         if merged is not None:
-            merged.position = max(kept.position for kept in records)
+            read = [kept.position for kept in records if kept.position != UNREAD]
+            merged.position = max(read, default=0)
             merged.revision = max(
                 (kept.head.revision for kept in records if kept.head.writer == self._writer),
                 default=0,
             )
+            if len(read) < len(records):
+                merged.unread = (merged.revision,)
         return merged
 
     def _decode_one(self, kept: Kept) -> Producer | None:
@@ -691,7 +717,8 @@ class Producers:
         self._forget(key)
         if record is not None:
             head = encoding.read_head(record)
-            self._kept.add(key, Kept(record, producer.written, producer.position, head))
+            position = UNREAD if producer.unread else producer.position
+            self._kept.add(key, Kept(record, producer.written, position, head))
             self._topics[key.topic] += 1
 
     def _uncount(self, key: ProducerKey) -> None:
