@@ -223,6 +223,18 @@ def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
     assert again.find(KEY, 1, Range(0, 10)) is not None
 
 
+def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
+    """Its clients may connect to another gateway when it starts with shared state."""
+    kept: list = []
+    alone = Producers(now=lambda: 1.0, keep=lambda *one: (kept.append(one[:2]), one[2](None)))
+    alone.decide(KEY, ARRIVAL, 0, Range(0, 10), (0,), b"x", connection=1, done=lambda _: None)
+    topic = Topic()
+    one = topic.gateway()
+    one.producers.restore(*kept[0], 1.0, 0)
+    one.producers.expire()
+    assert topic.gateway().read().decide(10, 2).broker_first == 10 - 1
+
+
 def test_gateways_that_write_the_same_again_come_to_rest():
     topic, one, other, _ = three_gateways()
     others = [topic.gateway() for _ in range(3)]

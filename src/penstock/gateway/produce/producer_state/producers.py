@@ -481,7 +481,8 @@ class Producers:
             key: The producer.
             record: The record.
             used: When it was written, in seconds since the epoch.
-            position: The position after it; None for the one after the last.
+            position: The position after it; None for the one after the last; 0 if it is not where
+                other gateways read it, and `expire` is to write it there.
 
         Raises:
             ValueError: It cannot be decoded.
@@ -501,6 +502,8 @@ class Producers:
         elif key not in self._kept:
             self._topics[key.topic] += 1
         self._kept.add(key, kept)
+        if position == 0:
+            self._kept.mark(key)
         self._bound()
 
     def _learn(self, producer: Producer, key: ProducerKey, read: Kept) -> bool:
