@@ -235,6 +235,18 @@ def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
     assert topic.gateway().read().decide(10, 2).broker_first == 10 - 1
 
 
+@pytest.mark.parametrize("is_in_use", [True, False])
+def test_a_record_that_was_written_before_others_were_read_hides_nothing(is_in_use):
+    """Though the gateway that has written the others has ended when it is read."""
+    topic, one, other, third = three_gateways()
+    other.decide(10, 10, (0,))
+    other.decide(20, 10, (0,))
+    one.decide(10, 10, (0,))
+    (one if is_in_use else third).read().decide(30, 1)
+    topic.compact()
+    assert topic.gateway().read().decide(30, 1).broker_first == 30 - 3
+
+
 def test_gateways_that_write_the_same_again_come_to_rest():
     topic, one, other, _ = three_gateways()
     others = [topic.gateway() for _ in range(3)]

@@ -100,6 +100,10 @@ class KeptRecords:
         """Record that the last record of a producer in the topic does not say all."""
         self._concurrent[key] = None
 
+    def is_marked(self, key: ProducerKey) -> bool:
+        """Whether the last record of a producer in the topic does not say all."""
+        return key in self._concurrent
+
     def remove(self, key: ProducerKey) -> tuple[Kept, ...]:
         """Remove the records of a producer, and return them; oldest first."""
         found = self._records.pop(key, ())
