@@ -123,3 +123,27 @@ def test_clients_that_were_slow_once_are_forgotten():
         queue.pass_through(one)
         queue.settle(one, 0.1)
     assert len(queue._turns._by_client) < 1_000
+
+
+def test_a_slow_client_is_not_kept_waiting_for_ever_by_many_that_always_have_more():
+    """Each batch of it is given up, and sent again: the next one then has its turn."""
+    queue: JobQueue = JobQueue(0)
+    for client in [*range(100)] * 2:
+        queue.add(job(client))
+    now, judged = 0.0, 0
+    for _ in range(10):
+        sent, gives_up = job("slow"), now + 22.5
+        queue.add(sent)
+        taken = None
+        while now < gives_up and taken is not sent:
+            taken = queue.take()
+            took_s = 0.3 if taken is sent else 0.005
+            queue.settle(taken, took_s)
+            now += took_s
+            if taken is not sent:
+                queue.add(job(taken.client))
+        if taken is sent:
+            judged += 1
+        else:
+            queue.discard(sent)
+    assert judged >= 5

@@ -223,6 +223,30 @@ def test_a_fenced_producer_at_a_gateway_of_its_own_does_not_either():
     assert again.find(KEY, 1, Range(0, 10)) is not None
 
 
+def test_what_a_gateway_takes_over_from_a_file_others_learn_too():
+    """Its clients may connect to another gateway when it starts with shared state."""
+    kept: list = []
+    alone = Producers(now=lambda: 1.0, keep=lambda *one: (kept.append(one[:2]), one[2](None)))
+    alone.decide(KEY, ARRIVAL, 0, Range(0, 10), (0,), b"x", connection=1, done=lambda _: None)
+    topic = Topic()
+    one = topic.gateway()
+    one.producers.restore(*kept[0], 1.0, 0)
+    one.producers.expire()
+    assert topic.gateway().read().decide(10, 2).broker_first == 10 - 1
+
+
+@pytest.mark.parametrize("is_in_use", [True, False])
+def test_a_record_that_was_written_before_others_were_read_hides_nothing(is_in_use):
+    """Though the gateway that has written the others has ended when it is read."""
+    topic, one, other, third = three_gateways()
+    other.decide(10, 10, (0,))
+    other.decide(20, 10, (0,))
+    one.decide(10, 10, (0,))
+    (one if is_in_use else third).read().decide(30, 1)
+    topic.compact()
+    assert topic.gateway().read().decide(30, 1).broker_first == 30 - 3
+
+
 def test_gateways_that_write_the_same_again_come_to_rest():
     topic, one, other, _ = three_gateways()
     others = [topic.gateway() for _ in range(3)]

@@ -184,7 +184,7 @@ class JobQueue(Generic[WorkerT]):
         self._turns.settle(job.client, job.expected_s, took_s)
 
     def discard(self, job: Job) -> None:
-        """Remove a waiting job."""
+        """Remove a waiting job, which is given up."""
         self.waiting -= 1
         turn = self._turns.of(job.client)
         jobs = turn.waiting[job.topic_partition]
@@ -192,6 +192,7 @@ class JobQueue(Generic[WorkerT]):
         if not jobs:
             del turn.waiting[job.topic_partition]
             if not turn.waiting:
+                turn.waited_in_vain = bool(turn.expected_s)
                 self._turns.leave(turn)
 
     def split(self, topic_partition: TopicPartition, into: JobQueue[WorkerT]) -> None:

@@ -10,6 +10,9 @@ slow ones, however many clients send these.
 How long a batch takes is known when it is judged. Until then it counts as long as the client's
 batches have taken of late; then the difference is made up for. Each counts `LEAST_S` at least:
 clients of small batches take turns one by one, and no account is kept of those that need not wait.
+
+Where so many clients always have more that a slow batch would be next only after its deadline, its
+client is next when it sends it again: it would never be otherwise.
 """
 
 from __future__ import annotations
@@ -34,15 +37,17 @@ class Turn:
         start: When its next batch would begin, in virtual time.
         expected_s: How long its batches have taken of late; 0 if less than `LEAST_S`.
         number: Of its entry in the order; 0 while nothing of it waits.
+        waited_in_vain: Whether its last job was given up before its turn came.
         waiting: Its waiting jobs by partition.
     """
 
-    __slots__ = ("expected_s", "number", "start", "waiting")
+    __slots__ = ("expected_s", "number", "start", "waited_in_vain", "waiting")
 
     def __init__(self, start: float) -> None:
         self.start = start
         self.expected_s = 0.0
         self.number = 0
+        self.waited_in_vain = False
         self.waiting: OrderedDict[tuple[str, int], OrderedDict[Any, None]] = OrderedDict()
 
 
@@ -75,7 +80,8 @@ class Turns:
     def enter(self, turn: Turn) -> None:
         """Have a client wait."""
         self._waiting += 1
-        turn.start = max(turn.start, self._time)
+        earliest = self._time - turn.expected_s if turn.waited_in_vain else self._time
+        turn.start = max(turn.start, earliest)
         self._insert(turn)
 
     def enter_first(self, turn: Turn, expected_s: float) -> None:
@@ -106,6 +112,7 @@ class Turns:
     def begin(self, turn: Turn) -> None:
         """Count a job that a client begins; it waits on if there is more."""
         counts_s = turn.expected_s or LEAST_S
+        turn.waited_in_vain = False
         turn.start += counts_s
         self._time += counts_s / (self._waiting or 1)
         if turn.number:
@@ -159,7 +166,7 @@ class Turns:
         self._by_client = {
             client: turn
             for client, turn in self._by_client.items()
-            if turn.number or turn.start > self._time
+            if turn.number or turn.start > self._time or turn.waited_in_vain
         }
         self._forget_at = max(_KEPT_MIN, 2 * len(self._by_client))
 

@@ -82,7 +82,7 @@ class KeptRecords:
         before = self._records.get(key, ())
         if any(_is_later(one.head, record.head) for one in before):
             if any(one.head.epoch > record.head.epoch for one in before):
-                self._concurrent[key] = None  # it is the last in the topic, and not what counts
+                self.mark(key)  # the last one in the topic is not what counts
             self._records[key] = tuple(
                 one._replace(position=record.position) if _is_written(one, record) else one
                 for one in before
@@ -94,7 +94,15 @@ class KeptRecords:
         self._records[key] = after
         self.bytes += _size(after)
         if len(after) > 1:
-            self._concurrent[key] = None
+            self.mark(key)
+
+    def mark(self, key: ProducerKey) -> None:
+        """Record that the last record of a producer in the topic does not say all."""
+        self._concurrent[key] = None
+
+    def is_marked(self, key: ProducerKey) -> bool:
+        """Whether the last record of a producer in the topic does not say all."""
+        return key in self._concurrent
 
     def remove(self, key: ProducerKey) -> tuple[Kept, ...]:
         """Remove the records of a producer, and return them; oldest first."""

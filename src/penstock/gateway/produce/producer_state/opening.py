@@ -162,6 +162,7 @@ async def _follow(configuration: Configuration, file: Path | None, gateway: str)
     _take_over(file, producers)
     try:
         await store.start(TIMEOUT_S, producers.restore)
+        producers.expire()  # writes what was taken over, or begins to
     except CompactedTopicError as error:
         await store.close()
         raise brokers.UnreachableError(str(error)) from None
@@ -182,7 +183,8 @@ def _take_over(file: Path | None, producers: Producers) -> None:
         return
     try:
         for key, record, used in store.records():
-            producers.restore(key, record, used, 0)  # each record of the topic is newer
+            # Each record of the topic is newer; where there is none, this one is written there.
+            producers.restore(key, record, used, 0)
     except (sqlite3.Error, ValueError) as error:
         log.warning("the state of producers in a file is left out", reason=str(error))
     finally:

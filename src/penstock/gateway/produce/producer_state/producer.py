@@ -86,12 +86,13 @@ class Producer:
         written: When its record was written last; 0 if there is none.
         revision: The revision of the last record that was written here; 0 for none.
         position: The position after the last record that is taken into account here.
+        merged: The position after the last record of another gateway that is.
         unread: The revisions of records that are being or were written here, and were not read.
     """
 
-    __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "next",
-                 "position", "removed", "revision", "topic_id", "undecided", "unread",
-                 "used", "written")  # fmt: skip
+    __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "merged",
+                 "next", "position", "removed", "revision", "topic_id", "undecided",
+                 "unread", "used", "written")  # fmt: skip
 
     def __init__(
         self,
@@ -135,6 +136,7 @@ class Producer:
         self.written = written
         self.revision = 0
         self.position = 0
+        self.merged = 0
         self.unread: tuple[int, ...] = ()
 
     # What is known

@@ -481,7 +481,8 @@ class Producers:
             key: The producer.
             record: The record.
             used: When it was written, in seconds since the epoch.
-            position: The position after it; None for the one after the last.
+            position: The position after it; None for the one after the last; 0 if it is not where
+                other gateways read it, and `expire` is to write it there.
 
         Raises:
             ValueError: It cannot be decoded.
@@ -501,6 +502,8 @@ class Producers:
         elif key not in self._kept:
             self._topics[key.topic] += 1
         self._kept.add(key, kept)
+        if position == 0:
+            self._kept.mark(key)
         self._bound()
 
     def _learn(self, producer: Producer, key: ProducerKey, read: Kept) -> bool:
@@ -510,11 +513,15 @@ class Producers:
         if is_own:
             producer.unread = tuple(one for one in producer.unread if one > head.revision)
             producer.position = read.position
-        if is_own and not producer.batches.await_lost:
-            return False
+            # It was written before what others had written by then was read, and hides that.
+            hides = not producer.unread and producer.merged > (head.seen or 0)
+            if not hides and not producer.batches.await_lost:
+                return False
         theirs = encoding.decode(read.value, self._restored, producer.used, self._release)
         if is_own:  # the sequence numbers may have been reused since
             producer.confirm(theirs.batches)
+            if hides and encoding.is_ahead(producer, theirs):
+                self._write(key, producer, _ignore)
             return False
         knows_all = head.seen is not None and head.seen >= producer.position
         is_newer = knows_all and not producer.unread
@@ -532,7 +539,7 @@ class Producers:
         is_complete = producer.learn(theirs.batches, theirs.next, theirs.removed, is_newer=is_newer)
         if is_complete:
             producer.written = max(producer.written, read.used)
-        producer.position = read.position
+        producer.position = producer.merged = read.position
         if not is_complete and encoding.is_ahead(producer, theirs):
             # The other gateway had older state; the last record in the topic is what counts.
             self._write(key, producer, _ignore)
@@ -555,9 +562,7 @@ class Producers:
             self._write(key, producer, _ignore)
         self._expire_kept()
         for key in list(islice(self._kept.concurrent, REWRITTEN_MAX)):
-            merged = self._find(key)  # compaction keeps only the last of these records
-            if merged is not None:
-                self._write(key, merged, _ignore)
+            self._find(key)
         limit = self._now() - HELD_S
         while self._held and next(iter(self._held.values()))[1] < limit:
             self._release(next(iter(self._held)))
@@ -576,11 +581,14 @@ class Producers:
         if producer is None and self._is_kept_elsewhere and key not in self._kept:
             self._look_for(key)
         if producer is None and key in self._kept:
+            is_marked = self._kept.is_marked(key)
             producer = self._decode(self._kept.remove(key))
             if producer is None:
                 self._uncount(key)
             else:
                 self._producers[key] = producer
+                if is_marked:  # compaction keeps only the last of these records
+                    self._write(key, producer, _ignore)
         return producer
 
     def _look_for(self, key: ProducerKey) -> None:
