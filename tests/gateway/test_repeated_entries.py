@@ -71,9 +71,9 @@ def records_to_delete(names):
 async def test_what_is_refused_is_taken_out_of_a_long_request(handler, made):
     others = [f"topic-{number}" for number in range(MANY)]
     asked = Asked(made([OURS] * MANY + others))
-    began = time.perf_counter()
+    began = time.process_time()
     await handler(asked)
-    assert time.perf_counter() - began < IN_TIME_S
+    assert time.process_time() - began < IN_TIME_S
     assert [one.name for one in asked.sent.topics] == others
 
 
@@ -82,9 +82,9 @@ def test_long_lists_are_appended_to_and_subtracted_from(operation):
     parts = [f"{number}:1" for number in range(20_000)]
     current = parts if operation == SUBTRACT else parts[:10_000]
     given = parts[10_000:][::-1]
-    began = time.perf_counter()
+    began = time.process_time()
     value = _value(_Change("l", operation, ",".join(given)), ",".join(current))
-    assert time.perf_counter() - began < IN_TIME_S / 4
+    assert time.process_time() - began < IN_TIME_S / 4
     assert value.split(",") == (parts[:10_000] + (given if operation == APPEND else []))
 
 
