@@ -50,7 +50,7 @@ setup: $(STAMP) $(FETCHED) $(NATIVE)  ## create .venv, install Penstock into it,
 $(STAMP): $(REQUIREMENTS)
 	$(PYTHON) -c 'import sys; sys.exit("Penstock needs Python 3.11 or newer: set PYTHON=") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --require-hashes --cache-dir $(CACHE)/pip -r requirements/development.txt
+	$(BIN)/pip install --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/development.txt
 	$(BIN)/pip install --quiet --cache-dir $(CACHE)/pip --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -123,7 +123,7 @@ registry: setup  ## a real schema registry (Apicurio, fetched here), with what C
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
 $(VENV)/.browser: requirements/browser.txt $(STAMP)
-	$(BIN)/pip install --quiet --require-hashes --cache-dir $(CACHE)/pip -r $<
+	$(BIN)/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r $<
 	touch $@
 
 console-browser: setup $(VENV)/.browser  ## the console in a real browser: keyboard, light and dark, phone; needs Chromium (CHROMIUM=)
@@ -172,14 +172,14 @@ chart: $(STAMP) $(if $(shell command -v helm),,$(HELM))  ## what Helm makes of d
 $(CACHE)/tools-%/.installed: requirements/%.txt | $(STAMP)
 	rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --require-hashes --cache-dir $(CACHE)/pip -r $<
+	$(@D)/bin/pip install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r $<
 	touch $@
 
 # The packages of the image, and no others.
 sbom: $(CACHE)/tools-sbom/.installed  ## write dist/penstock.cdx.json: what the gateway's image has installed (CycloneDX)
 	rm -rf $(CACHE)/installed && mkdir -p dist
 	$(PYTHON) -m venv --without-pip $(CACHE)/installed
-	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --require-hashes --cache-dir $(CACHE)/pip -r requirements/json-schema.txt -r requirements/schemas.txt
+	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --require-hashes --no-deps --cache-dir $(CACHE)/pip -r requirements/json-schema.txt -r requirements/schemas.txt
 	$(BIN)/hatchling build -t wheel -d $(CACHE)/installed/wheel
 	$(BIN)/pip --python $(CACHE)/installed/bin/python install --quiet --no-deps --no-index $(CACHE)/installed/wheel/*.whl
 	$(CACHE)/tools-sbom/bin/cyclonedx-py environment --output-reproducible --output-format JSON --output-file dist/penstock.cdx.json --pyproject pyproject.toml --mc-type application $(CACHE)/installed/bin/python
