@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.intercepted_batch import intercept_and_judge
+from penstock.engine.intercepted_batch import drop_again, intercept_and_judge
 from penstock.engine.verdict import Outcome
 from penstock.policy import (
     Header,
@@ -112,3 +112,49 @@ def test_what_follows_a_prefix_is_what_interceptors_left():
         )  # fmt: skip
         (error,) = verdict.record_errors
         assert error.message == repr(asked)
+
+
+LIMITS = {"api_version": 9, "max_decompressed_bytes": 2**20, "max_records": 100, "max_bytes": 2**20}
+THREE = [Record(n, b"k", b"v%d" % n, (Header("h", b"1"),)) for n in range(3)]
+
+
+@pytest.mark.parametrize("codec", list(CODECS))
+@pytest.mark.parametrize("interceptors", [(), None])
+def test_records_are_dropped_again_when_the_interceptors_are_gone(codec, interceptors):
+    encoded = encode_batch(THREE, codec=codec, producer_id=5, base_sequence=7)
+    if interceptors is None:
+        verdict = drop_again(encoded, {1}, **LIMITS)
+    else:
+        batch = read_batch(encoded, api_version=9, max_decompressed_bytes=2**20)
+        verdict = intercept_and_judge(
+            chain(interceptors=interceptors), 3, TOPIC_ID, batch,
+            dropped_before={1}, on_intercepted=lambda: None, max_bytes=2**20,
+        )  # fmt: skip
+    assert (verdict.outcome, list(verdict.replacement.dropped)) == (Outcome.ACCEPTED, [1])
+    left = read_batch(verdict.replacement.data, api_version=9, max_decompressed_bytes=2**20)
+    assert [*left.records.values] == [b"v0", b"v2"]
+    assert [*left.records.timestamps] == [0, 2]
+    assert (left.producer_id, left.base_sequence) == (5, 7)
+
+
+def test_a_batch_without_policies_may_lose_all_again_or_be_unreadable():
+    encoded = encode_batch(THREE)
+    verdict = drop_again(encoded, {0, 1, 2}, **LIMITS)
+    assert (verdict.replacement.data, verdict.replacement.dropped) == (b"", [0, 1, 2])
+    assert drop_again(encoded[:-1], {1}, **LIMITS).code == 87
+    assert drop_again(encoded, {1}, **LIMITS | {"max_bytes": 10}).code == 10
+
+
+def test_validators_judge_what_is_left_when_the_interceptors_are_gone():
+    seen = []
+
+    class Validator:
+        def validate_record(self, topic_partition, key, value, headers):
+            seen.append(value)
+
+    batch = read_batch(encode_batch(THREE), api_version=9, max_decompressed_bytes=2**20)
+    intercept_and_judge(
+        chain(validators=[Validator]), 3, TOPIC_ID, batch,
+        dropped_before={0}, on_intercepted=lambda: None, max_bytes=2**20,
+    )  # fmt: skip
+    assert seen == [b"v1", b"v2"]

@@ -87,11 +87,16 @@ class KeptLog:
 
     def __init__(self):
         self.records: list[tuple[ProducerKey, bytes, float] | None] = []
+        self._rolled = 0
 
     def compact(self) -> None:
-        """Keep only the last record of each key; offsets stay."""
+        """Keep only the last record of each key; offsets stay.
+
+        As Kafka's log cleaner does, which never cleans the active segment: the next one begins now.
+        """
         kept: set[ProducerKey] = set()
-        for place in range(len(self.records) - 1, -1, -1):
+        end, self._rolled = self._rolled, len(self.records)
+        for place in range(end - 1, -1, -1):
             record = self.records[place]
             if record is None:
                 continue
@@ -111,6 +116,7 @@ class Gateway:
         unwritten: Writes that the cluster has not taken, in order; None in place of the function
             that is to be called for one that has timed out.
         is_cut_off: Whether nothing can be written for a while.
+        has_interceptors: Whether they are not switched off.
     """
 
     def __init__(
@@ -129,6 +135,7 @@ class Gateway:
         self._read = 0
         self._others = 0
         self.is_cut_off = False
+        self.has_interceptors = True
         self.unwritten: list = []
         self.producers = Producers(
             now=now,

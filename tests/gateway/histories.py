@@ -5,6 +5,7 @@ real `Producers` (`gateway_model`).
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.gateway.produce.producer_state.batch import State, Stored
@@ -53,6 +54,7 @@ class World:
         self.log = KeptLog()
         count = features.gateways if self.shared else 1
         self.gateways = [self._gateway() for _ in range(count)]
+        self.interceptors_are_on = True
         self.calm = chance.random() < 0.3
         self.clients: list[Producer] = []
         self.number = 0
@@ -136,18 +138,22 @@ class World:
             known = producers.find(key, attempt.epoch, request.numbers)
             settled = known is not None and known.is_done
             request.judged = known is None or (known.data is None and not settled)
-            self._judge(request)
+            before = () if known is None or settled else known.dropped
+            self._judge(request, connection.gateway, before)
         connection.arrived.append(request)
         if self.chance.random() < 0.7:
             self.progress(connection)
 
-    def _judge(self, request: Request) -> None:
+    def _judge(self, request: Request, gateway: Gateway, before: Sequence[int]) -> None:
+        """Judge a batch; `before` are the positions that were dropped when it was decided."""
         records = tuple(request.attempt.records)
         request.dropped = tuple(
             i
             for i, one in enumerate(records)
-            if (self.drops(one) if self.steady else self.chance.random() < 0.3)
-        )
+            if i in before
+            or ((self.drops(one) if self.steady else self.chance.random() < 0.3)
+                and gateway.has_interceptors)
+        )  # fmt: skip
         # One that was refused may be passed by others at a broker that knows nothing of the
         # producer; another gateway cannot know that then.
         is_passed = self.shared and self.verdicts.get(records) == FINAL_VERDICT
@@ -184,7 +190,11 @@ class World:
             not self.direct
             and not (request.judged and request.verdict)
             and connection.gateway.producers.needs_last_sequence(
-                request.key, request.attempt.epoch, request.numbers, request.dropped
+                request.key,
+                request.attempt.epoch,
+                request.numbers,
+                request.dropped,
+                connection=connection.number,
             )
         )
 
@@ -198,7 +208,13 @@ class World:
         if self.shared:
             connection.gateway.read()  # what was decided about what is there
         connection.gateway.producers.on_last_sequence(
-            request.key, request.arrival, epoch, request.numbers, last, request.dropped
+            request.key,
+            request.arrival,
+            epoch,
+            request.numbers,
+            last,
+            request.dropped,
+            connection=connection.number,
         )
 
     def _decide(self, connection: Connection, request: Request) -> None:
@@ -218,6 +234,12 @@ class World:
                 producers.defer(key, request.arrival, attempt.epoch, request.numbers)
                 request.code = 7
                 return
+        elif self._has_to_be_judged_again(
+            producers.find(key, attempt.epoch, request.numbers), request
+        ):
+            producers.defer(key, request.arrival, attempt.epoch, request.numbers)
+            request.code = 7
+            return
 
         def done(failure):
             request.kept = True
@@ -247,13 +269,21 @@ class World:
                 self._check_order(request, f"{outcome}")
             return
         request.made = outcome.batch
-        request.outgoing = own if outcome.is_new else outcome.batch.data
+        request.outgoing = outcome.data
+        if outcome.batch.is_whole:
+            request.outgoing = packed(attempt.records)
         if outcome.is_new:
             self.kept_of.setdefault(tuple(attempt.records), []).append(set(unpacked(own)))
         if decided:
             done(decided[0])
         else:
             decided.append(None)
+
+    @staticmethod
+    def _has_to_be_judged_again(known, request: Request) -> bool:
+        if known is None or known.is_done or known.data is not None:
+            return False
+        return not set(known.dropped) <= set(request.dropped)
 
     def _release(self, connection: Connection, request: Request) -> None:
         attempt = request.attempt
@@ -447,6 +477,7 @@ class World:
         if self.shared and self.chance.random() < 0.5:
             killed.write()
         self.gateways[place] = self._gateway()
+        self.gateways[place].has_interceptors = self.interceptors_are_on
 
     def write(self) -> None:
         for gateway in self.gateways:
@@ -500,9 +531,14 @@ class World:
         elif step < 0.12:
             if features.writes_late:
                 gateway.time_out()
-        elif step < 0.16 and features.evicts and self.steady:
-            for _ in range(self.more.randint(1, 5)):
-                gateway.serve_another(drops=self.more.random() < 0.5)
+        elif step < 0.16:
+            if features.evicts and self.steady:
+                for _ in range(self.more.randint(1, 5)):
+                    gateway.serve_another(drops=self.more.random() < 0.5)
+        elif step < 0.20 and features.switches and not any(one.unwritten for one in self.gateways):
+            self.interceptors_are_on = not self.interceptors_are_on
+            for gateway in self.gateways:
+                gateway.has_interceptors = self.interceptors_are_on
 
     def walk(self) -> "World":
         """Let things happen, then let every producer come to its end."""
@@ -539,7 +575,8 @@ class World:
 
     def _is_told_truly(self, batch, stored) -> bool:
         there = stored & set(batch.records)
-        if self.steady or tuple(batch.records) not in self.kept_of:
+        is_known = tuple(batch.records) in self.kept_of
+        if (self.steady and not self.features.switches) or not is_known:
             return there == {one for one in batch.records if not self.drops(one)}
         if batch.may_be_doubled:  # under another epoch, where it was judged again
             return any(kept <= there for kept in self.kept_of[tuple(batch.records)])

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 STEPS = 60
 MANY_STEPS = 250
+WRITES_LATE = 5
+"""Its place among the features that are chosen first."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Features:
         evicts: A gateway remembers fewer producers than there are; their records it keeps.
         forgets: It keeps fewer records than there are, too.
         little_memory: A gateway holds next to no bytes for retries.
+        switches: Gateways lose their interceptors, and get them back (SIGHUP). Not where decisions
+            are written late: one of before may become known after the batch was decided otherwise.
         gateways: How many there are where they share their state.
         steps: How many things happen.
     """
@@ -34,6 +38,7 @@ class Features:
     evicts: bool = False
     forgets: bool = False
     little_memory: bool = False
+    switches: bool = False
     gateways: int = 2
     steps: int = STEPS
 
@@ -55,11 +60,13 @@ def features_of(seed: object) -> Features:
     if chance.random() < 0.25:
         return PLAIN
     evicts = chance.random() < 0.3
+    usual = [chance.random() < 0.3 for _ in range(6)]
     return Features(
-        *(chance.random() < 0.3 for _ in range(6)),
+        *usual,
         evicts=evicts,
         forgets=evicts and chance.random() < 0.3,
         little_memory=chance.random() < 0.3,
         gateways=chance.choice((2, 2, 3, 4)),
         steps=MANY_STEPS if chance.random() < 0.1 else STEPS,
+        switches=chance.random() < 0.3 and not usual[WRITES_LATE],
     )

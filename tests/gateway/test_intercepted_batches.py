@@ -238,6 +238,51 @@ def test_topics_without_policies_now_keep_their_numbers(damaged):
         assert sent(later).base_sequence == 1
 
 
+class Forgetful(Intercepted):
+    """A session of a gateway that holds no batch for a retry, with what is to be dropped again."""
+
+    def __init__(self, producers=None):
+        super().__init__(producers or Producers(now=time.time, held_max_bytes=0))
+        self.dropped_before = []
+
+    def _submit(self, plan, *given, dropped_before=(), **options):
+        self.dropped_before.append((plan.policies, tuple(dropped_before)))
+        super()._submit(plan, *given, **options)
+
+
+@pytest.fixture
+def retried():
+    """A session with a batch whose second record was dropped, and that has to be sent again."""
+    talk = Forgetful()
+    talk.session.client_data(request(1, batch(b"a", b"b")))
+    talk.decide(replaced(batch(b"a"), [1]))
+    talk.session.upstream_data(refused_answer(1, 6))
+    assert codes(talk) == [6]
+    return talk
+
+
+def test_what_was_dropped_is_dropped_again_without_interceptors(retried):
+    again = Forgetful(retried.producers)
+    again.judged = frozenset()
+    again.session.client_data(request(1, batch(b"a", b"b")))
+    assert again.dropped_before == [((), (1,))]
+    again.decide(replaced(batch(b"a"), [1]))
+    assert [*sent(again).records.values] == [b"a"]
+    again.session.upstream_data(produce_answer(1, "judged"))
+    assert codes(again) == [0]
+
+
+def test_what_becomes_known_while_a_batch_is_judged_has_to_be_dropped_again(retried):
+    other = Forgetful()
+    other.session.client_data(request(1, batch(b"a", b"b")))
+    assert other.dropped_before == [(("i",), ())]
+    other.producers._producers.update(retried.producers._producers)  # read from another gateway
+    other.decide(ACCEPTED)
+    assert codes(other) == [7]
+    other.session.client_data(request(2, batch(b"a", b"b")))
+    assert other.dropped_before[1:] == [(("i",), (1,))]
+
+
 class Asked(Intercepted):
     """A session whose broker is asked how far a producer has come."""
 
@@ -295,11 +340,13 @@ def test_before_the_first_record_of_an_unknown_producer_is_dropped_the_broker_is
     assert (sent(talk).base_sequence, talk.client.data) == (4, b"")
 
 
-def test_what_was_stored_as_it_came_is_not_sent_again():
+def test_what_was_stored_as_it_came_is_sent_again_as_it_came():
     talk = Asked()
     losing(talk)
     talk.answer_questions(last_sequence=5)
-    assert talk.broker.take() == b""
+    again = sent(talk)
+    assert (again.base_sequence, len(again.records)) == (4, 2), "the leader may lose it yet"
+    talk.session.upstream_data(produce_answer(1, "judged"))
     assert code(talk) == 0
 
 

@@ -347,11 +347,13 @@ def test_after_an_eviction_nobody_assumes_that_nothing_was_dropped():
     evicted = KEY._replace(producer_id=1_000)
     arrival = ARRIVAL._replace(producer_id=1_000)
     numbers = Range(10, 1)
-    assert third.producers.needs_last_sequence(evicted, 0, numbers, ())
-    third.producers.on_last_sequence(evicted, arrival, 0, numbers, 6)
+    assert third.producers.needs_last_sequence(evicted, 0, numbers, (), connection=1)
+    third.producers.on_last_sequence(evicted, arrival, 0, numbers, 6, connection=1)
     assert third.decide(10, 1, producer=1_000) == UNKNOWN_PRODUCER
     never = KEY._replace(producer_id=1)
-    third.producers.on_last_sequence(never, ARRIVAL._replace(producer_id=1), 0, numbers, 9)
+    third.producers.on_last_sequence(
+        never, ARRIVAL._replace(producer_id=1), 0, numbers, 9, connection=1
+    )
     assert third.decide(10, 1, producer=1).broker_first == 10
 
 
@@ -370,8 +372,8 @@ def test_a_record_that_cannot_be_read_is_not_taken_for_none():
     topic.records[-1] = (key, record[: record.index(b'"first"')] + b'"x', used)
     third.read()
     numbers = Range(10, 1)
-    assert third.producers.needs_last_sequence(KEY, 0, numbers, ())
-    third.producers.on_last_sequence(KEY, ARRIVAL, 0, numbers, 8)
+    assert third.producers.needs_last_sequence(KEY, 0, numbers, (), connection=1)
+    third.producers.on_last_sequence(KEY, ARRIVAL, 0, numbers, 8, connection=1)
     assert third.decide(10, 1) == UNKNOWN_PRODUCER
 
 

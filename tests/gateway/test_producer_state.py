@@ -85,12 +85,16 @@ class Gateway:
         assert self.answered(batch, 0, epoch=epoch) == 0
         return batch
 
-    def asks(self, first, count, dropped=(), *, epoch=0):
-        return self.producers.needs_last_sequence(KEY, epoch, Range(first, count), dropped)
+    def asks(self, first, count, dropped=(), *, epoch=0, connection=1):
+        return self.producers.needs_last_sequence(
+            KEY, epoch, Range(first, count), dropped, connection=connection
+        )
 
-    def hears(self, first, count, last, dropped=(), *, epoch=0):
+    def hears(self, first, count, last, dropped=(), *, epoch=0, connection=1):
         """Let the broker say how far the producer has come."""
-        self.producers.on_last_sequence(KEY, ARRIVAL, epoch, Range(first, count), last, dropped)
+        self.producers.on_last_sequence(
+            KEY, ARRIVAL, epoch, Range(first, count), last, dropped, connection=connection
+        )
 
     def reads(self, other):
         """Read all that another gateway has kept."""

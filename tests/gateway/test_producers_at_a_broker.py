@@ -54,7 +54,8 @@ class Partition:
             return gateway.acknowledge(batch)
         if code := gateway.send(batch):
             return code
-        records = [first + i for i in range(count) if i not in dropped]
+        left_out = () if batch.is_whole else dropped
+        records = [first + i for i in range(count) if i not in left_out]
         done = self.broker.append(PRODUCER, 0, batch.broker_first, records)
         self.broker.replicate(1)
         return gateway.answered(batch, done.code)

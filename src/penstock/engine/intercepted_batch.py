@@ -9,7 +9,9 @@ from penstock.engine.interceptor_chain import intercept
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED, UNDECIDED, Verdict, refused, replaced
 from penstock.error_codes import MESSAGE_TOO_LARGE
+from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
+from penstock.records.errors import UnreadableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -71,6 +73,54 @@ def intercept_and_judge(
             return verdict
     if not dropped and not done.changed:
         return ACCEPTED
+    return _rebuilt(batch, positions, keys, values, sorted(dropped), max_bytes)
+
+
+def drop_again(
+    data: bytes | memoryview,
+    dropped_before: Collection[int],
+    *,
+    api_version: int,
+    max_decompressed_bytes: int,
+    max_records: int,
+    max_bytes: int,
+) -> Verdict:
+    """Drop records of a batch whose topic has no policies any more.
+
+    Args:
+        data: The batch, as the client sent it.
+        dropped_before: See `intercept_and_judge`.
+        api_version: The version of the Produce request.
+        max_decompressed_bytes: The maximum size of the decompressed records.
+        max_records: The maximum number of records.
+        max_bytes: A new batch that is larger is refused.
+    """
+    try:
+        batch = read_batch(
+            data,
+            api_version=api_version,
+            max_decompressed_bytes=max_decompressed_bytes,
+            max_records=max_records,
+        )
+    except UnreadableRecords as error:
+        return refused(error.code, error.message, "")
+    count = len(batch.records)
+    dropped = sorted(index for index in dropped_before if index < count)
+    kept = [index for index in range(count) if index not in dropped_before]
+    if not kept:
+        return replaced(b"", dropped)
+    records = StoredColumns(batch.records).pick(kept)
+    return _rebuilt(batch, kept, [*records.keys], [*records.values], dropped, max_bytes)
+
+
+def _rebuilt(
+    batch: RecordBatch,
+    positions: Sequence[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    dropped: Sequence[int],
+    max_bytes: int,
+) -> Verdict:
     data = rebuild(batch, positions, keys, values)
     if len(data) > max_bytes:
         return refused(
@@ -79,4 +129,4 @@ def intercept_and_judge(
             f"{max_bytes} of socket.request.max.bytes",
             "",
         )
-    return replaced(data, sorted(dropped))
+    return replaced(data, dropped)

@@ -12,9 +12,10 @@ from penstock.engine.inline import InlineJudge
 from penstock.engine.workers.child import Child
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_policies import TopicPolicies
-from penstock.gateway.policy_set import PolicySet, submit_or_accept
+from penstock.gateway.policy_set import PolicySet, submit_or_accept, submit_or_drop_again
 from penstock.gateway.produce.idempotence import Idempotence
 from penstock.gateway.produce.observed_batches import ObservedBatches, TimesBeside
+from penstock.gateway.produce.repeated_drops import RepeatedDrops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Mapping
@@ -108,6 +109,9 @@ class PolicyLoader(NamedTuple):
                 inline = await self._inline_judge(configuration)
                 if inline is not None:
                     submit = partial(submit_or_accept, inline, submit)
+            submit = partial(
+                submit_or_drop_again, RepeatedDrops(configuration, self.run).submit, submit
+            )
         except BaseException:
             await topics.close()
             if pool is not None:

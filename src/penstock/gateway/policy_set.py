@@ -71,6 +71,25 @@ class PolicySet(NamedTuple):
     refused_automatic_creation_code: int = UNKNOWN_TOPIC_OR_PARTITION
 
 
+def submit_or_drop_again(
+    drop_again: Submit,
+    submit: Submit,
+    topic_plan: TopicPlan,
+    partition: int,
+    topic_id: UUID,
+    version: int,
+    data: bytes | memoryview,
+    done: Callable[[Verdict], None],
+    **options: Any,
+) -> None:
+    """Have a batch judged, or only have records dropped again where no policy is left to judge it.
+
+    Implements `Submit`.
+    """
+    chosen = submit if topic_plan.policies else drop_again
+    chosen(topic_plan, partition, topic_id, version, data, done, **options)
+
+
 def without_response(client: Hashable) -> Hashable:
     """Return the key of a client's jobs whose requests expect no response (acks=0)."""
     return client, 0
@@ -87,8 +106,11 @@ def submit_or_accept(
     done: Callable[[Verdict], None],
     **options: Any,
 ) -> None:
-    """Accept a batch inline, or have a worker judge it; implements `Submit`."""
-    if inline.accepts(topic_plan, version, data):
+    """Accept a batch inline, or have a worker judge it; implements `Submit`.
+
+    A batch of which records have to be dropped again is not accepted as it is.
+    """
+    if not options.get("dropped_before") and inline.accepts(topic_plan, version, data):
         done(ACCEPTED)
     else:
         submit(topic_plan, partition, topic_id, version, data, done, **options)

@@ -110,7 +110,7 @@ class Judge:
             )
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
-        if not chain.interceptors:
+        if not chain.interceptors and not dropped_before:
             return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
         begin(attempt, INTERCEPTING)
         return intercept_and_judge(

@@ -117,14 +117,17 @@ class InterceptedBatches:
 
     Attributes:
         principal: The principal of the client; others cannot affect the state of its producers.
+        connection: The number of the connection.
     """
 
-    __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "principal")
+    __slots__ = ("_arrived", "_batches", "_due", "_idempotence", "_producers", "connection",
+                 "principal")  # fmt: skip
 
     def __init__(self, producers: Producers, idempotence: Idempotence) -> None:
         self._producers = producers
         self._idempotence = idempotence
         self.principal = ""
+        self.connection = 0
         self._arrived: dict[Position, tuple[Arrival | None, BatchProducer | None]] = {}
         self._batches: dict[Position, _Intercepted] = {}
         self._due: dict[Position, None] = {}
@@ -205,8 +208,10 @@ class InterceptedBatches:
         if arrival is None:
             return None
         known = self._producers.find(one.producer, one.epoch, one.numbers)
-        if known is not None and not is_intact(one.data):
+        if known is None or not is_intact(one.data):
             return None  # damaged: its sequence numbers may be wrong, so it is judged
+        if known.dropped_count:
+            one.judging = Judging.AWAITED
         return known
 
     def judged(
@@ -258,7 +263,7 @@ class InterceptedBatches:
             if one.judging is Judging.NONE and not is_intact(one.data):
                 continue
             if self._producers.needs_last_sequence(
-                one.producer, one.epoch, one.numbers, one.dropped
+                one.producer, one.epoch, one.numbers, one.dropped, connection=self.connection
             ):
                 unknown.setdefault(one.topic, {})[one.number] = one.producer.producer_id
         return unknown
@@ -300,13 +305,13 @@ class InterceptedBatches:
                     one.numbers,
                     sequence if sequence >= 0 else None,
                     one.dropped,
+                    connection=self.connection,
                 )
 
     def decide(
         self,
         responses: dict[Position, PartitionResponse],
         *,
-        connection: int,
         whole_request: bool,
         done: Callable[[], None],
     ) -> int:
@@ -314,7 +319,6 @@ class InterceptedBatches:
 
         Args:
             responses: The partitions' responses; those of batches that cannot be sent are added.
-            connection: The number of the connection.
             whole_request: Whether no batch is sent if one cannot be.
             done: Called when a decision has been written, once for each that has to be.
 
@@ -331,7 +335,7 @@ class InterceptedBatches:
             elif one.judging is Judging.NONE and not is_intact(one.data):
                 continue  # damaged and not judged: the broker refuses it
             else:
-                waiting += self._decide(position, one, responses, connection, done)
+                waiting += self._decide(position, one, responses, done)
         if whole_request:
             self._hold_back_all(responses)
         return waiting
@@ -341,7 +345,6 @@ class InterceptedBatches:
         position: Position,
         one: _Intercepted,
         responses: dict[Position, PartitionResponse],
-        connection: int,
         done: Callable[[], None],
     ) -> int:
         """Decide about one batch; return 1 if the decision has to be written first."""
@@ -350,13 +353,10 @@ class InterceptedBatches:
             self._producers.forget(one.producer)
             responses[position] = _error_response(UNKNOWN_PRODUCER_ID)
             return 0
-        if one.judging is Judging.AWAITED:
-            known = self._producers.find(one.producer, one.epoch, one.numbers)
-            if known is None or (known.data is None and not known.is_done):
-                # Its first attempt has been forgotten in the meantime: a retry will be judged.
-                self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
-                responses[position] = _error_response(REQUEST_TIMED_OUT)
-                return 0
+        if self._has_to_be_judged_again(one):
+            self._producers.defer(one.producer, one.arrival, one.epoch, one.numbers)
+            responses[position] = _error_response(REQUEST_TIMED_OUT)
+            return 0
         own: Buffer = one.data if one.replacement is None else one.replacement.data
         kept: list[str | None] = []
         waits: list[None] = []
@@ -374,7 +374,7 @@ class InterceptedBatches:
             one.numbers,
             one.dropped,
             own,
-            connection=connection,
+            connection=self.connection,
             topic_id=one.topic_id,
             done=written,
         )
@@ -382,12 +382,24 @@ class InterceptedBatches:
             responses[position] = _error_response(decided)
             return 0
         one.batch = decided.batch
-        one.outgoing = own if decided.is_new else decided.batch.data
+        one.outgoing = one.data if decided.batch.is_whole else decided.data
         if kept:
             self._written(position, one, responses, kept[0])
             return 0
         waits.append(None)
         return 1
+
+    def _has_to_be_judged_again(self, one: _Intercepted) -> bool:
+        """Whether the first attempt of a batch was forgotten, or became known, since `expect`.
+
+        In the second case another gateway has decided, and the same records have to be dropped.
+        """
+        known = self._producers.find(one.producer, one.epoch, one.numbers)
+        if known is not None and (known.is_done or known.data is not None):
+            return False
+        if one.judging is Judging.AWAITED:
+            return True
+        return known is not None and not set(known.dropped) <= set(one.dropped)
 
     def _written(
         self,

@@ -151,6 +151,7 @@ class ProduceExchange(Held):
     def start(self, connection: ConnectionContext) -> None:
         """Start judging the request. From then on `decide` is to be called."""
         self._connection = connection
+        self._intercepted.connection = connection.number
         self._intercepted.principal = connection.authentication.principal or ""
         self._check_names()
         self._register_batches()
@@ -447,7 +448,7 @@ class ProduceExchange(Held):
                     if before.is_done or before.data is not None:
                         continue  # a retry: it was decided when it was received first
                     dropped_before = before.dropped
-            if not plan.policies:
+            if not plan.policies and not dropped_before:
                 continue
             self._undecided += 1
             self._policies.submit(
@@ -485,7 +486,7 @@ class ProduceExchange(Held):
         verdict = self._intercepted.judged(position, plan.topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(position, plan.topic, verdict)
-        elif self._gateway.counts is not None:
+        elif self._gateway.counts is not None and plan.policies:
             self._accepted[position] = plan, verdict.replacement
         self._verdict_received()
 
@@ -612,7 +613,6 @@ class ProduceExchange(Held):
                 return False
             self._unwritten = self._intercepted.decide(
                 self.responses,
-                connection=self._connection.number,
                 whole_request=self._policies.whole_request,
                 done=self._on_written,
             )

@@ -137,6 +137,8 @@ class Batch:
         unsettled_before: The number of unsettled batches before it when it was sent last.
         stored: Its position in the log.
         checksum: The CRC of the client's batch; 0 if it is not known.
+        is_whole: Whether a retry goes as the client sends it, whatever interceptors drop now: the
+            broker has stored all of it.
     """
 
     first: int
@@ -150,6 +152,7 @@ class Batch:
     unsettled_before: int = 0
     stored: Stored = NOT_STORED
     checksum: int = 0
+    is_whole: bool = False
 
     @property
     def numbers(self) -> Range:
@@ -167,6 +170,18 @@ class Batch:
             and bool(self.checksum)
             and self.state in _REPLACEABLE
         )
+
+    def is_decided_otherwise(self, dropped: Sequence[int]) -> bool:
+        """Whether it was decided that it loses other records, and its bytes are not held any more.
+
+        Args:
+            dropped: The positions of the records that interceptors drop now.
+        """
+        if self.data is not None or self.is_done or self.is_whole:
+            return False
+        if self.dropped:
+            return list(self.dropped) != list(dropped)
+        return len(dropped) != self.dropped_count
 
     @property
     def is_settled(self) -> bool:

@@ -81,6 +81,10 @@ class Producer:
             not in it.
         undecided: Batches that got a retriable error before they were decided.
         topic_id: The id of the topic, if it is known.
+        continued: The client's sequence number up to which it is certain that no batch without
+            dropped records is missing here, and the connection: the broker was asked there, and all
+            batches since were decided here. A decision that drops nothing is not written, so other
+            gateways do not read it. None if it is not certain.
         used: When the producer was last used, in seconds since the epoch.
         decided: When a batch was decided last, here or elsewhere, as far as is known.
         written: When its record was written last; 0 if there is none.
@@ -90,8 +94,8 @@ class Producer:
         unread: The revisions of records that are being or were written here, and were not read.
     """
 
-    __slots__ = ("_release", "batches", "beginning", "decided", "epoch", "history", "merged",
-                 "next", "position", "removed", "revision", "topic_id", "undecided",
+    __slots__ = ("_release", "batches", "beginning", "continued", "decided", "epoch", "history",
+                 "merged", "next", "position", "removed", "revision", "topic_id", "undecided",
                  "unread", "used", "written")  # fmt: skip
 
     def __init__(
@@ -130,6 +134,7 @@ class Producer:
         self.batches = Batches(batches, release)
         self.beginning = beginning
         self.undecided: list[Range] = []
+        self.continued: tuple[int, int] | None = None
         self.topic_id = topic_id
         self.used = used
         self.decided = used
@@ -243,10 +248,11 @@ class Producer:
     ) -> Batch | int:
         """Return a batch that comes again, as what it was."""
         batch.connection = connection
-        if batch.data is None and not batch.is_done:
-            if len(dropped) != batch.dropped_count or (
-                batch.dropped and list(batch.dropped) != list(dropped)
-            ):
+        if batch.data is None and not batch.is_done and not batch.is_whole:
+            if batch.is_decided_otherwise(dropped):
+                if batch.state is State.SENT:  # it may be on its way to the broker
+                    batch.apply(Event.RETRY)
+                    return REQUEST_TIMED_OUT
                 if batch.state is not State.STORED:
                     return UNKNOWN_PRODUCER_ID
                 batch.stored = Stored()  # it need not go again to learn where it is
@@ -259,7 +265,9 @@ class Producer:
     ) -> Batch:
         batch = self._new(numbers, self.removed, dropped, data, connection)
         self.removed = add(self.removed, len(dropped))
+        is_continued = self.continued == (numbers.first, connection)
         self.next = add(numbers.first, numbers.count)
+        self.continued = (self.next, connection) if is_continued else None
         self.batches.append(batch)
         self._trim()
         return batch
@@ -323,13 +331,8 @@ class Producer:
         counted already, or one of these batches is stored.
         """
         behind = [self.batches[i] for i in range(place, len(self.batches))]
-        removed = counted = behind[0].removed
-        if place:
-            previous = self.batches[place - 1]
-            removed = previous.removed_with
-        elif self.beginning is not None and distance(self.beginning.first, numbers.first) >= 0:
-            removed = self.beginning.removed
-        more = len(dropped) - distance(removed, counted)
+        removed = self._removed_before(place, numbers)
+        more = len(dropped) - distance(removed, behind[0].removed)
         if more > 0:
             if not any(one.is_at_broker for one in behind):
                 for one in behind:
@@ -516,27 +519,32 @@ class Producer:
         numbers: Range,
         last_sequence: int | None,
         *,
-        loses: bool,
+        dropped: Sequence[int],
         is_shared: bool,
         is_begun: bool,
         is_recent: bool,
         overtakes: bool,
+        connection: int,
     ) -> None:
         """Apply the last sequence number that the broker has stored, before a batch is decided.
 
         Args:
             numbers: The sequence numbers of the batch.
             last_sequence: The last sequence number of this epoch; None if there is none.
-            loses: Whether interceptors dropped records of the batch now.
+            dropped: The positions of the records of the batch that interceptors dropped now.
             is_shared: Whether batches may be sent through other gateways.
             overtakes: See `decide`.
             is_begun: Whether all that is known of the producer was received here.
             is_recent: Whether the broker cannot have forgotten the producer.
+            connection: The number of the connection on which the broker was asked.
         """
         known = self.batches.find(numbers)
         if known is None:
             self._cut(numbers)
         self._presume_stored(numbers, last_sequence, is_recent=is_recent)
+        if known is not None and known.is_decided_otherwise(dropped):
+            self._decide_otherwise(known)
+        self.continued = numbers.first, connection
         if last_sequence is None:
             self._broker_has_none(numbers, is_begun=is_begun, overtakes=overtakes)
             return
@@ -553,11 +561,27 @@ class Producer:
             self.history = History.COMPLETE
         if missing > 0:
             self._broker_misses(numbers, missing)
-        elif distance(self.next, numbers.first) > 0:
-            if not overtakes:  # no record of the unknown batches was dropped
-                self.next = numbers.first
-        elif loses and is_begun:
-            self._add_stored(numbers, -missing)
+            return
+        if distance(self.next, numbers.first) > 0 and not overtakes:
+            self.next = numbers.first  # no record of the unknown batches was dropped
+        if missing < 0:
+            self._broker_has_more(numbers, last_sequence, dropped)
+
+    def _decide_otherwise(self, batch: Batch) -> None:
+        """Let a batch be decided again of which interceptors drop other records than before.
+
+        If the broker has stored it, it stays what it was; the client gets a success.
+        """
+        if batch.state is State.PRESUMED:
+            if batch.dropped_count:
+                batch.apply(Event.STORE)
+            else:
+                batch.is_whole = True
+        elif batch.state is State.AWAITED:
+            place = self.batches.index(batch)
+            states = {self.batches[i].state for i in range(place, len(self.batches))}
+            if not states & {State.STORED, State.PRESUMED, State.ACKNOWLEDGED}:
+                self.cut_at(place)
 
     def _presume_stored(
         self, numbers: Range, last_sequence: int | None, *, is_recent: bool
@@ -589,22 +613,50 @@ class Producer:
             if self.history is History.UNRECORDED:  # the batches before it are in flight
                 self.history = History.COMPLETE
 
-    def _add_stored(self, numbers: Range, count: int) -> None:
-        """Add a batch as stored unchanged, before there were interceptors for the topic.
+    def _broker_has_more(self, numbers: Range, last_sequence: int, dropped: Sequence[int]) -> None:
+        """Record that the broker has stored a batch already, or others in its place."""
+        self.continued = None
+        if dropped:
+            self._add_stored(numbers, last_sequence)
+
+    def _add_stored(self, numbers: Range, last_sequence: int) -> None:
+        """Add a batch as stored unchanged, if the broker has it: it was sent without interceptors.
+
+        It is sent again as the client sent it, for the leader may lose it yet.
 
         Args:
             numbers: The sequence numbers of the batch.
-            count: The number of records that the broker has stored from its first one on.
+            last_sequence: The last sequence number that the broker has stored.
         """
-        if self.removed or numbers.first != self.next or count < numbers.count:
+        place = self.batches.place(numbers.first)
+        if place is None:
+            removed, follows = self.removed, numbers.first == self.next
+        else:
+            behind = self.batches[place]
+            removed = self._removed_before(place, numbers)
+            follows = distance(add(numbers.first, numbers.count), behind.first) >= 0
+            follows = follows and behind.removed == removed
+        before = add(numbers.first, -removed)
+        if not follows or distance(add(before, numbers.count - 1), last_sequence) < 0:
             return
         stored = Batch(
-            numbers.first, numbers.count, numbers.first, (), 0, State.STORED,
-            stored=Stored(), checksum=numbers.checksum,
+            numbers.first, numbers.count, before, (), 0, State.PRESUMED,
+            checksum=numbers.checksum, is_whole=True,
         )  # fmt: skip
+        if place is not None:
+            self.batches.insert(place, stored)
+            return
         self.batches.append(stored)
         # Later batches may have been stored in the same way: the broker is asked again for them.
         self.next = add(numbers.first, numbers.count)
+
+    def _removed_before(self, place: int, numbers: Range) -> int:
+        """Return how many records were dropped before a batch that precedes decided ones."""
+        if place:
+            return self.batches[place - 1].removed_with
+        if self.beginning is not None and distance(self.beginning.first, numbers.first) >= 0:
+            return self.beginning.removed
+        return self.batches[place].removed
 
     def skip(self, numbers: Range, *, overtakes: bool) -> None:
         """Continue at a batch although the broker cannot be asked for its last sequence number.
@@ -632,8 +684,33 @@ class Producer:
         Returns:
             Whether the other gateway has all batches that are known here.
         """
+        place = self._first_sent_otherwise(batches, is_newer=is_newer)
+        fitting = list(batches)[:place]
         if is_newer:
-            self._cut_replaced(batches)
+            self._cut_replaced(fitting)
+        if place is None:
+            return self._merge(fitting, following, removed)
+        self._merge(fitting, batches[place].first, batches[place].removed)
+        return False
+
+    def _first_sent_otherwise(self, batches: Sequence[Batch], *, is_newer: bool) -> int | None:
+        """Return the index of another gateway's first batch that was sent here with other records.
+
+        Its interceptors are not those of this gateway, after a reload for example. It cannot have
+        sent the batch: a gateway reads what others have decided before it decides, and what it
+        writes comes late if it is not read then. Only what loses records is written.
+        """
+        sent = {
+            one.numbers[:2]: one.dropped_count
+            for one in self.batches
+            if one.state in {State.SENT, State.STORED} and not (is_newer and one.dropped_count)
+        }
+        for place, one in enumerate(batches):
+            if sent.get(one.numbers[:2], one.dropped_count) != one.dropped_count:
+                return place
+        return None
+
+    def _merge(self, batches: Sequence[Batch], following: int, removed: int) -> bool:
         behind = next((one for one in self.batches if distance(following, one.first) >= 0), None)
         known = self.removed if behind is None else behind.removed
         if distance(known, removed) < 0:
@@ -696,8 +773,8 @@ class Producer:
             is_replaced = any(
                 distance(own.first, one.next) > 0
                 and distance(one.first, own.next) > 0
-                and (one.first, one.count, one.broker_first)
-                != (own.first, own.count, own.broker_first)
+                and (one.first, one.count, one.broker_first, one.dropped_count)
+                != (own.first, own.count, own.broker_first, own.dropped_count)
                 for one in batches
             )
             if is_replaced:

@@ -67,10 +67,12 @@ class Decided(NamedTuple):
     Attributes:
         batch: The batch.
         is_new: Whether it was decided now; otherwise it is a retry.
+        data: The bytes for the broker, except for the sequence numbers; None if nothing is left.
     """
 
     batch: Batch
     is_new: bool
+    data: Buffer | None
 
 
 class Producers:
@@ -217,27 +219,44 @@ class Producers:
         return producer.batches.find(numbers)
 
     def needs_last_sequence(
-        self, key: ProducerKey, epoch: int, numbers: Range, dropped: Sequence[int]
+        self,
+        key: ProducerKey,
+        epoch: int,
+        numbers: Range,
+        dropped: Sequence[int],
+        *,
+        connection: int,
     ) -> bool:
         """Whether the producer's last sequence number has to be requested before `decide`.
 
         The broker may have stored batches that did not pass through this gateway. A record may be
         dropped only when that is known. Otherwise the sequence numbers of later batches would be
         too low, and the broker would take them for retries.
+
+        Args:
+            key: The producer.
+            epoch: The producer epoch.
+            numbers: The sequence numbers of the batch that is decided next.
+            dropped: The positions of the records that interceptors dropped now.
+            connection: The number of the connection on which it will be sent. On another one the
+                producer may have been at another gateway meanwhile.
         """
         producer = self._find(key, epoch)
         if producer is None:
             return bool(dropped) or (self._is_shared and numbers.first != 0)
         if producer.epoch != epoch:
-            # A producer whose earlier epochs are known here starts its next epoch here, too.
-            follows = producer.history not in _BEGUN or not dropped
+            # A producer whose last batch was decided here starts its next epoch here, too.
+            is_here = producer.history not in _BEGUN and producer.continued is not None
+            follows = not dropped or (is_here and not self._is_shared)
             return producer.epoch < epoch and not (follows and numbers.first == 0)
         known = producer.batches.find(numbers)
         if known is not None:
-            return self._is_shared and producer.is_kept_back(known)
+            is_kept_back = self._is_shared and producer.is_kept_back(known)
+            return is_kept_back or known.is_decided_otherwise(dropped)
         if producer.next != numbers.first:
             return True
-        if dropped and not producer.is_confirmed:
+        at = numbers.first, connection
+        if dropped and not (producer.is_confirmed and producer.continued == at):
             return True
         return self._is_shared and len(dropped) == numbers.count and producer.batches.are_presumed
 
@@ -249,6 +268,8 @@ class Producers:
         numbers: Range,
         last_sequence: int | None,
         dropped: Sequence[int] = (),
+        *,
+        connection: int,
     ) -> None:
         """Apply the last sequence number that the broker has stored.
 
@@ -259,6 +280,7 @@ class Producers:
             numbers: The sequence numbers of the batch that is decided next.
             last_sequence: The last sequence number of this epoch; None if there is none.
             dropped: The positions of the records of the batch that interceptors dropped now.
+            connection: The number of the connection on which the broker was asked.
         """
         waiting = self._waiting(arrival, epoch)
         producer = self._current(key, epoch, numbers.first, waiting)
@@ -266,11 +288,12 @@ class Producers:
             producer.on_last_sequence(
                 numbers,
                 last_sequence,
-                loses=bool(dropped),
+                dropped=dropped,
                 is_shared=self._is_shared,
                 is_begun=not producer.is_confirmed,
                 is_recent=producer.decided > self._now() - self._expiration_s / 2,
                 overtakes=_overtakes(producer, numbers, waiting),
+                connection=connection,
             )
 
     def without_last_sequence(
@@ -354,12 +377,13 @@ class Producers:
             return decision
         if decision is not known:
             producer.decided = producer.used
-        self._hold(decision)
+        outgoing = decision.data
+        self._hold(decision)  # may release it at once, for lack of memory
         if decision.dropped_count and decision.state in _TO_BE_WRITTEN:
             self._write(key, producer, partial(_kept, decision, done))
         else:
             done(None)
-        return Decided(decision, decision is not known)
+        return Decided(decision, decision is not known, outgoing)
 
     def _write(
         self, key: ProducerKey, producer: Producer, done: Callable[[str | None], None]
