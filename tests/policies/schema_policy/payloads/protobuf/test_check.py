@@ -12,6 +12,7 @@ from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 from penstock.policies.schema_policy.payloads.protobuf.merging import merging
 from tests.policies.schema_policy.payloads.protobuf import slow
 from tests.policies.schema_policy.payloads.protobuf.files import (
+    DELIMITED,
     EDITION,
     OLD,
     SHOP,
@@ -106,6 +107,7 @@ TYPES = [
     (OLD, "old.Part"),
     (OLD, "old.Whole"),
     (EDITION, "modern.Item"),
+    (DELIMITED, "groups.Whole"),
 ]
 
 
