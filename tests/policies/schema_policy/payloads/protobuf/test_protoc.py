@@ -75,15 +75,14 @@ def test_a_file_with_what_it_imports():
 
 def test_files_that_confluents_clients_never_send_are_those_of_their_packages():
     """The same names, numbers and types; options, which say nothing about bytes, aside."""
-    from google.type import decimal_pb2 as decimal_type_pb2
-    from google.type import interval_pb2, localized_text_pb2, phone_number_pb2
-
     from confluent_kafka.schema_registry.common.protobuf import (
         decimal_pb2,
         legacy_decimal_pb2,
         meta_pb2,
         variant_pb2,
     )
+    from google.type import decimal_pb2 as decimal_type_pb2
+    from google.type import interval_pb2, localized_text_pb2, phone_number_pb2
 
     theirs = {
         module.DESCRIPTOR.name: FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
