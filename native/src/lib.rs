@@ -15,6 +15,6 @@ pub mod splice;
 #[cfg(feature = "python")]
 mod arrow;
 #[cfg(feature = "python")]
-mod avro_python;
-#[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_avro;

@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyIterator, PyRange, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
-use crate::avro_python::AvroNodes;
+use crate::python_avro::AvroNodes;
 use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 

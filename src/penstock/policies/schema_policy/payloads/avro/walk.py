@@ -43,8 +43,18 @@ _Step = tuple[int, int] | int | None
 None for a map's keys and values."""
 
 
+_LAST: Final = 0x7F
+"""No byte of a number is greater but those that others follow."""
+_MORE_OR_NEGATIVE: Final = 0x81
+"""Bits of a number's first byte: without them it is the only byte, and the number not negative."""
+
+
 class UnfitError(Exception):
     """What is wrong with the value at the path."""
+
+
+_TOO_DEEP: Final = f"is inside more than {MAX_LEVELS} records, arrays and maps"
+_UNFIT: Final = (UnfitError, IndexError)
 
 
 class Walker:
@@ -83,6 +93,12 @@ def objection(nodes: Sequence[Node], payload: bytes, start: int = 0) -> str | No
 
 
 class _Walk:
+    """One payload's pass. Each method takes a node and where its value starts, and returns its end.
+
+    What raises leaves the way there in `_path`, from the innermost step to the outermost: to keep
+    it all the time would take as long as the rest.
+    """
+
     def __init__(self, nodes: Sequence[Node], payload: bytes) -> None:
         self._nodes = nodes
         self._payload = payload
@@ -93,7 +109,7 @@ class _Walk:
     def place(self) -> str:
         """The field that is read, with the indexes of arrays, and `[*]` for a map's keys."""
         shown = ""
-        for step in reversed(self._path):
+        for step in self._path:
             shown = self._text(step) + shown
             if len(shown) > MAX_PATH + 1:
                 break
@@ -131,6 +147,8 @@ class _Walk:
         """
         node = self._nodes[at]
         kind = node.kind
+        if kind == STRING:
+            return self._string(position, "is")
         if kind == STEP:
             return self._step(position, node.number)
         if kind < ENUM:
@@ -143,42 +161,43 @@ class _Walk:
         if kind == CHAIN:
             return self._chain(at, position, level)
         if level >= MAX_LEVELS:
-            self._refuse_level()
+            raise UnfitError(_TOO_DEEP)
         if kind == RECORD:
             return self._record(at, position, level + 1)
         return self._blocks(node, position, level + 1)
 
-    def _refuse_level(self) -> None:
-        raise UnfitError(f"is inside more than {MAX_LEVELS} records, arrays and maps")
-
     def _primitive(self, kind: int, position: int) -> int:
-        if kind in _BITS:
+        if kind == BYTES:
+            length, position = self._length(position)
+            return self._step(position, length)
+        if kind != BOOLEAN:
+            if self._payload[position] <= _LAST:
+                return position + 1
             return self._number(position, _BITS[kind])[1]
-        if kind == BOOLEAN:
-            if self._payload[position] > 1:
-                raise UnfitError("is a boolean of another byte than 0 and 1")
-            return position + 1
-        if kind == STRING:
-            return self._string(position, "is")
-        assert kind == BYTES
-        length, position = self._length(position)
-        return self._step(position, length)
+        if self._payload[position] > 1:
+            raise UnfitError("is a boolean of another byte than 0 and 1")
+        return position + 1
 
     def _record(self, at: int, position: int, level: int) -> int:
-        for number, inner in enumerate(self._nodes[at].inner):
+        number = 0
+        try:
+            for inner in self._nodes[at].inner:
+                position = self.read(inner, position, level)
+                number += 1
+        except _UNFIT:
             self._path.append((at, number))
-            position = self.read(inner, position, level)
-            self._path.pop()
+            raise
         return position
 
     def _chain(self, at: int, position: int, level: int) -> int:
         node = self._nodes[at]
-        self._path.append((at, min(node.number, MAX_LEVELS - level)))
-        if level + node.number > MAX_LEVELS:
-            self._refuse_level()
-        position = self.read(node.inner[0], position, level + node.number)
-        self._path.pop()
-        return position
+        try:
+            if level + node.number > MAX_LEVELS:
+                raise UnfitError(_TOO_DEEP)
+            return self.read(node.inner[0], position, level + node.number)
+        except _UNFIT:
+            self._path.append((at, min(node.number, MAX_LEVELS - level)))
+            raise
 
     def _blocks(self, node: Node, position: int, level: int) -> int:
         index = 0
@@ -202,12 +221,17 @@ class _Walk:
             if self._empty > MAX_EMPTY_ITEMS:
                 raise UnfitError(f"has more than {MAX_EMPTY_ITEMS} items that take no bytes")
             return self._step(position, count * item.number)
-        for item_index in range(index, index + count):
-            self._path.append(None if node.kind == MAP else item_index)
-            if node.kind == MAP:
-                position = self._string(position, "has a key that is")
-            position = self.read(at, position, level)
-            self._path.pop()
+        step: _Step = None
+        try:
+            for number in range(index, index + count):
+                if node.kind == MAP:
+                    position = self._string(position, "has a key that is")
+                else:
+                    step = number
+                position = self.read(at, position, level)
+        except _UNFIT:
+            self._path.append(step)
+            raise
         return position
 
     def _number(self, position: int, bits: int) -> tuple[int, int]:
@@ -219,20 +243,29 @@ class _Walk:
             ) from None
 
     def _length(self, position: int) -> tuple[int, int]:
+        byte = self._payload[position]
+        if not byte & _MORE_OR_NEGATIVE:
+            return byte >> 1, position + 1
         try:
             return read_length(self._payload, position)
         except ValueError:
             raise UnfitError("has a length that is negative or too large") from None
 
     def _index(self, position: int, count: int, what: str) -> tuple[int, int]:
-        index, position = self._number(position, 64)
+        byte = self._payload[position]
+        if byte & _MORE_OR_NEGATIVE:
+            index, position = self._number(position, 64)
+        else:
+            index, position = byte >> 1, position + 1
         if not 0 <= index < count:
             raise UnfitError(f"has an index of no {what}")
         return index, position
 
     def _string(self, position: int, what: str) -> int:
         length, position = self._length(position)
-        end = self._step(position, length)
+        end = position + length
+        if end > len(self._payload):
+            raise IndexError
         try:
             str(self._payload[position:end], "utf-8")
         except UnicodeDecodeError:
