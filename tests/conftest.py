@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz-seed", type=int, default=None, dest="fuzz_seed")
     parser.addoption("--parity-records", type=int, default=100_000, dest="parity_records")
     parser.addoption("--parity-seed", type=int, default=None, dest="parity_seed")
+    parser.addoption("--suites-seed", type=int, default=None, dest="suites_seed")
     parser.addoption("--chaos-seed", type=int, default=None, dest="chaos_seed")
     parser.addoption("--chaos-gateways", type=int, default=2, dest="chaos_gateways")
 

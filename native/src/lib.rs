@@ -1,10 +1,12 @@
 //! The records of a Kafka record batch (magic 2): read, handed over as columns, and written
-//! again without some of them or with other keys and values.
+//! again without some of them or with other keys and values. And payloads judged by their schemas:
+//! `avro`.
 //!
 //! What is read comes from strangers. `section` checks all of it once, and what it accepts is
 //! exactly what `penstock.records.decoder` accepts, which says the same in Python. No module but
 //! `arrow` may contain `unsafe`.
 
+pub mod avro;
 pub mod cursor;
 pub mod fault;
 pub mod section;
@@ -14,3 +16,5 @@ pub mod splice;
 mod arrow;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_avro;

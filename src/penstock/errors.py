@@ -38,7 +38,7 @@
     │       ├── LostPlaceError           client: how far a job has come is not known any more
     │       ├── MetadataUnavailableError  gateway: the cluster does not return metadata
     │       ├── PostponedError           engine: a policy cannot decide about stored records now
-    │       ├── NativeMissingError       records: PENSTOCK_NATIVE=1 without a usable penstock_native
+    │       ├── NativeMissingError       native: PENSTOCK_NATIVE=1 without a usable penstock_native
     │       ├── SparkError               spark: a session or a job
     │       │   ├── RecordsLostError     spark: retention took what was to be read
     │       │   └── SourceError          spark: a read of the data source

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.native import VARIABLE
 from penstock.records import batch, implementation, stored_batch
 from tests.conftest import NATIVE
 
@@ -14,7 +15,7 @@ collect_ignore = [] if NATIVE else ["test_native.py", "test_native_stored.py"]
 def chosen(wanted: str) -> implementation.Implementation:
     """The implementation for a value of PENSTOCK_NATIVE."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(implementation.VARIABLE, wanted)
+        patch.setenv(VARIABLE, wanted)
         return implementation.choose()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock import __version__
-from penstock.records.implementation import SLACK, NativeMissingError, choose, describe
-from penstock.records.native import INTERFACE
+from penstock.native import INTERFACE, NativeMissingError
+from penstock.records.implementation import SLACK, choose, describe
 from tests.records.encoding import encode_batch
 from tests.records.test_decoder import RECORDS
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from penstock import __version__
 from penstock.gateway import routes
-from penstock.records.implementation import NativeMissingError, describe
+from penstock.native import NativeMissingError
+from penstock.records.implementation import describe
 
 _SHOWN_APIS: Final = {
     "Produce": routes.PRODUCE,

@@ -45,7 +45,8 @@ from penstock.gateway.produce.producer_state.producers import Producers
 from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import server_context
 from penstock.gateway.turns import Turns
-from penstock.records.implementation import NativeMissingError, describe
+from penstock.native import NativeMissingError
+from penstock.records.implementation import describe
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from penstock.error_codes import INVALID_RECORD
 from penstock.policy.records import Header
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from penstock.records.stored import StoredRecords
 
-INTERFACE: Final = 3
-"""`penstock_native.INTERFACE` of an extension that this module can use: `native/src/python.rs`."""
 _new_header = partial(tuple.__new__, Header)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from penstock.policies.schema_policy.payloads.avro.parse import full_name
+
 if TYPE_CHECKING:
     from penstock.policies.schema_policy.registered import RegisteredSchema
 
@@ -30,10 +32,7 @@ def record_name(schema: RegisteredSchema) -> str | None:
         return None
     if schema.schema_type == "JSON":
         return _text(content.get("title"))
-    name, namespace = _text(content.get("name")), _text(content.get("namespace"))
-    if name is None or "." in name or namespace is None:
-        return name
-    return f"{namespace}.{name}"
+    return full_name(content, "") or None
 
 
 def _text(value: Any) -> str | None:

@@ -5,6 +5,11 @@ It has nothing in common with `src`: it reads a stream by the schema's JSON.
 
 from io import BytesIO
 
+KINDS = {
+    *("record", "error", "enum", "fixed", "array", "map", "null", "boolean"),
+    *("int", "long", "float", "double", "bytes", "string"),
+}
+
 
 class UnfitError(Exception):
     """The bytes are not those of a value of the schema."""
@@ -29,6 +34,7 @@ def names(schema, found):
         if "name" in schema:
             found[schema["name"]] = schema
         for inner in (
+            schema.get("type"),
             schema.get("items"),
             schema.get("values"),
             *(field["type"] for field in schema.get("fields", ())),
@@ -66,13 +72,18 @@ def read(schema, stream, known, levels):
         read(schema[index], stream, known, levels)
         return
     kind = schema["type"] if isinstance(schema, dict) else schema
+    if isinstance(schema, str) and schema in known:
+        read(known[schema], stream, known, levels)
+        return
+    if not isinstance(kind, str) or (isinstance(schema, dict) and kind not in KINDS):
+        read(kind, stream, known, levels)
+        return
+    kind = "record" if kind == "error" else kind
     if kind in {"record", "array", "map"}:
         levels -= 1
         if levels < 0:
             raise UnfitError
-    if kind in known:
-        read(known[kind], stream, known, levels)
-    elif kind in {"int", "long"}:
+    if kind in {"int", "long"}:
         number(stream, 32 if kind == "int" else 64)
     elif kind == "boolean":
         if take(stream, 1) not in {b"\0", b"\1"}:

@@ -89,6 +89,34 @@ def test_a_value_of_a_union_of_several_named_types_is_a_pair_and_keeps_its_branc
     assert schema.encode(("A", {"x": 4})) == b"\0\x08"
 
 
+def test_names_that_only_java_without_validation_takes_are_those_of_values():
+    schema = compiled(
+        {
+            "type": "record",
+            "name": "com.acme.Outer$Order",
+            "fields": [
+                {"name": "order-id", "type": "int"},
+                {"name": "$kind", "type": {"type": "enum", "name": "a-b", "symbols": ["-", "$"]}},
+            ],
+        }
+    )
+
+    value = schema.decode(b"\2\2")
+    assert value == {"order-id": 1, "$kind": "$"}
+    assert schema.encode(value) == b"\2\2"
+
+
+@pytest.mark.parametrize("payload", [b"", b"bare", b"\4ab"])
+def test_bytes_that_a_schema_is_nothing_but_are_bare_as_confluents_serializers_write_them(payload):
+    schema = compiled({"type": "bytes"})
+
+    assert list(schema.objections([payload])) == []
+    assert schema.decode(payload) == payload
+    assert schema.encode(payload) == payload
+    with pytest.raises(ValueError, match="the value does not fit its schema"):
+        schema.encode("text")
+
+
 def test_a_type_without_namespace_inside_one_that_has_one():
     schema = compiled(
         {

@@ -33,6 +33,10 @@ FIXED = {"type": "fixed", "name": "F", "size": 2}
         (record("a.B", dict(FIXED, namespace=""), "F"), b"xxyy"),
         (record("B", "F", FIXED), b"xxyy"),
         (record("Straße", "int"), b"\0"),
+        (record("com.acme.Outer$Inner", "int"), b"\0"),
+        (record("com.acme.Outer$.Inner", record("a-b", "int"), "a-b"), b"\0\0"),
+        (record("1R", {"type": "enum", "name": "E", "symbols": ["a-b", "$", "1"]}), b"\2"),
+        (record("R", "a b", namespace="x-y") | {"fields": [{"name": "a.b", "type": "int"}]}, b"\0"),
     ],
 )
 def test_what_is_taken(schema, payload):
@@ -70,7 +74,12 @@ def test_no_default_is_refused(schema, default):
             {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}] * 2},
             "the names of fields of R are not different",
         ),
-        ({"type": "record", "name": "1R", "fields": []}, "1R is not a name"),
+        ({"type": "record", "name": "", "fields": []}, "a type record has no name"),
+        ({"type": "record", "name": "a.", "fields": []}, "a type record has no name"),
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "", "type": "int"}]},
+            "the names of fields of R are not a list of names",
+        ),
         (
             {"type": "record", "name": "string", "fields": []},
             "string is the name of a primitive type",
@@ -80,7 +89,10 @@ def test_no_default_is_refused(schema, default):
             {"type": "enum", "name": "E", "symbols": ["a", "a"]},
             "the symbols of E are not different",
         ),
-        ({"type": "enum", "name": "E", "symbols": ["a-b"]}, "the symbols of E: a-b is not a name"),
+        (
+            {"type": "enum", "name": "E", "symbols": [""]},
+            "the symbols of E are not a list of names",
+        ),
         ({"type": "fixed", "name": "F"}, "the size of F is not a number from 0 to"),
         ({"type": "fixed", "name": "F", "size": -1}, "the size of F is not a number from 0 to"),
         ({"type": "fixed", "name": "F", "size": True}, "the size of F is not a number from 0 to"),
@@ -95,7 +107,7 @@ def test_no_default_is_refused(schema, default):
             "a union has array twice",
         ),
         ({"type": "array", "items": "a\n\x1b[31m"}, "it refers to a??[31m, which is not defined"),
-        (record("n" * 1000 + "-"), "nnn... is not a name"),
+        (record("R", "n" * 1000), "nnn..., which is not defined"),
     ],
 )
 def test_what_is_refused(text, said):

@@ -1,8 +1,12 @@
 """What is said about a payload that does not fit: what is wrong, where, and no value."""
 
+import json
+
 import pytest
 
 from penstock.policies.schema_policy.payloads.avro import walk
+from penstock.policies.schema_policy.payloads.avro.parse import parse
+from penstock.policies.schema_policy.payloads.avro.table import flatten
 from tests.policies.schema_policy.payloads.avro.schemas import objection
 
 
@@ -71,7 +75,7 @@ START = b"\2a" + b"\2b\2c"
             b"\xff" * 9 + b"\2",
             "the value has a number that is longer than one of type long",
         ),
-        ("bytes", b"\1", "the value has a length that is negative or too large"),
+        (["bytes"], b"\0\1", "the value has a length that is negative or too large"),
         ("double", b"\0" * 7, "ends before the value does"),
         (ENUM, b"\1", "the value has an index of no symbol of its enum"),
         (ENUM, b"\4", "the value has an index of no symbol of its enum"),
@@ -99,6 +103,10 @@ def test_a_payload_that_does_not_fit(schema, payload, said):
         ({"type": "array", "items": "null"}, b"\xa0\x9c\1\0"),
         ({"type": "map", "values": "null"}, b"\4\2a\2a\0"),
         ("null", b""),
+        ("bytes", b""),
+        ("bytes", b"\4ab"),
+        ("bytes", b"bare"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4}, b"\1"),
         (record("Empty"), b""),
     ],
 )
@@ -123,4 +131,5 @@ def test_the_work_is_bounded_by_the_bytes_where_fields_have_none(monkeypatch):
     payload = bytes([2 * items]) + b"\0" * (items - 1) + b"\2\0"
     said = "Avro: the field [59].on is a boolean of another byte than 0 and 1"
     assert objection(schema, payload) == said
-    assert len(reads) <= 2 * len(payload)
+    assert walk.objection(flatten(parse(json.dumps(schema), {})), payload) == said
+    assert 0 < len(reads) <= 4 * len(payload)

@@ -69,6 +69,22 @@ message Item {
 }
 """
 
+DELIMITED = """
+edition = "2023";
+package groups;
+option features.message_encoding = DELIMITED;
+message Part { string name = 1; map<string, Part> parts = 2; }
+message NamedEntry { int32 x = 1; }
+message Whole {
+  map<int32, Part> named = 1;
+  map<string, int64> counted = 2;
+  Part part = 3;
+  repeated .groups.NamedEntry entries = 4;
+  Part prefixed = 5 [features.message_encoding = LENGTH_PREFIXED];
+}
+"""
+"""Messages are groups, but those of maps: they stand behind their length."""
+
 
 def compiled(text: str, name: str = "schema.proto") -> bytes:
     with tempfile.TemporaryDirectory() as folder:

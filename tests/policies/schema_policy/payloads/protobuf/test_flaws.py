@@ -2,8 +2,8 @@ import pytest
 
 from penstock.policies.schema_policy.payloads.protobuf.flaws import (
     MAX_STEPS,
+    Flaws,
     TooManyFieldsError,
-    find_flaw,
 )
 from tests.policies.schema_policy.payloads.protobuf.files import (
     EDITION,
@@ -18,7 +18,7 @@ SECRET = b"4111111111111111"
 
 def flaw(text, name, data, *, unknown=False):
     descriptor = schema(text, name)._only[0].descriptor
-    return find_flaw(data, descriptor, allow_unknown_fields=unknown)
+    return Flaws().find(data, descriptor, allow_unknown_fields=unknown)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from penstock.policies.schema_policy.payloads.protobuf.merging import merging
 from tests.policies.schema_policy.payloads.protobuf.files import (
+    DELIMITED,
     EDITION,
     OLD,
     SHOP,
@@ -41,6 +42,24 @@ def test_entries_of_a_map_are_messages():
     assert event.places.key == "home"
     assert event.places.value.street == "a"
     assert event.places.value.number == 1
+
+
+def test_entries_of_a_map_stand_behind_their_length_where_messages_are_groups():
+    part = inside(1, b"a")
+    data = inside(1, b"\x08\x01" + inside(2, part)) + inside(2, inside(1, b"n") + b"\x10\x02")
+    groups = b"\x1b" + part + b"\x1c" + b"\x23\x08\x07\x24"
+
+    whole = merged(DELIMITED, "groups.Whole").FromString(data + groups + inside(5, part))
+
+    assert whole.named.key == 1
+    assert whole.named.value.name == "a"
+    assert whole.counted.value == 2
+    assert whole.part.name == "a"
+    assert whole.entries.x == 7
+    assert whole.prefixed.name == "a"
+    before = whole.ByteSize()
+    whole.DiscardUnknownFields()
+    assert whole.ByteSize() == before
 
 
 def test_nothing_is_required():

@@ -81,6 +81,8 @@ def test_files_that_confluents_clients_never_send_are_those_of_their_packages():
         meta_pb2,
         variant_pb2,
     )
+    from google.type import decimal_pb2 as decimal_type_pb2
+    from google.type import interval_pb2, localized_text_pb2, phone_number_pb2
 
     theirs = {
         module.DESCRIPTOR.name: FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
@@ -88,7 +90,7 @@ def test_files_that_confluents_clients_never_send_are_those_of_their_packages():
             *(decimal_pb2, legacy_decimal_pb2, meta_pb2, variant_pb2),
             *(calendar_period_pb2, color_pb2, date_pb2, datetime_pb2, dayofweek_pb2, expr_pb2),
             *(fraction_pb2, latlng_pb2, money_pb2, month_pb2, postal_address_pb2, quaternion_pb2),
-            timeofday_pb2,
+            *(decimal_type_pb2, interval_pb2, localized_text_pb2, phone_number_pb2, timeofday_pb2),
         )
     }
     ours_folder = Path(protoc.__file__).parent / "well_known"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from functools import cached_property
 from io import BytesIO
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import fastavro
 
-from penstock.policies.schema_policy.payloads.avro.generate import generate
+from penstock.native import find_native
 from penstock.policies.schema_policy.payloads.avro.parse import parse
-from penstock.policies.schema_policy.payloads.avro.walk import objection
-from penstock.policies.schema_policy.payloads.fast_way import not_accepted
+from penstock.policies.schema_policy.payloads.avro.table import MAX_PATH, flatten
+from penstock.policies.schema_policy.payloads.avro.types import MAX_EMPTY_ITEMS, MAX_LEVELS
+from penstock.policies.schema_policy.payloads.avro.walk import Walker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from penstock.policies.schema_policy.payloads.avro.table import Node
     from penstock.policies.schema_policy.payloads.avro.types import AvroType
     from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 
@@ -29,23 +30,24 @@ class AvroSchema:
 
     A payload fits if its bytes are those of the schema's types. What a logical type says beyond
     is not judged, as the specification has readers ignore a logical type that they cannot use.
+
+    Where the schema itself is `bytes`, any payload fits, and is the value: Confluent's serializers
+    for Java and Python write and read it bare. Others write its length before it.
     """
 
     def __init__(self, root: AvroType) -> None:
         self._root = root
-        self._fits = generate(root) or _no_answer
+        self._is_bare = root.kind == "bytes"
+        self._judge = _judge(flatten(root))
 
     def objections(
         self, payloads: Sequence[bytes | memoryview], start: int = 0
-    ) -> Iterator[tuple[int, str]]:
-        """Yield the position of each payload that does not fit, with what is wrong and where."""
-        fits = self._fits
-        are_bytes = set(map(type, payloads)) <= {bytes}
-        data = cast("Sequence[bytes]", payloads) if are_bytes else list(map(bytes, payloads))
-        for position in not_accepted(data, lambda some: map(fits, some, repeat(start))):
-            text = objection(self._root, data[position][start:])
-            if text is not None:
-                yield position, text
+    ) -> Iterable[tuple[int, str]]:
+        """Return the position of each payload that does not fit, with what is wrong and where."""
+        if self._is_bare:
+            return ()
+        objections: Iterable[tuple[int, str]] = self._judge.objections(payloads, start)
+        return objections
 
     def decode(self, payload: bytes) -> object:
         """Return fastavro's value of a payload that fits.
@@ -57,6 +59,8 @@ class AvroSchema:
         Raises:
             ValueError: The payload does not fit.
         """
+        if self._is_bare:
+            return payload
         if any(self.objections((payload,))):
             raise ValueError("the payload does not fit its schema")
         read = fastavro.schemaless_reader(
@@ -76,6 +80,8 @@ class AvroSchema:
         Raises:
             ValueError: The value does not fit the schema.
         """
+        if self._is_bare and isinstance(value, bytes):
+            return value
         out = BytesIO()
         try:
             fastavro.schemaless_writer(out, self._schema, {_VALUE: value}, strict=True)
@@ -107,8 +113,12 @@ def compile_avro(source: SchemaSource) -> AvroSchema:
     return AvroSchema(parse(source.text, dict(source.references)))
 
 
-def _no_answer(_payload: bytes, _start: int) -> bool:
-    return False
+def _judge(nodes: list[Node]) -> Any:
+    """Return what judges payloads by nodes: the native implementation, or Python's."""
+    native, _ = find_native()
+    if native is None:
+        return Walker(nodes)
+    return native.AvroNodes(nodes, MAX_LEVELS, MAX_EMPTY_ITEMS, MAX_PATH)
 
 
 def _described(schema: AvroType, named: dict[str, AvroType]) -> Any:

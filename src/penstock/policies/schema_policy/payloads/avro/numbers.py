@@ -35,26 +35,6 @@ def read_number(data: bytes, position: int, bits: int = 64) -> tuple[int, int]:
     raise TooLongError
 
 
-def skip_int(data: bytes, position: int) -> int:
-    """Return the position behind an int.
-
-    Raises:
-        IndexError: The data end before it does.
-        TooLongError: It is none.
-    """
-    return read_number(data, position, 32)[1]
-
-
-def skip_long(data: bytes, position: int) -> int:
-    """Return the position behind a long.
-
-    Raises:
-        IndexError: The data end before it does.
-        TooLongError: It is none.
-    """
-    return read_number(data, position)[1]
-
-
 def read_length(data: bytes, position: int) -> tuple[int, int]:
     """Return a length, or an index, and the position behind it.
 
@@ -66,18 +46,6 @@ def read_length(data: bytes, position: int) -> tuple[int, int]:
     if length < 0:
         raise ValueError
     return length, position
-
-
-def skip_string(data: bytes, position: int) -> int:
-    """Return the position behind a string, which may be behind the end of the data.
-
-    Raises:
-        IndexError: The data end before its length does.
-        ValueError: It has no valid length, or is not UTF-8.
-    """
-    length, position = read_length(data, position)
-    str(data[position : position + length], "utf-8")
-    return position + length
 
 
 def read_block(data: bytes, position: int) -> tuple[int, int, int]:

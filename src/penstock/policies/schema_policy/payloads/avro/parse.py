@@ -5,18 +5,20 @@ count and they may lead back to each other. What a payload's bytes do not depend
 defaults, aliases, documentation, logical types. Registries hold schemas with defaults that only
 some libraries accept.
 
-The rules of names are those of `org.apache.avro.Schema.Parser`: a name without a dot is of the
-namespace around it, and of none where that has no such name.
+The rules of names are those of `org.apache.avro.Schema.Parser` without validation of names
+(`NameValidator.NO_VALIDATION`), by which Confluent's `AvroSchema` reads what is registered already:
+any text that is not empty. Registries hold names with `$` (of Java's nested classes) and `-`. A
+name without a dot is of the namespace around it, and of none where that has no such name.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from typing import Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.fields.tree import read_inline_rules, read_inline_tags
 from penstock.policies.schema_policy.payloads.avro.types import (
     MAX_LEVELS,
     PRIMITIVES,
@@ -28,7 +30,6 @@ MAX_TYPES: Final = 200_000
 """How many fields, branches and types a schema may have."""
 _MAX_SHOWN: Final = 100
 _MAX_SIZE: Final = 2**31 - 1
-_NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 def parse(text: str, references: dict[str, str]) -> AvroType:
@@ -135,32 +136,54 @@ class _Parser:
         record.names = _texts(
             [one.get("name") for one in fields], f"the names of fields of {_shown(record.name)}"
         )
+        _declare(record, "", schema)
         for one in fields:
             if "type" not in one:
                 raise InvalidSchemaError(f"a field of {_shown(record.name)} has no type")
+            _declare(record, one["name"], one)
             self._inner(record, one["type"], namespace, level + 1)
 
     def _define(
         self, owner: AvroType, kind: str, schema: dict[str, Any], namespace: str
     ) -> tuple[AvroType, str]:
         """Add a named type, and return it with the namespace of what is inside it."""
-        name, given = schema.get("name"), schema.get("namespace")
-        if not isinstance(name, str):
+        full = full_name(schema, namespace)
+        if not full:
             raise InvalidSchemaError(f"a type {kind} has no name")
-        if "." in name:
-            namespace, name = name.rsplit(".", 1)
-        elif isinstance(given, str):
-            namespace = given
-        if not _NAME.fullmatch(name):
-            raise InvalidSchemaError(f"{_shown(name)} is not a name")
-        full = f"{namespace}.{name}" if namespace else name
         if full in self._named:
             raise InvalidSchemaError(f"{_shown(full)} is defined twice")
         if full in PRIMITIVES:
             raise InvalidSchemaError(f"{full} is the name of a primitive type")
         found = self._named[full] = AvroType(kind, full)
         owner.inner.append(found)
-        return found, namespace
+        return found, full.rpartition(".")[0]
+
+
+def full_name(schema: dict[str, Any], namespace: str) -> str:
+    """Return the full name of a named type; empty where it has none.
+
+    Args:
+        schema: The JSON object that defines it.
+        namespace: Of what is around it.
+    """
+    name, given = schema.get("name"), schema.get("namespace")
+    if not isinstance(name, str) or name.endswith("."):
+        return ""
+    if "." in name:
+        return name.removeprefix(".")
+    if isinstance(given, str):
+        namespace = given
+    return f"{namespace}.{name}" if namespace and name else name
+
+
+def _declare(record: AvroType, name: str, schema: dict[str, Any]) -> None:
+    """Keep what Confluent's properties say of a record (`name` is empty) or of a field."""
+    tags = read_inline_tags(schema.get("confluent:tags"))
+    rules = read_inline_rules(schema.get("confluent:rules"))
+    if tags and name:
+        record.tags[name] = tags
+    if rules:
+        record.rules[name] = rules
 
 
 def _loaded(text: str) -> Any:
@@ -172,11 +195,8 @@ def _loaded(text: str) -> Any:
 
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not all(one and isinstance(one, str) for one in given):
         raise InvalidSchemaError(f"{what} are not a list of names")
-    for one in given:
-        if not _NAME.fullmatch(one):
-            raise InvalidSchemaError(f"{what}: {_shown(one)} is not a name")
     if len(set(given)) < len(given):
         raise InvalidSchemaError(f"{what} are not different")
     return tuple(given)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.policies.schema_policy.fields.tree import InlineRule
 
 MAX_LEVELS: Final = 127
 """How deep records, arrays and maps may be in each other, in a schema and in a payload.
@@ -32,8 +37,9 @@ class AvroType:
         size: How many bytes each value takes; None where that differs.
         empty: How many values that take no bytes it has, itself included, outside arrays, maps
             and unions.
-        fields: The names and types of a record's fields whose values may take bytes; set by
-            `measure`.
+        tags: What `confluent:tags` says of a record's fields, by their names.
+        rules: What `confluent:rules` says of a record's fields, by their names; of the record
+            itself by the empty name.
     """
 
     kind: str
@@ -42,7 +48,12 @@ class AvroType:
     names: tuple[str, ...] = ()
     size: int | None = None
     empty: int = 0
-    fields: tuple[tuple[str, AvroType], ...] = ()
+    tags: dict[str, frozenset[str]] = field(default_factory=dict)
+    rules: dict[str, tuple[InlineRule, ...]] = field(default_factory=dict)
+
+    def fields(self) -> Iterator[tuple[str, AvroType]]:
+        """Yield the names and types of a record's fields."""
+        return zip(self.names, self.inner, strict=True)
 
 
 PRIMITIVES: Final = {
@@ -58,7 +69,7 @@ PRIMITIVES: Final = {
 
 
 def measure(records: list[AvroType]) -> None:
-    """Set `size`, `empty` and `fields` of records whose fields' types are all known.
+    """Set `size` and `empty` of records whose fields' types are all known.
 
     Raises:
         InvalidSchemaError: One has too many levels, or too many values that take no bytes.
@@ -87,6 +98,3 @@ def measure(records: list[AvroType]) -> None:
 
     for record in records:
         visit(record, 1)
-    for record in records:
-        fields = zip(record.names, record.inner, strict=True)
-        record.fields = tuple((name, inner) for name, inner in fields if inner.size != 0)

@@ -1,7 +1,7 @@
-"""The slow way to judge a payload: it finds the first thing that is wrong, and where.
+"""Payloads judged in Python: what is wrong first, and where.
 
-Its work is bounded by the payload's bytes: types whose values all take the same number of bytes
-are stepped over, every other value takes at least one, and items that take none are counted.
+The fallback for `native/src/avro/`, which says the same of the same bytes, and its oracle in tests.
+The work is bounded by the payload's bytes (see `table.py`), and items that take none are counted.
 """
 
 from __future__ import annotations
@@ -14,29 +14,76 @@ from penstock.policies.schema_policy.payloads.avro.numbers import (
     read_length,
     read_number,
 )
+from penstock.policies.schema_policy.payloads.avro.table import (
+    ARRAY,
+    BOOLEAN,
+    BYTES,
+    CHAIN,
+    ENUM,
+    INT,
+    LONG,
+    MAP,
+    MAX_PATH,
+    RECORD,
+    STEP,
+    STRING,
+    UNION,
+)
 from penstock.policies.schema_policy.payloads.avro.types import MAX_EMPTY_ITEMS, MAX_LEVELS
 
 if TYPE_CHECKING:
-    from penstock.policies.schema_policy.payloads.avro.types import AvroType
+    from collections.abc import Iterator, Sequence
 
-_MAX_PATH: Final = 200
-_BITS: Final = {"int": 32, "long": 64}
+    from penstock.policies.schema_policy.payloads.avro.table import Node
+
+_BITS: Final = {INT: 32, LONG: 64}
+_NAMES: Final = {32: "int", 64: "long"}
+_Step = tuple[int, int] | int | None
+"""Of a place: a node and which of its fields, or how many records of a chain; the index of an item;
+None for a map's keys and values."""
+
+
+_LAST: Final = 0x7F
+"""No byte of a number is greater but those that others follow."""
+_MORE_OR_NEGATIVE: Final = 0x81
+"""Bits of a number's first byte: without them it is the only byte, and the number not negative."""
 
 
 class UnfitError(Exception):
     """What is wrong with the value at the path."""
 
 
-def objection(root: AvroType, payload: bytes) -> str | None:
+_TOO_DEEP: Final = f"is inside more than {MAX_LEVELS} records, arrays and maps"
+_UNFIT: Final = (UnfitError, IndexError)
+
+
+class Walker:
+    """Judges payloads by the nodes of a schema."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._nodes = nodes
+
+    def objections(
+        self, payloads: Sequence[bytes | memoryview], start: int = 0
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the position of each payload that does not fit, with what is wrong and where."""
+        for position, payload in enumerate(payloads):
+            text = objection(self._nodes, bytes(payload), start)
+            if text is not None:
+                yield position, text
+
+
+def objection(nodes: Sequence[Node], payload: bytes, start: int = 0) -> str | None:
     """Return what is wrong with a payload, and where; None where it fits.
 
     Args:
-        root: The schema's type.
+        nodes: The schema's.
         payload: One value in Avro's binary encoding.
+        start: Where in the bytes it starts.
     """
-    walk = _Walk(payload)
+    walk = _Walk(nodes, payload)
     try:
-        end = walk.read(root, 0, 0)
+        end = walk.read(0, start, 0)
     except UnfitError as error:
         return f"Avro: {walk.place} {error}"
     except IndexError:
@@ -46,25 +93,51 @@ def objection(root: AvroType, payload: bytes) -> str | None:
 
 
 class _Walk:
-    def __init__(self, payload: bytes) -> None:
+    """One payload's pass. Each method takes a node and where its value starts, and returns its end.
+
+    What raises leaves the way there in `_path`, from the innermost step to the outermost: to keep
+    it all the time would take as long as the rest.
+    """
+
+    def __init__(self, nodes: Sequence[Node], payload: bytes) -> None:
+        self._nodes = nodes
         self._payload = payload
-        self._path: list[str | int] = []
+        self._path: list[_Step] = []
         self._empty = 0
 
     @property
     def place(self) -> str:
         """The field that is read, with the indexes of arrays, and `[*]` for a map's keys."""
-        steps = (f"[{one}]" if isinstance(one, int) else one for one in self._path)
-        path = "".join(steps).removeprefix(".")
-        if len(path) > _MAX_PATH:
-            path = f"...{path[-_MAX_PATH:]}"
+        shown = ""
+        for step in self._path:
+            shown = self._text(step) + shown
+            if len(shown) > MAX_PATH + 1:
+                break
+        path = shown.removeprefix(".")
+        if len(path) > MAX_PATH:
+            path = f"...{path[-MAX_PATH:]}"
         return f"the field {path}" if path else "the value"
 
-    def read(self, schema: AvroType, position: int, level: int) -> int:
+    def _text(self, step: _Step) -> str:
+        if step is None:
+            return "[*]"
+        if isinstance(step, int):
+            return f"[{step}]"
+        at, number = step
+        node = self._nodes[at]
+        if node.kind == RECORD:
+            return f".{node.names[number]}"
+        names = []
+        for _ in range(number):
+            names.append(f".{node.names[0]}")
+            node = self._nodes[node.inner[1]]
+        return "".join(names)
+
+    def read(self, at: int, position: int, level: int) -> int:
         """Return the position behind a value.
 
         Args:
-            schema: Its type.
+            at: The number of its node.
             position: Where it starts.
             level: How many records, arrays and maps are around it.
 
@@ -72,43 +145,61 @@ class _Walk:
             IndexError: The payload ends before it does.
             UnfitError: It does not fit; `place` is where.
         """
-        if schema.size is not None:
-            return self._step(position, schema.size)
-        kind = schema.kind
-        if kind == "enum":
-            return self._index(position, len(schema.names), "symbol of its enum")[1]
-        if kind == "union":
-            index, position = self._index(position, len(schema.inner), "branch of its union")
-            return self.read(schema.inner[index], position, level)
-        if not schema.inner:
-            return self._primitive(kind, position)
-        level += 1
-        if level > MAX_LEVELS:
-            raise UnfitError(f"is inside more than {MAX_LEVELS} records, arrays and maps")
-        if kind == "record":
-            return self._record(schema, position, level)
-        return self._blocks(schema, position, level)
-
-    def _primitive(self, kind: str, position: int) -> int:
-        if kind in _BITS:
-            return self._number(position, kind)[1]
-        if kind == "boolean":
-            if self._payload[position] > 1:
-                raise UnfitError("is a boolean of another byte than 0 and 1")
-            return position + 1
-        if kind == "string":
+        node = self._nodes[at]
+        kind = node.kind
+        if kind == STRING:
             return self._string(position, "is")
-        length, position = self._length(position)
-        return self._step(position, length)
+        if kind == STEP:
+            return self._step(position, node.number)
+        if kind < ENUM:
+            return self._primitive(kind, position)
+        if kind == ENUM:
+            return self._index(position, node.number, "symbol of its enum")[1]
+        if kind == UNION:
+            index, position = self._index(position, len(node.inner), "branch of its union")
+            return self.read(node.inner[index], position, level)
+        if kind == CHAIN:
+            return self._chain(at, position, level)
+        if level >= MAX_LEVELS:
+            raise UnfitError(_TOO_DEEP)
+        if kind == RECORD:
+            return self._record(at, position, level + 1)
+        return self._blocks(node, position, level + 1)
 
-    def _record(self, schema: AvroType, position: int, level: int) -> int:
-        for name, inner in schema.fields:
-            self._path.append(f".{name}")
-            position = self.read(inner, position, level)
-            self._path.pop()
+    def _primitive(self, kind: int, position: int) -> int:
+        if kind == BYTES:
+            length, position = self._length(position)
+            return self._step(position, length)
+        if kind != BOOLEAN:
+            if self._payload[position] <= _LAST:
+                return position + 1
+            return self._number(position, _BITS[kind])[1]
+        if self._payload[position] > 1:
+            raise UnfitError("is a boolean of another byte than 0 and 1")
+        return position + 1
+
+    def _record(self, at: int, position: int, level: int) -> int:
+        number = 0
+        try:
+            for inner in self._nodes[at].inner:
+                position = self.read(inner, position, level)
+                number += 1
+        except _UNFIT:
+            self._path.append((at, number))
+            raise
         return position
 
-    def _blocks(self, schema: AvroType, position: int, level: int) -> int:
+    def _chain(self, at: int, position: int, level: int) -> int:
+        node = self._nodes[at]
+        try:
+            if level + node.number > MAX_LEVELS:
+                raise UnfitError(_TOO_DEEP)
+            return self.read(node.inner[0], position, level + node.number)
+        except _UNFIT:
+            self._path.append((at, min(node.number, MAX_LEVELS - level)))
+            raise
+
+    def _blocks(self, node: Node, position: int, level: int) -> int:
         index = 0
         while True:
             try:
@@ -116,51 +207,65 @@ class _Walk:
             except ValueError:
                 raise UnfitError("has a block with a wrong count or size") from None
             if not count:
-                if end and end != position:
-                    raise UnfitError("has a block that does not end where it says")
                 return position
-            position = self._items(schema, count, index, position, level)
+            position = self._items(node, count, index, position, level)
             index += count
             if end and end != position:
                 raise UnfitError("has a block that does not end where it says")
 
-    def _items(self, schema: AvroType, count: int, index: int, position: int, level: int) -> int:
-        item = schema.inner[0]
-        if schema.kind == "array" and item.size is not None:
-            if not item.size:
-                self._empty += count * item.empty
+    def _items(self, node: Node, count: int, index: int, position: int, level: int) -> int:
+        (at,) = node.inner
+        item = self._nodes[at]
+        if node.kind == ARRAY and item.kind == STEP:
+            self._empty += count * node.number
             if self._empty > MAX_EMPTY_ITEMS:
                 raise UnfitError(f"has more than {MAX_EMPTY_ITEMS} items that take no bytes")
-            return self._step(position, count * item.size)
-        for at in range(index, index + count):
-            self._path.append(at if schema.kind == "array" else "[*]")
-            if schema.kind == "map":
-                position = self._string(position, "has a key that is")
-            position = self.read(item, position, level)
-            self._path.pop()
+            return self._step(position, count * item.number)
+        step: _Step = None
+        try:
+            for number in range(index, index + count):
+                if node.kind == MAP:
+                    position = self._string(position, "has a key that is")
+                else:
+                    step = number
+                position = self.read(at, position, level)
+        except _UNFIT:
+            self._path.append(step)
+            raise
         return position
 
-    def _number(self, position: int, kind: str) -> tuple[int, int]:
+    def _number(self, position: int, bits: int) -> tuple[int, int]:
         try:
-            return read_number(self._payload, position, _BITS[kind])
+            return read_number(self._payload, position, bits)
         except TooLongError:
-            raise UnfitError(f"has a number that is longer than one of type {kind}") from None
+            raise UnfitError(
+                f"has a number that is longer than one of type {_NAMES[bits]}"
+            ) from None
 
     def _length(self, position: int) -> tuple[int, int]:
+        byte = self._payload[position]
+        if not byte & _MORE_OR_NEGATIVE:
+            return byte >> 1, position + 1
         try:
             return read_length(self._payload, position)
         except ValueError:
             raise UnfitError("has a length that is negative or too large") from None
 
     def _index(self, position: int, count: int, what: str) -> tuple[int, int]:
-        index, position = self._number(position, "long")
+        byte = self._payload[position]
+        if byte & _MORE_OR_NEGATIVE:
+            index, position = self._number(position, 64)
+        else:
+            index, position = byte >> 1, position + 1
         if not 0 <= index < count:
             raise UnfitError(f"has an index of no {what}")
         return index, position
 
     def _string(self, position: int, what: str) -> int:
         length, position = self._length(position)
-        end = self._step(position, length)
+        end = position + length
+        if end > len(self._payload):
+            raise IndexError
         try:
             str(self._payload[position:end], "utf-8")
         except UnicodeDecodeError:

@@ -8,11 +8,16 @@ required fields, the items are read a second time, each for itself.
 Only a yes counts for the whole batch; otherwise each payload is judged alone.
 
 DiscardUnknownFields looks 64 levels deep and says nothing about what is deeper. Messages of types
-that may be deeper are read inside of as many levels as make upb refuse what is too deep for it.
+that may be deeper are read inside of as many levels as make upb refuse what is too deep for it. A
+message that is refused therefore is looked at once more, from the top and from some levels below.
+
+A verdict is upb's, and takes as long as upb takes to read the bytes a few times. Why a message does
+not fit is asked for apart, and bounded (`flaws.py`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +26,8 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from penstock.policies.schema_policy.payloads.protobuf.flaws import (
+    Flaws,
     TooManyFieldsError,
-    find_flaw,
 )
 from penstock.policies.schema_policy.payloads.protobuf.reach import reach_of
 
@@ -32,9 +37,17 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pool import DescriptorPool
 
+    from penstock.policies.schema_policy.payloads.explanations import Explanations
+
 LEVELS: Final = 40
 """With the item, and upb's limit of 100, this leaves 59 levels: fewer than 64."""
 _ITEM_TAG, _START, _END = b"\x0a", b"\x13", b"\x14"
+_REACH: Final = 50
+"""Levels from which DiscardUnknownFields is called again: fewer than 64, and twice as many are deep
+enough."""
+MAX_FIELDS: Final = 30_000
+"""How many different fields a deep message may have in its first levels: of one in a repeated field
+all are taken together. Each takes about a microsecond."""
 _DEEP: Final = f"has more fields than are looked at in a message deeper than {99 - LEVELS} levels"
 _REASONS: Final = (
     ("UTF-8", "has a string that is not UTF-8"),
@@ -42,6 +55,8 @@ _REASONS: Final = (
     ("alloc", "takes more memory to decode than there is"),
 )
 _CORRUPT: Final = "is cut off, or not a message"
+_INCOMPLETE: Final = "has not all required fields"
+_UNKNOWN: Final = "has an unknown field"
 _LENGTHS: Final = 1024
 
 
@@ -68,6 +83,7 @@ class MessageCheck:
         self.new: Any = GetMessageClass(descriptor)
         self.descriptor = descriptor
         self._allowed = allow_unknown_fields
+        self._flaws = Flaws()
         self._levels = 0 if reach.shallow or allow_unknown_fields else LEVELS
         self._one: Any = GetMessageClass(merging_pool.FindMessageTypeByName(descriptor.full_name))
         self._merged: Any = _batch_class(descriptor, merging_pool, repeated=False)
@@ -89,28 +105,68 @@ class MessageCheck:
         except (DecodeError, EncodeError):
             return False
 
-    def objection(self, data: bytes) -> str | None:
-        """Return why one message does not fit; None where it does."""
-        if self.all_fit((data,)):
+    def objection(self, data: bytes, explanations: Explanations) -> str | None:
+        """Return why one message does not fit; None where it does.
+
+        Args:
+            data: The message.
+            explanations: Those of its batch; where there may be no more, `refusal` says all.
+        """
+        said = self.refusal(data)
+        if said is None:
             return None
+        return explanations.ask(partial(self.explanation, data)) or said
+
+    def refusal(self, data: bytes) -> str | None:
+        """Return what upb says against one message, in a few words; None where it fits."""
         try:
-            self._one.FromString(data)
+            message = self._one.FromString(data)
             if self._each is not None and not self.new.FromString(data).IsInitialized():
-                return self._where(data, allowed=True) or "has not all required fields"
+                return _INCOMPLETE
         except DecodeError as error:
             said = str(error)
-            return self._where(data) or next(
-                (text for part, text in _REASONS if part in said), _CORRUPT
-            )
+            return next((text for part, text in _REASONS if part in said), _CORRUPT)
         if self._allowed:
             return None
-        # An unknown field, or deeper than DiscardUnknownFields reaches: then the walk decides.
-        if self._is_deep(data):
-            try:
-                return find_flaw(data, self.descriptor, allow_unknown_fields=False)
-            except TooManyFieldsError:
-                return _DEEP
-        return self._where(data) or "has an unknown field"
+        size = message.ByteSize()
+        parts = self._parts(message)
+        if parts is None:
+            return _DEEP
+        for one in parts:
+            one.DiscardUnknownFields()
+        return None if size == message.ByteSize() else _UNKNOWN
+
+    def explanation(self, data: bytes) -> str | None:
+        """Return what is wrong first in a message that does not fit, and where.
+
+        Returns:
+            None where that takes more than `flaws.MAX_STEPS` to find, or is another objection of
+            upb's than one to a field: then all there is to say is what `refusal` says.
+        """
+        try:
+            return self._flaws.find(data, self.descriptor, allow_unknown_fields=self._allowed)
+        except TooManyFieldsError:
+            return None
+
+    def _parts(self, message: Any) -> list[Any] | None:
+        """Return a message, and what is in it as many levels below that all of it is reached.
+
+        The type is one that loses nothing: of repeated messages there is one.
+
+        Returns:
+            None where it has more than `MAX_FIELDS` above those.
+        """
+        level, left = [message], MAX_FIELDS
+        for _ in range(_REACH if self._levels else 0):
+            inner: list[Any] = []
+            for one in level:
+                fields = one.ListFields()
+                left -= 1 + len(fields)
+                if left < 0:
+                    return None
+                inner += (value for field, value in fields if field.message_type is not None)
+            level = inner
+        return [message, *level]
 
     def _all_known(self, merged: Any) -> bool:
         within = merged
@@ -119,22 +175,6 @@ class MessageCheck:
         before = within.ByteSize()
         within.DiscardUnknownFields()
         return bool(before == within.ByteSize())
-
-    def _is_deep(self, data: bytes) -> bool:
-        if not self._levels:
-            return False
-        parts = (_START * self._levels, _header(len(data)), data, _END * self._levels)
-        try:
-            self._merged.FromString(b"".join(parts))
-        except DecodeError:
-            return True
-        return False
-
-    def _where(self, data: bytes, *, allowed: bool = False) -> str | None:
-        try:
-            return find_flaw(data, self.descriptor, allow_unknown_fields=self._allowed or allowed)
-        except TooManyFieldsError:
-            return None
 
 
 def _header(size: int) -> bytes:

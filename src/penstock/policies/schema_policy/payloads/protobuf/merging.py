@@ -4,8 +4,9 @@ Protobuf merges what comes twice: of numbers and strings the last counts, messag
 many payloads can be read into one message, and an unknown field in any of them is still there,
 unless what it is in was replaced: a member of a oneof by another member, a value of a map by
 another one for its key. Here nothing is: oneofs are fields of their own, maps are the entries that
-they are on the wire. And repeated messages and strings are single ones, which are read from the
-same bytes, and merged, too: then little memory is taken, whatever comes.
+they are on the wire, with a length before them whatever the file says of messages (editions). And
+repeated messages and strings are single ones, which are read from the same bytes, and merged, too:
+then little memory is taken, whatever comes.
 """
 
 from __future__ import annotations
@@ -34,16 +35,33 @@ def merging(file: FileDescriptorProto) -> FileDescriptorProto:
     copy.CopyFrom(file)
     for field in copy.extension:
         _one(field)
-    messages: list[DescriptorProto] = list(copy.message_type)
+    scope = f".{copy.package}" if copy.package else ""
+    messages = [(f"{scope}.{one.name}", one) for one in copy.message_type]
     while messages:
-        message = messages.pop()
+        name, message = messages.pop()
         message.ClearField("oneof_decl")
+        if copy.syntax == "editions":
+            _put_lengths(message, name)
         if message.options.map_entry:
             message.options.ClearField("map_entry")
         for field in (*message.field, *message.extension):
             _one(field)
-        messages.extend(message.nested_type)
+        messages.extend((f"{name}.{one.name}", one) for one in message.nested_type)
     return copy
+
+
+def _put_lengths(message: DescriptorProto, name: str) -> None:
+    """Have entries of maps, and the messages in them, stand behind their length.
+
+    They do as long as the type is one of a map, also where `features.message_encoding` is
+    `DELIMITED`; as types like others they would inherit that.
+    """
+    entries = {f"{name}.{one.name}" for one in message.nested_type if one.options.map_entry}
+    for field in message.field:
+        if field.type == FieldDescriptorProto.TYPE_MESSAGE and (
+            message.options.map_entry or field.type_name in entries
+        ):
+            field.options.features.message_encoding = FeatureSet.LENGTH_PREFIXED
 
 
 def _one(field: FieldDescriptorProto) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
+from penstock.policies.schema_policy.payloads.explanations import Explanations
 from penstock.policies.schema_policy.payloads.protobuf.check import MessageCheck
 from penstock.policies.schema_policy.payloads.protobuf.indexes import (
     MessageIndexError,
@@ -111,6 +112,7 @@ class ProtobufSchema:
     def _each(self, payloads: Sequence[bytes | memoryview]) -> list[tuple[int, str]]:
         refused: list[tuple[int, str]] = []
         chunks: dict[tuple[MessageCheck, ...], _Chunk] = {}
+        explanations = Explanations()
         # Payloads of a topic begin alike, mostly; no prefix is the beginning of another.
         last, size = b"", 0
         last_checks: tuple[MessageCheck, ...] | None = None
@@ -130,7 +132,7 @@ class ProtobufSchema:
                 last, last_checks = bytes(payload[:size]), checks
             chunk = chunks.get(checks)
             if chunk is None:
-                chunk = chunks[checks] = _Chunk(checks)
+                chunk = chunks[checks] = _Chunk(checks, explanations)
             chunk.add(position, message, refused)
         for chunk in chunks.values():
             chunk.judge(refused)
@@ -146,7 +148,7 @@ class ProtobufSchema:
         checks, message = self._split(payload) if self._only is None else (self._only, payload)
         check = checks[0]
         if len(checks) > 1:
-            check = next((one for one in checks if one.objection(message) is None), check)
+            check = next((one for one in checks if one.refusal(message) is None), check)
         try:
             decoded: Message = check.new.FromString(message)
         except DecodeError:
@@ -233,11 +235,12 @@ class ProtobufSchema:
 class _Chunk:
     """Messages of the same type that are judged together."""
 
-    def __init__(self, checks: tuple[MessageCheck, ...]) -> None:
+    def __init__(self, checks: tuple[MessageCheck, ...], explanations: Explanations) -> None:
         self._checks = checks
         self._positions: list[int] = []
         self._messages: list[bytes | memoryview] = []
         self._size = 0
+        self._explanations = explanations
 
     def add(
         self, position: int, message: bytes | memoryview, refused: list[tuple[int, str]]
@@ -253,7 +256,7 @@ class _Chunk:
         """Judge what was gathered."""
         if self._messages and not self._checks[0].all_fit(self._messages):
             for position, message in zip(self._positions, self._messages, strict=True):
-                objection = _objection(self._checks, bytes(message))
+                objection = _objection(self._checks, bytes(message), self._explanations)
                 if objection is not None:
                     refused.append((position, f"Protobuf: {objection}"))
         self._positions.clear()
@@ -266,6 +269,7 @@ def _judged(
 ) -> list[tuple[int, str]]:
     """Judge messages that start at the same place; there are copies of a chunk at a time."""
     refused: list[tuple[int, str]] = []
+    explanations = Explanations()
     largest = max(map(len, payloads), default=0)
     count = max(1, min(_CHUNK, _CHUNK_BYTES // max(1, largest)))
     cut: Any = itemgetter(slice(start, None))
@@ -273,16 +277,18 @@ def _judged(
         messages = list(map(cut, payloads[first : first + count]))
         if not checks[0].all_fit(messages):
             for position, message in enumerate(messages, first):
-                objection = _objection(checks, bytes(message))
+                objection = _objection(checks, bytes(message), explanations)
                 if objection is not None:
                     refused.append((position, f"Protobuf: {objection}"))
     return refused
 
 
-def _objection(checks: tuple[MessageCheck, ...], message: bytes) -> str | None:
+def _objection(
+    checks: tuple[MessageCheck, ...], message: bytes, explanations: Explanations
+) -> str | None:
     said: list[str] = []
     for check in checks:
-        objection = check.objection(message)
+        objection = check.objection(message, explanations)
         if objection is None:
             return None
         said.append(objection)

@@ -1,0 +1,32 @@
+"""So many records of a batch are explained, for so long, and no more."""
+
+from itertools import count
+
+from penstock.policies.schema_policy.payloads.explanations import (
+    MAX_RECORDS,
+    MAX_SECONDS,
+    Explanations,
+)
+from tests.policies.schema_policy.payloads.protobuf.files import SHOP, inside, schema
+
+
+def test_so_many_are_explained():
+    explanations = Explanations(clock=lambda: 7.0)
+    said = [explanations.ask(lambda: "why") for _ in range(MAX_RECORDS + 5)]
+    assert said == ["why"] * MAX_RECORDS + [None] * 5
+
+
+def test_nothing_is_explained_later():
+    ticks = count()
+    explanations = Explanations(clock=lambda: next(ticks) * MAX_SECONDS / 3)
+    assert [explanations.ask(lambda: "why") for _ in range(5)] == ["why"] * 3 + [None] * 2
+
+
+def test_all_are_judged_and_the_first_explained():
+    payloads = [b"\0" + inside(9, b"x")] * (MAX_RECORDS + 50) + [b"\0"]
+    # The first message of the file.
+    refused = schema(SHOP).objections([one.replace(b"\0", b"\2\2", 1) for one in payloads])
+    unknown = "Protobuf: unknown field 9 in shop.Order"
+    assert [position for position, _ in refused] == list(range(MAX_RECORDS + 50))
+    assert [text for _, text in refused[:MAX_RECORDS]] == [unknown] * MAX_RECORDS
+    assert {text for _, text in refused[MAX_RECORDS:]} == {"Protobuf: has an unknown field"}
