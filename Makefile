@@ -31,7 +31,7 @@ export RUSTFLAGS ?= --remap-path-prefix=$(CURDIR)=penstock
 MATURIN := env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin
 FETCH_CRATES := cargo fetch --quiet --manifest-path native/Cargo.toml
 CHECK_CRATES := $(BIN)/python native/check_crates.py native/Cargo.lock native/crates.sha256
-IN_PYTHON := record batches are read in Python, which takes ten times as long; Rust 1.$(RUST_MINOR) or newer builds it
+IN_PYTHON := record batches are read, and Avro is judged, in Python, which takes ten times as long or longer; Rust 1.$(RUST_MINOR) or newer builds it
 CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 
 # The tests run in random order; the seed stands in the first lines of what pytest prints.

@@ -16,9 +16,9 @@ def test_so_many_are_explained():
     assert said == ["why"] * MAX_RECORDS + [None] * 5
 
 
-def test_nothing_is_explained_later():
+def test_nothing_is_explained_when_the_time_is_spent():
     ticks = count()
-    explanations = Explanations(clock=lambda: next(ticks) * MAX_SECONDS / 3)
+    explanations = Explanations(clock=lambda: next(ticks) * MAX_SECONDS / 2.5)
     assert [explanations.ask(lambda: "why") for _ in range(5)] == ["why"] * 3 + [None] * 2
 
 

@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 MAX_RECORDS: Final = 100
 MAX_SECONDS: Final = 0.2
-"""Nothing is explained later. What is under way then takes 50 ms at most."""
+"""Of the processor. Nothing is explained when they are spent; the last takes 50 ms at most."""
 
 
 class Explanations:
     """The explanations of one batch."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self._clock = clock
         self._records = MAX_RECORDS
-        self._until: float | None = None
+        self._left = MAX_SECONDS
 
     def ask(self, explain: Callable[[], str | None]) -> str | None:
         """Return what a function says; None where it says nothing, or is not asked any more."""
-        if not self._records:
+        if not self._records or self._left <= 0:
             return None
         self._records -= 1
-        now = self._clock()
-        if self._until is None:
-            self._until = now + MAX_SECONDS
-        return explain() if now < self._until else None
+        began = self._clock()
+        said = explain()
+        self._left -= self._clock() - began
+        return said
