@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.rules.checked import (
+    names_in,
+    patterns_in,
+    read_tree,
+    texts_in,
+)
 from penstock.policies.schema_policy.rules.functions import FUNCTIONS
-from penstock.policies.schema_policy.rules.patterns import size_of
-from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
+from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.work import MOST, always_allowed, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from penstock.policies.schema_policy.rules.expression_tree import Facts
+    from penstock.policies.schema_policy.rules.checked import Tree
+    from penstock.policies.schema_policy.rules.variables import Variables
 
 _LONGEST: Final = 4096
 """Bytes of an expression."""
-_SMALL_PATTERN: Final = 20
-"""States of regular expressions that any value may meet."""
-_STATES_BY_WEIGHT: Final = 20_000_000
-"""States, times characters of a value, of regular expressions with more states: RE2 then takes
-up to a third of a second."""
 _EXPLANATION_LONGEST: Final = 200
 _NO_OVERLOAD: Final = "No matching overloads found"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
-
-
-class EvaluationError(Exception):
-    """An expression has no result for a value; the text says why, and never what the value is."""
-
-
-class Shared(dict[str, Any]):
-    """Values of variables for several expressions of one language.
-
-    CEL makes its own values of them once, when the first expression reads them.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._activation: Any = None
-
-    def activation(self, environment: Any) -> Any:
-        """Return them as a language's environment has them."""
-        if self._activation is None:
-            self._activation = environment.Activation({**self, "now": dt.datetime.now(dt.UTC)})
-        return self._activation
 
 
 class Language:
@@ -98,14 +78,9 @@ class Language:
             may_be_text: Whether the result may be a string: what is wrong, empty if nothing.
 
         Raises:
-            InvalidSchemaError: It is no CEL, has another result, or could do more than is
-                allowed. The text completes "its expression".
+            InvalidSchemaError: It is no CEL, or has another result. The text completes "its
+                expression".
         """
-        # Needs protobuf, which only the extra has.
-        from penstock.policies.schema_policy.rules.expression_tree import (  # noqa: PLC0415
-            examine,
-        )
-
         if len(text.encode("utf-8", "replace")) > _LONGEST:
             raise InvalidSchemaError(f"has more than {_LONGEST} bytes")
         try:
@@ -116,10 +91,10 @@ class Language:
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
         if expression.return_type() not in expected:
             raise InvalidSchemaError("does not give true or false")
-        facts = examine(expression.serialize())
-        for pattern in facts.patterns:
+        tree = read_tree(expression.serialize())
+        for pattern in patterns_in(tree):
             self._try_pattern(pattern)
-        return Program(self.cel, self._environment, expression, facts)
+        return Program(self.cel, self._environment, expression, tree)
 
     def _try_pattern(self, pattern: str) -> None:
         cel = self.cel
@@ -130,34 +105,41 @@ class Language:
 
 
 class Program:
-    """A compiled expression."""
+    """A compiled expression.
+
+    Attributes:
+        reads: The variables that it reads, without `now`.
+    """
 
     __slots__ = (
-        "_cel",
+        "_always",
         "_environment",
         "_expression",
-        "_heaviest",
-        "_names",
+        "_kinds",
         "_now",
         "_texts",
+        "_tree",
         "_typed",
+        "reads",
     )
 
-    def __init__(self, cel: Any, environment: Any, expression: Any, facts: Facts) -> None:
-        self._cel = cel
+    def __init__(self, cel: Any, environment: Any, expression: Any, tree: Tree) -> None:
+        self._kinds = cel.Type
         self._environment = environment
         self._expression = expression
-        self._texts = facts.texts
-        self._now = "now" in facts.names
-        self._names = facts.names - {"now"}
-        self._heaviest = _heaviest(facts)
+        self._tree = tree
+        self._always = always_allowed(tree)
+        names = names_in(tree)
+        self._now = "now" in names
+        self.reads = names - {"now"}
+        self._texts = texts_in(tree)
         self._typed = expression.return_type() == cel.Type.BOOL
 
-    def holds(self, data: Mapping[str, Any]) -> bool | str:
+    def holds(self, variables: Variables) -> bool | str:
         """Evaluate.
 
         Args:
-            data: The values of the variables; `Shared` where several programs read them.
+            variables: What the variables hold.
 
         Returns:
             True if the condition holds. False, or a text that explains why, if it does not:
@@ -166,12 +148,12 @@ class Program:
         Raises:
             EvaluationError: There is no result.
         """
-        result = self._result(data)
+        result = self._result(variables)
         if self._typed:  # no need to ask for the type of what is true
             value = result.value()
             if value is True or value is False:
                 return value
-        kind, kinds = result.type(), self._cel.Type
+        kind, kinds = result.type(), self._kinds
         if kind == kinds.BOOL:
             return bool(result.value())
         if kind == kinds.STRING:
@@ -183,34 +165,18 @@ class Program:
             raise EvaluationError(_reason(str(result.value())))
         raise EvaluationError("it gives neither true nor false")
 
-    def _result(self, data: Mapping[str, Any]) -> Any:
-        read = {name: data[name] for name in self._names if name in data}
-        if self._heaviest is not None:
-            self._refuse_heavy(read, self._heaviest)
+    def _result(self, variables: Variables) -> Any:
+        weight = variables.weight(self.reads)
+        if weight > self._always and work_of(self._tree, variables.size(self.reads)) > MOST:
+            raise EvaluationError("it would be too much work for a value of this size")
         try:
-            if isinstance(data, Shared):
-                return self._expression.eval(data.activation(self._environment))
-            if self._now:
-                read["now"] = dt.datetime.now(dt.UTC)
-            return self._expression.eval(data=read)
+            return self._expression.eval(
+                variables.activation(self._environment, self.reads, now=self._now)
+            )
+        except EvaluationError:
+            raise
         except Exception as error:
             raise EvaluationError(_reason(str(error))) from None
-
-    @staticmethod
-    def _refuse_heavy(read: Mapping[str, Any], heaviest: int) -> None:
-        if weighs_more_than(list(read.values()), heaviest):
-            raise EvaluationError(
-                "it is too much work for a value of more than "
-                f"{heaviest} characters, bytes and items"
-            )
-
-
-def _heaviest(facts: Facts) -> int | None:
-    """Return the weight of the heaviest values that an expression is evaluated for."""
-    states = sum(size_of(pattern) for pattern in facts.patterns)
-    if facts.multiplies:
-        return HEAVIEST // max(1, states // _SMALL_PATTERN)
-    return None if states <= _SMALL_PATTERN else _STATES_BY_WEIGHT // states
 
 
 def _reason(text: str) -> str:

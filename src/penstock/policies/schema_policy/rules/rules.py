@@ -8,14 +8,15 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.fields.tree import leading_to, reachable
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.payloads.protobuf.serialized import is_descriptor
-from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program, Shared
+from penstock.policies.schema_policy.rules.program import Language, Program
 from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
-from penstock.policies.schema_policy.rules.values import without_branches
+from penstock.policies.schema_policy.rules.values import EvaluationError, without_branches
+from penstock.policies.schema_policy.rules.variables import Variables
 from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
 from penstock.policies.schema_policy.tags import TagPatterns, read_patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.policies.schema_policy.fields.tree import Field, InlineRule, Node
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
@@ -62,11 +63,11 @@ class Rules:
         """
         try:
             if self._wholes:
-                data: Mapping[str, Any] = {"message": self._convert(value)}
-                if len(self._wholes) > 1:
-                    data = Shared(data)
+                variables = Variables(
+                    {"message": self._convert(value)}, is_shared=len(self._wholes) > 1
+                )
                 for ask in self._wholes:
-                    objection = ask(data, "")
+                    objection = ask(variables, "")
                     if objection is not None:
                         return objection
             return self._walks.objection(value)
@@ -211,7 +212,7 @@ class _Maker:
         title = f'rule "{shorten(rule.name)}"'
         guard = self._program(variables, rule.guard, title, "guard") if rule.guard else None
         program = self._program(variables, rule.expression, title, "expression")
-        return _question(title, rule.shown, guard, program)
+        return _Question(title, rule.shown, guard, program)
 
     def inline(self, rule: InlineRule) -> Question:
         """Return what a rule within the schema asks."""
@@ -219,7 +220,7 @@ class _Maker:
         if not rule.expr.strip():
             raise InvalidSchemaError(f"{title} has no expression")
         program = self._program(("this",), rule.expr, title, "expression", may_be_text=True)
-        return _question(title, shorten(rule.doc or rule.expr), None, program)
+        return _Question(title, shorten(rule.doc or rule.expr), None, program)
 
     def _program(
         self,
@@ -250,20 +251,29 @@ class _Maker:
         return language
 
 
-def _question(title: str, shown: str, guard: Program | None, program: Program) -> Question:
-    def ask(data: Mapping[str, Any], path: str) -> str | None:
+class _Question:
+    """Implements `Question`: a condition and its guard, in words that name no value."""
+
+    def __init__(self, title: str, shown: str, guard: Program | None, program: Program) -> None:
+        self._title = title
+        self._shown = shown
+        self._guard = guard
+        self._program = program
+        self.reads = program.reads if guard is None else program.reads | guard.reads
+
+    def __call__(self, variables: Variables, path: str) -> str | None:
+        """Return what is wrong, or None."""
         place = f" at {path}" if path else ""
         try:
-            if guard is not None and guard.holds(data) is not True:
+            if self._guard is not None and self._guard.holds(variables) is not True:
                 return None
-            result = program.holds(data)
+            result = self._program.holds(variables)
         except EvaluationError as error:
-            return f"{title} has no result{place}: {error}: {shown}"
+            return f"{self._title} has no result{place}: {error}: {self._shown}"
         if result is True:
             return None
-        return f"{title} failed{place}: {shown if result is False else shorten(result)}"
-
-    return ask
+        why = self._shown if result is False else shorten(result)
+        return f"{self._title} failed{place}: {why}"
 
 
 def _is_for(rule: Condition, field: Field) -> bool:
