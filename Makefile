@@ -37,10 +37,10 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 # Suites that are targets of their own.
-OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser
+OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak conformance suites chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -147,6 +147,9 @@ kills: setup  ## the gateway killed 200 times at random while topics are created
 
 soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(foreach client,$(WITHOUT),--without $(client))
+
+suites: setup  ## what others expect of schemas and rules: suites that are fetched here; needs Go
+	$(BIN)/pytest -m suites -s tests/suites
 
 conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafka Streams, fetched here, directly and through the gateway; SHORT=1, SEED=, WITHOUT=; needs Go, cargo, a C compiler, a JDK
 	$(BIN)/python -m tests.conformance $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) $(foreach suite,$(WITHOUT),--without $(suite))

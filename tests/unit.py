@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 SYSTEM_FOLDERS: Final = frozenset(
-    {"chaos", "hostile", "integration", "interop", "local", "parity", "registry", "spark"}
+    {"chaos", "hostile", "integration", "interop", "local", "parity", "registry", "spark", "suites"}
 )
 SYSTEM_FIXTURES: Final = frozenset({"kafka", "spark"})
 _FORBIDDEN: Final = frozenset(

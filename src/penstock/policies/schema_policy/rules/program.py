@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 4096
 """Bytes of an expression."""
+_ERROR: Final = re.compile(r"ERROR: .*")
+_IS_ABOUT_NUMBERS: Final = re.compile(
+    r"overload for '_(?:<|<=|>|>=|==|!=)_' applied to '\((?:int|uint|double), (?:int|uint|double)\)'"
+)
 _EXPLANATION_LONGEST: Final = 200
 _NO_OVERLOAD: Final = "No matching overloads found"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
@@ -34,12 +39,15 @@ class Language:
     Args:
         variables: Their names. Each may have any type, which is found when it is evaluated.
         pool: The descriptors of Protobuf messages that the expressions meet.
+        container: The package whose messages may be named without it.
 
     Raises:
         ValueError: The package that evaluates CEL is not installed.
     """
 
-    def __init__(self, variables: Sequence[str], pool: Any = None) -> None:
+    def __init__(
+        self, variables: Sequence[str], pool: Any = None, container: str | None = None
+    ) -> None:
         try:
             from cel_expr_python import cel  # noqa: PLC0415
             from cel_expr_python.ext import ext_math, ext_strings  # noqa: PLC0415
@@ -68,6 +76,7 @@ class Language:
             variables=types,
             functions=functions,
             extensions=[ext_strings.ExtStrings(), ext_math.ExtMath()],
+            container=container,
         )
 
     def compile(self, text: str, *, may_be_text: bool = False) -> Program:
@@ -83,10 +92,7 @@ class Language:
         """
         if len(text.encode("utf-8", "replace")) > _LONGEST:
             raise InvalidSchemaError(f"has more than {_LONGEST} bytes")
-        try:
-            expression = self._environment.compile(text)
-        except Exception as error:
-            raise InvalidSchemaError(f"is not valid: {_first_line(error)}") from None
+        expression = self._compiled(text)
         kinds = self.cel.Type
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
         if expression.return_type() not in expected:
@@ -95,6 +101,20 @@ class Language:
         for pattern in patterns_in(tree):
             self._try_pattern(pattern)
         return Program(self.cel, self._environment, expression, tree)
+
+    def _compiled(self, text: str) -> Any:
+        """Compile, with comparisons between kinds of numbers, as in Confluent's clients.
+
+        CEL's own check knows none of them, while its evaluation does.
+        """
+        try:
+            return self._environment.compile(text)
+        except Exception as error:
+            found = str(error)
+            wrong = _ERROR.findall(found)
+            if wrong and all(_IS_ABOUT_NUMBERS.search(line) for line in wrong):
+                return self._environment.compile(text, disable_check=True)
+            raise InvalidSchemaError(f"is not valid: {_first_line(found)}") from None
 
     def _try_pattern(self, pattern: str) -> None:
         cel = self.cel
@@ -190,6 +210,6 @@ def _reason(text: str) -> str:
     return "it ends with an error"
 
 
-def _first_line(error: Exception) -> str:
-    line = str(error).partition("\n")[0]
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0]
     return line.removeprefix("INVALID_ARGUMENT: ").removeprefix("ERROR: ")[:_EXPLANATION_LONGEST]

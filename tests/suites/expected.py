@@ -1,0 +1,48 @@
+"""Differences from the suites of others that are known, with their reasons: `expected.toml`."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = Path(__file__).with_name("expected.toml")
+
+
+class Expected(NamedTuple):
+    """A row of the file.
+
+    Attributes:
+        cases: Names, in which `*` stands for any text.
+        reason: Why they differ.
+    """
+
+    cases: tuple[str, ...]
+    reason: str
+
+
+def expected(suite: str) -> tuple[Expected, ...]:
+    """Return the rows about a suite."""
+    rows = tomllib.loads(FILE.read_text("utf-8")).get(suite, [])
+    return tuple(Expected(tuple(row["cases"]), row["reason"]) for row in rows)
+
+
+def compare(found: Mapping[str, str], rows: Iterable[Expected]) -> tuple[list[str], list[str]]:
+    """Compare the differences that were found with those that are known.
+
+    Args:
+        found: By the name of the case, what differs.
+        rows: What is known.
+
+    Returns:
+        Cases that no row has, each with what differs; and patterns of rows that fit none.
+    """
+    patterns = [pattern for row in rows for pattern in row.cases]
+    names = {pattern: [name for name in found if _fits(pattern, name)] for pattern in patterns}
+    known = {name for fitting in names.values() for name in fitting}
+    unknown = [f"{name}: {text}" for name, text in found.items() if name not in known]
+    return unknown, [pattern for pattern, fitting in names.items() if not fitting]
+
+
+def _fits(pattern: str, name: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
