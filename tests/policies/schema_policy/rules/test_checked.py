@@ -48,7 +48,7 @@ def test_what_is_in_a_tree():
     tree = tree_of("message.a.matches('^a+$') && message.b == 'x' && now > timestamp('2020')")
     assert names_in(tree) == {"message", "now"}
     assert texts_in(tree) == {"^a+$", "x", "2020"}
-    assert patterns_in(tree) == {"^a+$"}
+    assert patterns_in(tree, "matches") == {"^a+$"}
 
 
 def test_lists_maps_and_messages():

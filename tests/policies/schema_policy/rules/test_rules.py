@@ -11,6 +11,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema
 from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.options import RuleOptions
 from tests.policies.schema_policy.messages import Messages, meta, order_class
 
 SECRET = "123-45-6789"
@@ -28,7 +29,16 @@ def field_rule(expr, *tags, **more):
     return rule(expr, type="CEL_FIELD", tags=list(tags), **more)
 
 
-def rules_of(schema, *rules, kind="AVRO", tags=None, references=None, compiled=None, **rule_set):
+def rules_of(
+    schema,
+    *rules,
+    kind="AVRO",
+    tags=None,
+    references=None,
+    compiled=None,
+    options=None,
+    **rule_set,
+):
     text = schema if isinstance(schema, str) else json.dumps(schema)
     registered = RegisteredSchema(
         kind,
@@ -37,7 +47,12 @@ def rules_of(schema, *rules, kind="AVRO", tags=None, references=None, compiled=N
         rule_set={"domainRules": list(rules), **rule_set},
     )
     texts = {name: json.dumps(one) for name, one in (references or {}).items()}
-    return compile_rules(registered, compiled or NotAsked(), SchemaSource(kind, text, texts))
+    return compile_rules(
+        registered,
+        compiled or NotAsked(),
+        SchemaSource(kind, text, texts),
+        options or RuleOptions(),
+    )
 
 
 def judge(rules, value):

@@ -8,7 +8,6 @@ from penstock.policies.schema_policy.rules.values import (
     EvaluationError,
     size_of,
     to_cel,
-    without_branches,
 )
 from penstock.policies.schema_policy.rules.variables import Variables
 from tests.policies.schema_policy.messages import order_class
@@ -128,7 +127,3 @@ def test_nested_deeply():
     for _ in range(400):
         value = [value]
     assert to_cel(value).value == value
-
-
-def test_branches_of_unions():
-    assert without_branches({"a": ("x.B", {"c": [("x.D", 1)]})}) == {"a": {"c": [1]}}

@@ -108,7 +108,10 @@ class _Reader:
             return Node("MAP", values=values, fits=lambda value: isinstance(value, dict))
         if kind in ("record", "error", "enum", "fixed"):
             return self._named(_full_name(schema["name"], schema.get("namespace", namespace)), "")
-        return self.node(kind, namespace)
+        node = self.node(kind, namespace)
+        if "logicalType" in schema and kind in _PRIMITIVES:  # a node of its own
+            node.logical = schema
+        return node
 
     def _named(self, name: str, namespace: str) -> Node:
         primitive = _PRIMITIVES.get(name)
@@ -135,6 +138,7 @@ class _Reader:
             node.type_name = "FIXED"
             node.fits = lambda value: isinstance(value, bytes) and len(value) == size
             node.zero = bytes(size)
+            node.logical = schema if "logicalType" in schema else None
         else:
             node.type_name = "RECORD"
             node.rules = read_inline_rules(schema.get("confluent:rules"))

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _NUMBERS: Final = frozenset({1, 2, 3, 4})
 """`Type.PrimitiveType` of cel.expr: BOOL, INT64, UINT64, DOUBLE."""
@@ -97,6 +97,29 @@ def read_tree(serialized: bytes) -> Tree:
         raise InvalidSchemaError("is nested too deeply") from None
 
 
+def rewritten(serialized: bytes, function: str, change: Callable[[Any], None]) -> bytes:
+    """Return an expression with some of its calls changed.
+
+    Args:
+        serialized: What `Expression.serialize` returns.
+        function: The function that is called.
+        change: Changes such a call: `cel.expr.Expr.Call`, with the arguments as `args`.
+    """
+    packed = any_pb2.Any.FromString(serialized)
+    of_message = _MESSAGES["Parsed" if packed.type_url.endswith(_PARSED) else "Checked"]
+    message = of_message.FromString(packed.value)  # keeps what it does not know
+    waiting = [message.expr]
+    while waiting:
+        found = waiting.pop()
+        if found.DESCRIPTOR.name == "Call" and found.function == function:
+            change(found)
+        for field, value in found.ListFields():
+            if field.message_type is not None:
+                waiting.extend(value if hasattr(value, "extend") else (value,))
+    packed.value = message.SerializeToString()
+    return bytes(packed.SerializeToString())
+
+
 def parts_of(tree: Tree) -> tuple[Tree, ...]:
     """Return what a part of a tree consists of."""
     if isinstance(tree, Part):
@@ -121,12 +144,12 @@ def texts_in(tree: Tree) -> frozenset[str]:
     return frozenset(value for value in values if isinstance(value, str))
 
 
-def patterns_in(tree: Tree) -> frozenset[str]:
-    """Return the regular expressions of its `matches` that are constants."""
+def patterns_in(tree: Tree, function: str) -> frozenset[str]:
+    """Return the regular expressions of a function's calls that are constants."""
     lasts = (
         part.arguments[-1]
         for part in _all_in(tree)
-        if isinstance(part, Call) and part.function == "matches"
+        if isinstance(part, Call) and part.function == function
     )
     values = (last.value for last in lasts if isinstance(last, Constant))
     return frozenset(value for value in values if isinstance(value, str))

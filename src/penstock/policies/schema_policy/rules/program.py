@@ -10,10 +10,18 @@ from penstock.policies.schema_policy.rules.checked import (
     names_in,
     patterns_in,
     read_tree,
+    rewritten,
     texts_in,
 )
-from penstock.policies.schema_policy.rules.functions import FUNCTIONS
+from penstock.policies.schema_policy.rules.declared import PREFIX, declared, pool_with_decimals
+from penstock.policies.schema_policy.rules.options import REGEX_ENGINE, RegexEngine
 from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.whole_match import FUNCTION as MATCHES_WHOLE
+from penstock.policies.schema_policy.rules.whole_match import (
+    is_pattern,
+    rewrite,
+    whole,
+)
 from penstock.policies.schema_policy.rules.work import MOST, always_allowed, work_of
 
 if TYPE_CHECKING:
@@ -26,8 +34,15 @@ _LONGEST: Final = 4096
 """Bytes of an expression."""
 _ERROR: Final = re.compile(r"ERROR: .*")
 _IS_ABOUT_NUMBERS: Final = re.compile(
-    r"overload for '_(?:<|<=|>|>=|==|!=)_' applied to '\((?:int|uint|double), (?:int|uint|double)\)'"
+    r"overload for '_(?:<|<=|>|>=|==|!=)_' applied to "
+    r"'\((?:int|uint|double), (?:int|uint|double)\)'"
 )
+_IS_FOR_OURS: Final = re.compile(
+    r"ERROR: [^:]*:(\d+):(\d+): (?:undeclared reference to 'timestamp'"
+    r"|found no matching overload for '(?:string|double)' applied to "
+    r"'\(confluent\.type\.Decimal\)')"
+)
+_NAME_AT_END: Final = re.compile(r"(?<![\w.])(?:string|double|timestamp)\s*$")
 _EXPLANATION_LONGEST: Final = 200
 _NO_OVERLOAD: Final = "No matching overloads found"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
@@ -55,35 +70,27 @@ class Language:
             raise ValueError("rules in CEL need: pip install 'penstock[rules]'") from None
         types: dict[str, Any] = dict.fromkeys(variables, cel.Type.DYN)
         types["now"] = cel.Type.TIMESTAMP
-        functions = [
-            cel.FunctionDecl(
-                name,
-                [
-                    cel.Overload(
-                        f"{name}_of_string",
-                        return_type=cel.Type.BOOL,
-                        parameters=[cel.Type.STRING],
-                        is_member=True,
-                        impl=function,
-                    )
-                ],
-            )
-            for name, function in FUNCTIONS.items()
-        ]
         self.cel = cel
         self._environment = cel.NewEnv(
-            pool,
+            pool_with_decimals(pool),
             variables=types,
-            functions=functions,
+            functions=declared(cel),
             extensions=[ext_strings.ExtStrings(), ext_math.ExtMath()],
             container=container,
         )
 
-    def compile(self, text: str, *, may_be_text: bool = False) -> Program:
+    def compile(
+        self,
+        text: str,
+        *,
+        may_be_text: bool = False,
+        engine: RegexEngine = RegexEngine.RE2,
+    ) -> Program:
         """Compile an expression.
 
         Args:
             text: The expression.
+            engine: What `matches` means in it.
             may_be_text: Whether the result may be a string: what is wrong, empty if nothing.
 
         Raises:
@@ -97,31 +104,54 @@ class Language:
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
         if expression.return_type() not in expected:
             raise InvalidSchemaError("does not give true or false")
-        tree = read_tree(expression.serialize())
-        for pattern in patterns_in(tree):
-            self._try_pattern(pattern)
-        return Program(self.cel, self._environment, expression, tree)
+        is_bool = expression.return_type() == kinds.BOOL
+        serialized = expression.serialize()
+        if engine is RegexEngine.PCRE:
+            serialized = self._of_whole_texts(serialized)
+            expression = self._environment.deserialize(serialized)
+        tree = read_tree(serialized)
+        for pattern in patterns_in(tree, "matches"):
+            if not self._takes(pattern):
+                raise InvalidSchemaError(
+                    "has a pattern that is no regular expression of RE2; "
+                    f"{REGEX_ENGINE}=pcre takes some more"
+                )
+        return Program(self.cel, self._environment, expression, tree, is_bool=is_bool)
 
     def _compiled(self, text: str) -> Any:
-        """Compile, with comparisons between kinds of numbers, as in Confluent's clients.
+        """Compile, with what Confluent's clients have and CEL's own check does not.
 
-        CEL's own check knows none of them, while its evaluation does.
+        These are comparisons between kinds of numbers, which CEL's evaluation knows all the same,
+        and more arguments for functions of CEL, which are other functions here.
         """
         try:
             return self._environment.compile(text)
         except Exception as error:
             found = str(error)
-            wrong = _ERROR.findall(found)
-            if wrong and all(_IS_ABOUT_NUMBERS.search(line) for line in wrong):
-                return self._environment.compile(text, disable_check=True)
-            raise InvalidSchemaError(f"is not valid: {_first_line(found)}") from None
+        wrong = _ERROR.findall(found)
+        if wrong and all(_IS_ABOUT_NUMBERS.search(line) for line in wrong):
+            return self._environment.compile(text, disable_check=True)
+        amended = _amended(text, wrong)
+        if amended == text:
+            raise InvalidSchemaError(f"is not valid: {_first_line(found)}")
+        return self._compiled(amended)
 
-    def _try_pattern(self, pattern: str) -> None:
+    def _of_whole_texts(self, serialized: bytes) -> bytes:
+        """Return an expression in which `matches` is about whole texts."""
+        changed = rewritten(
+            serialized, "matches", lambda call: rewrite(call, lambda text: self._takes(whole(text)))
+        )
+        for pattern in patterns_in(read_tree(changed), MATCHES_WHOLE):
+            if not is_pattern(pattern):
+                raise InvalidSchemaError("has a pattern that is no regular expression")
+        return changed
+
+    def _takes(self, pattern: str) -> bool:
+        """Return whether RE2 takes a pattern."""
         cel = self.cel
         environment = cel.NewEnv(variables={"pattern": cel.Type.STRING})
         result = environment.compile("''.matches(pattern)").eval(data={"pattern": pattern})
-        if result.type() != cel.Type.BOOL:
-            raise InvalidSchemaError("has a pattern that is no regular expression of RE2")
+        return bool(result.type() == cel.Type.BOOL)
 
 
 class Program:
@@ -143,7 +173,9 @@ class Program:
         "reads",
     )
 
-    def __init__(self, cel: Any, environment: Any, expression: Any, tree: Tree) -> None:
+    def __init__(
+        self, cel: Any, environment: Any, expression: Any, tree: Tree, *, is_bool: bool
+    ) -> None:
         self._kinds = cel.Type
         self._environment = environment
         self._expression = expression
@@ -153,7 +185,7 @@ class Program:
         self._now = "now" in names
         self.reads = names - {"now"}
         self._texts = texts_in(tree)
-        self._typed = expression.return_type() == cel.Type.BOOL
+        self._typed = is_bool
 
     def holds(self, variables: Variables) -> bool | str:
         """Evaluate.
@@ -197,6 +229,24 @@ class Program:
             raise
         except Exception as error:
             raise EvaluationError(_reason(str(error))) from None
+
+
+def _amended(text: str, errors: Sequence[str]) -> str:
+    """Return an expression that calls functions of ours where its calls have no overload of CEL's.
+
+    Args:
+        text: The expression.
+        errors: What is wrong with it, each with the line and the column.
+    """
+    lines = text.split("\n")
+    places = (_IS_FOR_OURS.match(error) for error in errors)
+    found = sorted({(int(place[1]), int(place[2])) for place in places if place}, reverse=True)
+    for line, column in found:
+        before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+        name = _NAME_AT_END.search(before)
+        if name is not None:
+            lines[line - 1] = f"{before[: name.start()]}{PREFIX}{name[0]}{after}"
+    return "\n".join(lines)
 
 
 def _reason(text: str) -> str:

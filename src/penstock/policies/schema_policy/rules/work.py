@@ -19,6 +19,7 @@ from penstock.policies.schema_policy.rules.checked import (
     Part,
 )
 from penstock.policies.schema_policy.rules.patterns import size_of
+from penstock.policies.schema_policy.rules.whole_match import FUNCTION as MATCHES_WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,8 @@ _SMALL_PATTERN: Final = 20
 """States with which that machine is made once."""
 _REPEATED_MOST: Final = 1000
 """RE2 repeats no part of a pattern oftener."""
+_STEPS_BACK: Final = 300_000.0
+"""For a text and a pattern that looks around, at most."""
 _ESCAPED: Final = 10
 _DIGITS: Final = 100
 """The most that `format` writes for a number after its point."""
@@ -300,6 +303,11 @@ def _matched(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     return text * each + states * _SPLIT, _SCALAR
 
 
+def _matched_whole(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
+    del call
+    return sizes[0].weight * _SPLIT + _STEPS_BACK, _SCALAR
+
+
 def _asked(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     """One of Confluent's functions about texts."""
     del call
@@ -339,5 +347,6 @@ _BY_FUNCTION: Final[Mapping[str, Callable[[Call, Sequence[Size]], tuple[float, S
     "format": _formatted,
     "split": _split,
     "matches": _matched,
+    MATCHES_WHOLE: _matched_whole,
 }  # fmt: skip
 """What functions cost; others as `_summed`."""
