@@ -218,15 +218,14 @@ class Program:
         raise EvaluationError("it gives neither true nor false")
 
     def _result(self, variables: Variables) -> Any:
-        weight = variables.weight(self.reads)
+        read, weight = variables.read(self.reads, now=self._now)
         if weight > self._always and work_of(self._tree, variables.size(self.reads)) > MOST:
             raise EvaluationError("it would be too much work for a value of this size")
+        shared = variables.activation(self._environment)
         try:
-            return self._expression.eval(
-                variables.activation(self._environment, self.reads, now=self._now)
-            )
-        except EvaluationError:
-            raise
+            if shared is not None:
+                return self._expression.eval(shared)
+            return self._expression.eval(data=read)
         except Exception as error:
             raise EvaluationError(_reason(str(error))) from None
 

@@ -14,6 +14,7 @@ from google.protobuf import wrappers_pb2
 
 from penstock.policies.schema_policy.rules.work import Size
 
+_SCALARS: Final = frozenset({int, float, bool, type(None)})
 _NUL_IN_JSON: Final = b"\\u0000"
 _NO_KEY: Final = "a key of a map has a NUL character, which CEL would not be given"
 
@@ -45,9 +46,12 @@ def to_cel(given: Any) -> CelValue:
     Raises:
         EvaluationError: It cannot be given as a whole: a key of a map has a NUL character.
     """
-    if isinstance(given, str):
+    kind = type(given)
+    if kind is str:
         return CelValue(given, _text(given), len(given))
-    if hasattr(given, "ByteSize"):
+    if kind in _SCALARS:
+        return CelValue(given, given, 1)
+    if kind is not dict and hasattr(given, "ByteSize"):
         return CelValue(given, given, given.ByteSize())
     try:
         # Looks at all of it at the speed of C.

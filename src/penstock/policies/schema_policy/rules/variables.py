@@ -41,44 +41,38 @@ class Variables:
         self._is_shared = is_shared
         self._activation: Any = None
 
-    def weight(self, names: Iterable[str]) -> int:
-        """Return at least how many characters, bytes and items some of them have.
-
-        Raises:
-            EvaluationError: One cannot be given to CEL.
-        """
-        return sum(value.weight for value in map(self._of, names) if value is not None)
-
-    def size(self, names: Iterable[str]) -> Size:
-        """Return how large some of them are, exactly; this takes longer than `weight`."""
-        return size_of([value.given for value in map(self._of, names) if value is not None])
-
-    def activation(self, environment: Any, names: Iterable[str], *, now: bool) -> Any:
-        """Return what a language's environment evaluates with.
+    def read(self, names: Iterable[str], *, now: bool) -> tuple[dict[str, Any], int]:
+        """Return some of them as CEL is given them, and at least how large they are together.
 
         Args:
-            environment: The language's.
-            names: The variables that the expression reads.
+            names: The variables that an expression reads.
             now: Whether it reads the time.
 
         Raises:
             EvaluationError: One of them cannot be given to CEL.
         """
-        if self._is_shared:
-            if self._activation is None:
-                self._activation = environment.Activation(self._read(self._given, now=True))
-            return self._activation
-        return environment.Activation(self._read(names, now=now))
-
-    def _read(self, names: Iterable[str], *, now: bool) -> dict[str, Any]:
         read: dict[str, Any] = {}
+        weight = 0
         for name in names:
             value = self._of(name)
             if value is not None:
-                read[name] = value.value
+                read[name] = value[1]
+                weight += value[2]
         if now:
             read["now"] = dt.datetime.now(dt.UTC)
-        return read
+        return read, weight
+
+    def size(self, names: Iterable[str]) -> Size:
+        """Return how large some of them are, exactly; this takes longer than `read`."""
+        return size_of([value.given for value in map(self._of, names) if value is not None])
+
+    def activation(self, environment: Any) -> Any:
+        """Return all of them for the expressions of a language; None where one alone reads them."""
+        if not self._is_shared:
+            return None
+        if self._activation is None:
+            self._activation = environment.Activation(self.read(self._given, now=True)[0])
+        return self._activation
 
     def _of(self, name: str) -> CelValue | None:
         known = self._ready.get(name)

@@ -1,0 +1,25 @@
+"""The differences that are known."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.suites.expected import Expected, compare, expected
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules"])
+def test_the_guide_shows_each_with_its_reason(suite):
+    rows = expected(suite)
+    assert rows
+    for row in rows:
+        cases = ", ".join(f"`{case}`" for case in row.cases)
+        assert f"| {cases} | {row.reason} |" in GUIDE
+
+
+def test_what_is_not_known_and_what_is_not_found():
+    rows = [Expected(("a/*", "b"), "why"), Expected(("c/*/d",), "why")]
+    found = {"a/1": "x", "b": "y", "c/2": "z"}
+    assert compare(found, rows) == (["c/2: z"], ["c/*/d"])
+    assert compare({"a/1": "x", "b": "y", "c/[x]/d": "z"}, rows) == ([], [])
