@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
+from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import FILE_KEYS, TOPIC_CONFIGS
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
 LONG_NAMES = "io.confluent.kafka.serializers.subject."
 
 
-@pytest.mark.parametrize(("key", "row"), {**REGISTRY_KEYS, **FILE_KEYS}.items())
+@pytest.mark.parametrize(("key", "row"), {**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}.items())
 def test_each_key_of_the_file_has_its_row(key, row):
     default, meaning = row
     assert f"| `{key}` | {shown(default)} | {meaning} |" in GUIDE.splitlines()

@@ -1,16 +1,31 @@
-"""What may differ has a reason, which users can read."""
+"""The differences that are known."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.suites.expected import reasons
+from tests.suites.expected import Expected, compare, expected, reasons
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("suite", ["cel-spec", "confluent-rules"])
+def test_the_guide_shows_each_with_its_reason(suite):
+    rows = expected(suite)
+    assert rows
+    for row in rows:
+        cases = ", ".join(f"`{case}`" for case in row.cases)
+        assert f"| {cases} | {row.reason} |" in GUIDE
 
 
 @pytest.mark.parametrize(("suite", "title"), [("avro", "Avro"), ("protobuf", "Protobuf")])
-def test_docs_show_each_difference_with_its_reason(suite, title):
-    rows = {f"| {title} | `{one}` | {reason} |" for one, reason in reasons(suite).items()}
-    shown = {line for line in DOCUMENT.splitlines() if line.startswith(f"| {title} | `")}
-    assert rows == shown
+def test_the_guide_shows_each_difference_of_a_format(suite, title):
+    rows = {f"| {title} | `{case}` | {reason} |" for case, reason in reasons(suite).items()}
+    assert rows == {line for line in GUIDE if line.startswith(f"| {title} | `")}
+
+
+def test_what_is_not_known_and_what_is_not_found():
+    rows = [Expected(("a/*", "b"), "why"), Expected(("c/*/d",), "why")]
+    found = {"a/1": "x", "b": "y", "c/2": "z"}
+    assert compare(found, rows) == (["c/2: z"], ["c/*/d"])
+    assert compare({"a/1": "x", "b": "y", "c/[x]/d": "z"}, rows) == ([], [])

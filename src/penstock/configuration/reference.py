@@ -9,6 +9,7 @@ from penstock.configuration.keys import Keys, extra
 from penstock.configuration.topic_keys import TOPIC_KEYS
 from penstock.policies.json_schema.settings import KEYS as JSON_SCHEMA_KEYS
 from penstock.policies.schema_policy.registry.settings import KEYS as REGISTRY_KEYS
+from penstock.policies.schema_policy.rules.options import KEYS as RULE_KEYS
 from penstock.policies.schema_policy.settings import FILE_KEYS
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def reference() -> str:
     if declared:
         parts.append(_DECLARED + declared)
     parts.append(_JSON_SCHEMA + _rows(JSON_SCHEMA_KEYS))
-    parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS}))
+    parts.append(_SCHEMA_POLICY + _rows({**REGISTRY_KEYS, **FILE_KEYS, **RULE_KEYS}))
     return "\n".join(parts)
 
 

@@ -10,6 +10,7 @@ from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import NamesMessages
 from penstock.policies.schema_policy.rules import compile_rules
+from penstock.policies.schema_policy.rules.options import RuleOptions
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
@@ -51,15 +52,23 @@ class Compiled(NamedTuple):
 class CompiledSchemas:
     """Compiles the schemas of a registry; an immutable schema is compiled once."""
 
-    def __init__(self, registry: Registry, *, unknown_fields: bool = False) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        unknown_fields: bool = False,
+        options: RuleOptions = RuleOptions(),  # noqa: B008 - immutable
+    ) -> None:
         """Compile nothing yet.
 
         Args:
             registry: Has the schemas that others refer to.
             unknown_fields: Whether Protobuf messages may have fields that their schema does not
                 have.
+            options: How rules are read.
         """
         self._registry = registry
+        self._options = options
         self._unknown_fields = unknown_fields
         self._kept: MutableMapping[int | str, Compiled] = LRUCache(
             _KEPT, lambda compiled: max(compiled.size, _LEAST)
@@ -97,7 +106,9 @@ class CompiledSchemas:
             raise RetriableException(f"a schema cannot be compiled now: {error}") from None
         size = len(source.text) + sum(map(len, source.references.values()))
         try:
-            return Compiled(compiled, compile_rules(schema, compiled, source), size=size)
+            return Compiled(
+                compiled, compile_rules(schema, compiled, source, self._options), size=size
+            )
         except InvalidSchemaError as error:
             return Compiled(compiled, None, problem_of_rules=str(error), size=size)
         except ValueError as error:  # CEL is an extra of its own, needed at the level of rules

@@ -97,13 +97,17 @@ class SchemaPolicy(Policy):
         from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
             RegistrySettings,
         )
+        from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
 
+        options = RuleOptions.read(configs)
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
             self._client = RegistryClient(registry)
             self._registry = Registry(self._client)
             self._schemas = CompiledSchemas(
-                self._registry, unknown_fields=self._settings.unknown_fields
+                self._registry,
+                unknown_fields=self._settings.unknown_fields,
+                options=options,
             )
 
     def get_hints(self) -> RecordIntrospectionHints:

@@ -3,15 +3,16 @@
 import pytest
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
-from penstock.policies.schema_policy.rules.program import EvaluationError, Language
-from penstock.policies.schema_policy.rules.weight import HEAVIEST
+from penstock.policies.schema_policy.rules.program import Language
+from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.variables import Variables
 from tests.policies.schema_policy.messages import order_class
 
 SECRET = "4111-1111"
 
 
 def holds(text, value=None, **more):
-    return Language(["message"]).compile(text, **more).holds({"message": value})
+    return Language(["message"]).compile(text, **more).holds(Variables({"message": value}))
 
 
 @pytest.mark.parametrize(
@@ -92,35 +93,57 @@ def test_what_is_no_condition_is_refused(text, reason):
 
 
 @pytest.mark.parametrize(
-    ("text", "make"),
+    ("text", "make", "large"),
     [
-        ("message.a.contains(message.b)", lambda n: {"a": "a" * n, "b": "a" * (n // 2) + "b"}),
+        (
+            "message.a.contains(message.b)",
+            lambda n: {"a": "a" * n, "b": "a" * (n // 2) + "b"},
+            1_000_000,
+        ),
         (
             "!message.items.all(x, x in message.allowed)",
-            lambda n: {"items": [1], "allowed": [2] * n},
+            lambda n: {"items": [1] * n, "allowed": [2] * n},
+            40_000,
         ),
-        ("message.a.all(x, message.b.matches('c') || x == 1)", lambda n: {"a": [1], "b": "b" * n}),
+        (
+            "message.a.all(x, message.b.matches('c') || x == 1)",
+            lambda n: {"a": [1] * n, "b": "b" * n},
+            40_000,
+        ),
+        ("message.a.replace('', message.a) != ''", lambda n: {"a": "a" * n}, 1_000_000),
+        ("message.map(x, x).size() >= 0", lambda n: [1] * n, 9_000),
+        ("message.matches('((a{50}){20}b?)+c') || true", lambda n: "a" * n, 1_000_000),
     ],
 )
-def test_what_grows_with_the_square_is_for_small_values(text, make):
-    holds(text, make(1000))
-    with pytest.raises(EvaluationError, match=f"more than {HEAVIEST}"):
-        holds(text, make(HEAVIEST))
+def test_what_grows_with_the_square_is_for_small_values(text, make, large):
+    assert holds(text, make(1000)) is True or "contains" in text
+    with pytest.raises(EvaluationError, match="too much work for a value of this size"):
+        holds(text, make(large))
 
 
 def test_large_values_are_judged_where_the_work_grows_with_them():
     value = {"items": [{"name": "x" * 1000, "codes": [1] * 4} for _ in range(500)]}
     text = "message.items.all(x, x.name.matches('^x+$') && x.codes.all(c, c > 0))"
     assert holds(text, value) is True
+    assert holds("message.items.map(x, x.name).size() == 500", value) is True
     assert holds("message.s.matches('^(a+)+$')", {"s": "a" * 500_000 + "b"}) is False
 
 
-def test_large_patterns_are_for_small_values():
-    # RE2 takes 16 seconds for a million characters here.
-    text = "message.matches('((a{50}){20}b?)+c')"
-    assert holds(text, "a" * 10_000) is False
-    with pytest.raises(EvaluationError, match="more than 19960 characters"):
-        holds(text, "a" * 1_000_000)
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("message.replace('a', 'bb') == 'bb'", "a"),
+        ("message.join(',') == 'a,b'", ["a", "b"]),
+        ("'%s: %d'.format(message) == 'a: 5'", ["a", 5]),
+        ("strings.quote(message) == '\"a\"'", "a"),
+        ("'abc'.matches(message)", "b"),
+        ("message.map(x, [x, x]) == [['a', 'a']]", ["a"]),
+        ("message.all(x, x + x == 'aa')", ["a"]),
+        ("message.all(x, string(message[0]) == x)", ["a"]),
+    ],
+)
+def test_any_function_may_be_called(text, value):
+    assert holds(text, value) is True
 
 
 def test_messages_and_enums_of_a_pool_of_their_own():
@@ -137,6 +160,6 @@ def test_messages_and_enums_of_a_pool_of_their_own():
         "message.names.all(n, n == 'a')",
         "message == shop.Order{id: 3, ssn: '123', state: shop.State.PAID, count: 5u, names: ['a']}",
     ):
-        assert language.compile(text).holds({"message": message}) is True, text
+        assert language.compile(text).holds(Variables({"message": message})) is True, text
     with pytest.raises(EvaluationError, match="is not there"):
-        language.compile("message.nothing == 1").holds({"message": message})
+        language.compile("message.nothing == 1").holds(Variables({"message": message}))

@@ -41,7 +41,7 @@ def test_conditions_of_writing_are_run_in_order():
         ({"mode": "UPGRADE"}, "its mode is UPGRADE"),
         ({"kind": "TRANSFORM", "type": "JSONATA"}, "type JSONATA changes values"),
         ({"kind": "TRANSFORM", "type": "ENCRYPT"}, "type ENCRYPT changes values"),
-        ({"type": "SQL"}, "type SQL is not known"),
+        ({"type": "SQL", "onFailure": "NONE"}, "its onFailure is NONE"),
         ({"onFailure": "NONE"}, "its onFailure is NONE"),
         ({"mode": "WRITEREAD", "onFailure": "NONE,ERROR"}, "its onFailure is NONE"),
     ],
@@ -52,9 +52,35 @@ def test_what_is_not_run_is_said(more, reason):
     assert found.not_run == (f'rule "x": {reason}',)
 
 
-@pytest.mark.parametrize("action", ["ERROR", "DLQ", "ERROR,NONE", "", None])
+@pytest.mark.parametrize("action", ["ERROR", "DLQ", "ERROR,NONE", "none", "OTHER", "", None])
 def test_other_actions_refuse(action):
     assert names(read(rule("x", mode="WRITEREAD", onFailure=action))) == ["x"]
+
+
+def test_a_pair_of_actions_is_one_in_rules_for_both_alone():
+    # For writing alone, Confluent's clients look for an action of the name "NONE,ERROR" and fail.
+    assert names(read(rule("x", mode="WRITE", onFailure="NONE,ERROR"))) == ["x"]
+    assert names(read(rule("x", mode="WRITEREAD", onFailure="NONE,ERROR"))) == []
+
+
+@pytest.mark.parametrize("more", [{"type": "SQL"}, {"type": None}, {"kind": "OTHER"}])
+def test_a_rule_that_is_not_known_cannot_be_used(more):
+    with pytest.raises(InvalidSchemaError, match='rule "x"'):
+        read(rule("x", **more))
+    assert names(read(rule("x", **more, disabled=True))) == []
+    assert names(read(rule("x", **more), enableAt="CLIENT")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "engine"), [(None, None), ("", None), ("pcre", "pcre"), ("RE2", "re2")]
+)
+def test_the_engine_of_patterns(given, engine):
+    [one] = read(rule(params={"cel.regex.engine": given})).conditions
+    assert (one.engine and one.engine.value) == engine
+    [one] = read(rule(), properties={"cel.regex.engine": given}).conditions
+    assert (one.engine and one.engine.value) == engine
+    with pytest.raises(InvalidSchemaError, match=r'rule "r": cel\.regex\.engine must be'):
+        read(rule(params={"cel.regex.engine": "java"}))
 
 
 @pytest.mark.parametrize(

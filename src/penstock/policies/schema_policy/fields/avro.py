@@ -68,6 +68,7 @@ def fields_of(root: AvroType, patterns: TagPatterns) -> Node:
 def _fill(node: Node, schema: AvroType, below: list[Node], patterns: TagPatterns) -> None:
     """Make a node of a type."""
     node.type_name = schema.kind.upper()
+    node.logical = schema.logical
     node.fits = _FITS.get(schema.kind) or node.fits
     if schema.kind == "null":
         node.nullable = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 PRIMITIVE: Final = frozenset(
     {"INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "NULL", "STRING", "BYTES"}
@@ -41,6 +41,7 @@ class Node:
         rules: Checks of the record, message or object.
         zero: What stands for nothing where null may not: of Avro's enums and fixed.
         fits: Whether a value may be one of this part; tells alternatives apart.
+        logical: Of Avro: the declaration of a type that names a logical type.
     """
 
     type_name: str = "NULL"
@@ -54,6 +55,7 @@ class Node:
     rules: tuple[InlineRule, ...] = ()
     zero: str | bytes | None = None
     fits: Callable[[Any], bool] = lambda _value: True
+    logical: Mapping[str, Any] | None = None
 
     @property
     def is_leaf(self) -> bool:

@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
-from penstock.policies.schema_policy.rules.functions import FUNCTIONS
-from penstock.policies.schema_policy.rules.patterns import size_of
-from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
+from penstock.policies.schema_policy.rules.checked import (
+    names_in,
+    patterns_in,
+    read_tree,
+    rewritten,
+    texts_in,
+)
+from penstock.policies.schema_policy.rules.declared import PREFIX, declared, pool_with_decimals
+from penstock.policies.schema_policy.rules.options import REGEX_ENGINE, RegexEngine
+from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.whole_match import FUNCTION as MATCHES_WHOLE
+from penstock.policies.schema_policy.rules.whole_match import (
+    is_pattern,
+    rewrite,
+    whole,
+)
+from penstock.policies.schema_policy.rules.work import MOST, always_allowed, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from penstock.policies.schema_policy.rules.expression_tree import Facts
+    from penstock.policies.schema_policy.rules.checked import Tree
+    from penstock.policies.schema_policy.rules.variables import Variables
 
 _LONGEST: Final = 4096
 """Bytes of an expression."""
-_SMALL_PATTERN: Final = 20
-"""States of regular expressions that any value may meet."""
-_STATES_BY_WEIGHT: Final = 20_000_000
-"""States, times characters of a value, of regular expressions with more states: RE2 then takes
-up to a third of a second."""
+_ERROR: Final = re.compile(r"ERROR: .*")
+_IS_ABOUT_NUMBERS: Final = re.compile(
+    r"overload for '_(?:<|<=|>|>=|==|!=)_' applied to "
+    r"'\((?:int|uint|double), (?:int|uint|double)\)'"
+)
+_IS_FOR_OURS: Final = re.compile(
+    r"ERROR: [^:]*:(\d+):(\d+): (?:undeclared reference to 'timestamp'"
+    r"|found no matching overload for '(?:string|double)' applied to "
+    r"'\(confluent\.type\.Decimal\)')"
+)
+_NAME_AT_END: Final = re.compile(r"(?<![\w.])(?:string|double|timestamp)\s*$")
 _EXPLANATION_LONGEST: Final = 200
 _NO_OVERLOAD: Final = "No matching overloads found"
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
-
-
-class EvaluationError(Exception):
-    """An expression has no result for a value; the text says why, and never what the value is."""
-
-
-class Shared(dict[str, Any]):
-    """Values of variables for several expressions of one language.
-
-    CEL makes its own values of them once, when the first expression reads them.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._activation: Any = None
-
-    def activation(self, environment: Any) -> Any:
-        """Return them as a language's environment has them."""
-        if self._activation is None:
-            self._activation = environment.Activation({**self, "now": dt.datetime.now(dt.UTC)})
-        return self._activation
 
 
 class Language:
@@ -54,12 +54,15 @@ class Language:
     Args:
         variables: Their names. Each may have any type, which is found when it is evaluated.
         pool: The descriptors of Protobuf messages that the expressions meet.
+        container: The package whose messages may be named without it.
 
     Raises:
         ValueError: The package that evaluates CEL is not installed.
     """
 
-    def __init__(self, variables: Sequence[str], pool: Any = None) -> None:
+    def __init__(
+        self, variables: Sequence[str], pool: Any = None, container: str | None = None
+    ) -> None:
         try:
             from cel_expr_python import cel  # noqa: PLC0415
             from cel_expr_python.ext import ext_math, ext_strings  # noqa: PLC0415
@@ -67,97 +70,128 @@ class Language:
             raise ValueError("rules in CEL need: pip install 'penstock[rules]'") from None
         types: dict[str, Any] = dict.fromkeys(variables, cel.Type.DYN)
         types["now"] = cel.Type.TIMESTAMP
-        functions = [
-            cel.FunctionDecl(
-                name,
-                [
-                    cel.Overload(
-                        f"{name}_of_string",
-                        return_type=cel.Type.BOOL,
-                        parameters=[cel.Type.STRING],
-                        is_member=True,
-                        impl=function,
-                    )
-                ],
-            )
-            for name, function in FUNCTIONS.items()
-        ]
         self.cel = cel
         self._environment = cel.NewEnv(
-            pool,
+            pool_with_decimals(pool),
             variables=types,
-            functions=functions,
+            functions=declared(cel),
             extensions=[ext_strings.ExtStrings(), ext_math.ExtMath()],
+            container=container,
         )
 
-    def compile(self, text: str, *, may_be_text: bool = False) -> Program:
+    def compile(
+        self,
+        text: str,
+        *,
+        may_be_text: bool = False,
+        engine: RegexEngine = RegexEngine.RE2,
+    ) -> Program:
         """Compile an expression.
 
         Args:
             text: The expression.
+            engine: What `matches` means in it.
             may_be_text: Whether the result may be a string: what is wrong, empty if nothing.
 
         Raises:
-            InvalidSchemaError: It is no CEL, has another result, or could do more than is
-                allowed. The text completes "its expression".
+            InvalidSchemaError: It is no CEL, or has another result. The text completes "its
+                expression".
         """
-        # Needs protobuf, which only the extra has.
-        from penstock.policies.schema_policy.rules.expression_tree import (  # noqa: PLC0415
-            examine,
-        )
-
         if len(text.encode("utf-8", "replace")) > _LONGEST:
             raise InvalidSchemaError(f"has more than {_LONGEST} bytes")
-        try:
-            expression = self._environment.compile(text)
-        except Exception as error:
-            raise InvalidSchemaError(f"is not valid: {_first_line(error)}") from None
+        expression = self._compiled(text)
         kinds = self.cel.Type
         expected = [kinds.BOOL, kinds.DYN, *([kinds.STRING] if may_be_text else [])]
         if expression.return_type() not in expected:
             raise InvalidSchemaError("does not give true or false")
-        facts = examine(expression.serialize())
-        for pattern in facts.patterns:
-            self._try_pattern(pattern)
-        return Program(self.cel, self._environment, expression, facts)
+        is_bool = expression.return_type() == kinds.BOOL
+        serialized = expression.serialize()
+        if engine is RegexEngine.PCRE:
+            serialized = self._of_whole_texts(serialized)
+            expression = self._environment.deserialize(serialized)
+        tree = read_tree(serialized)
+        for pattern in patterns_in(tree, "matches"):
+            if not self._takes(pattern):
+                raise InvalidSchemaError(
+                    "has a pattern that is no regular expression of RE2; "
+                    f"{REGEX_ENGINE}=pcre takes some more"
+                )
+        return Program(self.cel, self._environment, expression, tree, is_bool=is_bool)
 
-    def _try_pattern(self, pattern: str) -> None:
+    def _compiled(self, text: str) -> Any:
+        """Compile, with what Confluent's clients have and CEL's own check does not.
+
+        These are comparisons between kinds of numbers, which CEL's evaluation knows all the same,
+        and more arguments for functions of CEL, which are other functions here.
+        """
+        try:
+            return self._environment.compile(text)
+        except Exception as error:
+            found = str(error)
+        wrong = _ERROR.findall(found)
+        if wrong and all(_IS_ABOUT_NUMBERS.search(line) for line in wrong):
+            return self._environment.compile(text, disable_check=True)
+        amended = _amended(text, wrong)
+        if amended == text:
+            raise InvalidSchemaError(f"is not valid: {_first_line(found)}")
+        return self._compiled(amended)
+
+    def _of_whole_texts(self, serialized: bytes) -> bytes:
+        """Return an expression in which `matches` is about whole texts."""
+        changed = rewritten(
+            serialized, "matches", lambda call: rewrite(call, lambda text: self._takes(whole(text)))
+        )
+        for pattern in patterns_in(read_tree(changed), MATCHES_WHOLE):
+            if not is_pattern(pattern):
+                raise InvalidSchemaError("has a pattern that is no regular expression")
+        return changed
+
+    def _takes(self, pattern: str) -> bool:
+        """Return whether RE2 takes a pattern."""
         cel = self.cel
         environment = cel.NewEnv(variables={"pattern": cel.Type.STRING})
         result = environment.compile("''.matches(pattern)").eval(data={"pattern": pattern})
-        if result.type() != cel.Type.BOOL:
-            raise InvalidSchemaError("has a pattern that is no regular expression of RE2")
+        return bool(result.type() == cel.Type.BOOL)
 
 
 class Program:
-    """A compiled expression."""
+    """A compiled expression.
+
+    Attributes:
+        reads: The variables that it reads, without `now`.
+    """
 
     __slots__ = (
-        "_cel",
+        "_always",
         "_environment",
         "_expression",
-        "_heaviest",
-        "_names",
+        "_kinds",
         "_now",
         "_texts",
+        "_tree",
         "_typed",
+        "reads",
     )
 
-    def __init__(self, cel: Any, environment: Any, expression: Any, facts: Facts) -> None:
-        self._cel = cel
+    def __init__(
+        self, cel: Any, environment: Any, expression: Any, tree: Tree, *, is_bool: bool
+    ) -> None:
+        self._kinds = cel.Type
         self._environment = environment
         self._expression = expression
-        self._texts = facts.texts
-        self._now = "now" in facts.names
-        self._names = facts.names - {"now"}
-        self._heaviest = _heaviest(facts)
-        self._typed = expression.return_type() == cel.Type.BOOL
+        self._tree = tree
+        self._always = always_allowed(tree)
+        names = names_in(tree)
+        self._now = "now" in names
+        self.reads = names - {"now"}
+        self._texts = texts_in(tree)
+        self._typed = is_bool
 
-    def holds(self, data: Mapping[str, Any]) -> bool | str:
+    def holds(self, variables: Variables) -> bool | str:
         """Evaluate.
 
         Args:
-            data: The values of the variables; `Shared` where several programs read them.
+            variables: What the variables hold.
 
         Returns:
             True if the condition holds. False, or a text that explains why, if it does not:
@@ -166,12 +200,12 @@ class Program:
         Raises:
             EvaluationError: There is no result.
         """
-        result = self._result(data)
+        result = self._result(variables)
         if self._typed:  # no need to ask for the type of what is true
             value = result.value()
             if value is True or value is False:
                 return value
-        kind, kinds = result.type(), self._cel.Type
+        kind, kinds = result.type(), self._kinds
         if kind == kinds.BOOL:
             return bool(result.value())
         if kind == kinds.STRING:
@@ -183,34 +217,35 @@ class Program:
             raise EvaluationError(_reason(str(result.value())))
         raise EvaluationError("it gives neither true nor false")
 
-    def _result(self, data: Mapping[str, Any]) -> Any:
-        read = {name: data[name] for name in self._names if name in data}
-        if self._heaviest is not None:
-            self._refuse_heavy(read, self._heaviest)
+    def _result(self, variables: Variables) -> Any:
+        read, weight = variables.read(self.reads, now=self._now)
+        if weight > self._always and work_of(self._tree, variables.size(self.reads)) > MOST:
+            raise EvaluationError("it would be too much work for a value of this size")
+        shared = variables.activation(self._environment)
         try:
-            if isinstance(data, Shared):
-                return self._expression.eval(data.activation(self._environment))
-            if self._now:
-                read["now"] = dt.datetime.now(dt.UTC)
+            if shared is not None:
+                return self._expression.eval(shared)
             return self._expression.eval(data=read)
         except Exception as error:
             raise EvaluationError(_reason(str(error))) from None
 
-    @staticmethod
-    def _refuse_heavy(read: Mapping[str, Any], heaviest: int) -> None:
-        if weighs_more_than(list(read.values()), heaviest):
-            raise EvaluationError(
-                "it is too much work for a value of more than "
-                f"{heaviest} characters, bytes and items"
-            )
 
+def _amended(text: str, errors: Sequence[str]) -> str:
+    """Return an expression that calls functions of ours where its calls have no overload of CEL's.
 
-def _heaviest(facts: Facts) -> int | None:
-    """Return the weight of the heaviest values that an expression is evaluated for."""
-    states = sum(size_of(pattern) for pattern in facts.patterns)
-    if facts.multiplies:
-        return HEAVIEST // max(1, states // _SMALL_PATTERN)
-    return None if states <= _SMALL_PATTERN else _STATES_BY_WEIGHT // states
+    Args:
+        text: The expression.
+        errors: What is wrong with it, each with the line and the column.
+    """
+    lines = text.split("\n")
+    places = (_IS_FOR_OURS.match(error) for error in errors)
+    found = sorted({(int(place[1]), int(place[2])) for place in places if place}, reverse=True)
+    for line, column in found:
+        before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+        name = _NAME_AT_END.search(before)
+        if name is not None:
+            lines[line - 1] = f"{before[: name.start()]}{PREFIX}{name[0]}{after}"
+    return "\n".join(lines)
 
 
 def _reason(text: str) -> str:
@@ -224,6 +259,6 @@ def _reason(text: str) -> str:
     return "it ends with an error"
 
 
-def _first_line(error: Exception) -> str:
-    line = str(error).partition("\n")[0]
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0]
     return line.removeprefix("INVALID_ARGUMENT: ").removeprefix("ERROR: ")[:_EXPLANATION_LONGEST]

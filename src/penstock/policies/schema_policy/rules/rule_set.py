@@ -8,6 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.rules.options import (
+    REGEX_ENGINE,
+    RegexEngine,
+    regex_engine,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +32,7 @@ class Condition(NamedTuple):
         expression: The condition.
         by_field: Whether it is about each field of the tags (CEL_FIELD), not the whole (CEL).
         tags: Those tags; none of them means every field of a primitive type.
+        engine: What `matches` means in it; None where the rule does not say so.
     """
 
     name: str
@@ -35,6 +41,7 @@ class Condition(NamedTuple):
     expression: str
     by_field: bool
     tags: frozenset[str]
+    engine: RegexEngine | None = None
 
 
 class RuleSet(NamedTuple):
@@ -119,18 +126,31 @@ def _why_not_run(rule: Mapping[str, Any], enabled_at: Any) -> str | None:
         return f"its mode is {mode or 'not given'}"
     if kind == "TRANSFORM":
         return f"type {of_type} changes values"
-    if kind != "CONDITION":
-        raise InvalidSchemaError(f"rule {_quoted(rule)} is neither a CONDITION nor a TRANSFORM")
     if enabled_at == "CLIENT":
         return "its rule set is enabled at clients only"
     if enabled_at == "NONE":
         return "its rule set is enabled nowhere"
-    if of_type not in ("CEL", "CEL_FIELD"):
-        return f"type {of_type or 'not given'} is not known"
-    on_failure = rule.get("onFailure")
-    if isinstance(on_failure, str) and on_failure.partition(",")[0].strip() == "NONE":
+    if kind != "CONDITION":
+        raise InvalidSchemaError(f"rule {_quoted(rule)} is neither a CONDITION nor a TRANSFORM")
+    if _action(rule, mode) == "NONE":
         return "its onFailure is NONE"
+    if of_type not in ("CEL", "CEL_FIELD"):
+        raise InvalidSchemaError(
+            f"rule {_quoted(rule)} has the type {of_type or 'null'}, which is not known"
+        )
     return None
+
+
+def _action(rule: Mapping[str, Any], mode: str) -> str | None:
+    """Return what is done where a rule fails.
+
+    Source: `getRuleActionName`, by which a pair (of writing, and of reading) is one only in
+    rules for both. An action of another name ends in an error, and so does `DLQ`.
+    """
+    action = rule.get("onFailure")
+    if not isinstance(action, str):
+        return None
+    return action.partition(",")[0] if mode == "WRITEREAD" else action
 
 
 def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condition:
@@ -143,6 +163,11 @@ def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condit
     parameters = {**properties, **(rule.get("params") or {})}
     if ";" in expression and str(parameters.get(_NO_GUARD)).lower() != "true":
         guard, _, expression = expression.partition(";")
+    engine = parameters.get(REGEX_ENGINE)
+    try:
+        chosen = regex_engine(engine) if isinstance(engine, str) and engine else None
+    except ValueError as error:
+        raise InvalidSchemaError(f"rule {_quoted(rule)}: {error}") from None
     tags = rule.get("tags") or []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidSchemaError(f"rule {_quoted(rule)} has no list of tags")
@@ -153,6 +178,7 @@ def _condition(rule: Mapping[str, Any], properties: Mapping[str, Any]) -> Condit
         expression.strip(),
         _upper(rule, "type") == "CEL_FIELD",
         frozenset(tags),
+        chosen,
     )
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.fields.tree import leading_to, reachable
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.payloads.protobuf.serialized import is_descriptor
-from penstock.policies.schema_policy.rules.program import EvaluationError, Language, Program, Shared
+from penstock.policies.schema_policy.rules.avro_values import as_it_is, conversion
+from penstock.policies.schema_policy.rules.options import RegexEngine, RuleOptions
+from penstock.policies.schema_policy.rules.program import Language, Program
 from penstock.policies.schema_policy.rules.rule_set import Condition, read_rule_set, shorten
-from penstock.policies.schema_policy.rules.values import without_branches
+from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.variables import Variables
 from penstock.policies.schema_policy.rules.walk import Question, Questions, Walk
 from penstock.policies.schema_policy.tags import TagPatterns, read_patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.policies.schema_policy.fields.tree import Field, InlineRule, Node
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.rules.avro_values import Convert
 
+_DEFAULTS: Final = RuleOptions()
 _INLINE_MOST: Final = 1_000
 _FIELD_VARIABLES: Final = ("value", "fullName", "name", "typeName", "tags", "message")
 _FIRST_MESSAGE: Final = b"\x00"
@@ -62,14 +68,16 @@ class Rules:
         """
         try:
             if self._wholes:
-                data: Mapping[str, Any] = {"message": self._convert(value)}
-                if len(self._wholes) > 1:
-                    data = Shared(data)
+                variables = Variables(
+                    {"message": self._convert(value)}, is_shared=len(self._wholes) > 1
+                )
                 for ask in self._wholes:
-                    objection = ask(data, "")
+                    objection = ask(variables, "")
                     if objection is not None:
                         return objection
             return self._walks.objection(value)
+        except EvaluationError as error:
+            return f"its rules have no result: {error}"
         except RecursionError:
             return "its values are nested too deeply for the rules"
 
@@ -83,7 +91,7 @@ class _Walks:
         inline: Callable[[InlineRule], Question] | None,
         root: Node | None,
         patterns: TagPatterns,
-        convert: Callable[[Any], Any],
+        convert: Convert,
         *,
         skip_null: bool,
         path: str,
@@ -149,7 +157,10 @@ class _Walks:
 
 
 def compile_rules(
-    schema: RegisteredSchema, compiled: CompiledSchema, source: SchemaSource | None = None
+    schema: RegisteredSchema,
+    compiled: CompiledSchema,
+    source: SchemaSource | None = None,
+    options: RuleOptions = _DEFAULTS,
 ) -> Rules:
     """Compile the rules of a registered schema: of its rule set, and those within its text.
 
@@ -159,6 +170,7 @@ def compile_rules(
             descriptors the expressions see.
         source: The same schema with the texts of what it refers to; without them, fields of
             other schemas cannot be judged.
+        options: How rules are read.
 
     Raises:
         InvalidSchemaError: A rule cannot be used; the text says which one, and why.
@@ -170,7 +182,7 @@ def compile_rules(
     rule_set = read_rule_set(schema.rule_set, properties)
     patterns = read_patterns(schema.metadata)
     not_run = list(rule_set.not_run)
-    maker = _Maker(schema.schema_type, compiled)
+    maker = _Maker(schema.schema_type, compiled, options.regex_engine)
     root = _root_of(source, patterns)
     inline: Callable[[InlineRule], Question] | None = maker.inline
     if rule_set.transformed_by is not None:
@@ -179,7 +191,9 @@ def compile_rules(
             not_run.append(
                 f"rules within the schema: values are changed by rule {rule_set.transformed_by}"
             )
-    convert = _conversion(root)
+    convert: Convert = as_it_is
+    if root is not None and schema.schema_type == "AVRO":
+        convert = conversion(root, logical_types=options.logical_types)
     wholes = [maker.condition(rule) for rule in rule_set.conditions if not rule.by_field]
     by_field = [(rule, maker.condition(rule)) for rule in rule_set.conditions if rule.by_field]
     walks = _Walks(
@@ -193,33 +207,40 @@ def compile_rules(
     )
     if root is None:
         _try_messages(walks, compiled, patterns, has_conditions=bool(by_field))
-    return Rules(wholes, walks, not_run, convert)
+    return Rules(wholes, walks, not_run, partial(convert, root))
 
 
 class _Maker:
     """Makes questions of rules, in languages that are made when they are needed first."""
 
-    def __init__(self, schema_type: str, compiled: CompiledSchema) -> None:
+    def __init__(self, schema_type: str, compiled: CompiledSchema, engine: RegexEngine) -> None:
         self._schema_type = schema_type
+        self._engine = engine
         self._compiled = compiled
         self._languages: dict[tuple[str, ...], Language] = {}
-        self._programs: dict[tuple[tuple[str, ...], str], Program] = {}
+        self._programs: dict[tuple[tuple[str, ...], str, RegexEngine], Program] = {}
 
     def condition(self, rule: Condition) -> Question:
         """Return what a rule of the rule set asks."""
         variables = _FIELD_VARIABLES if rule.by_field else ("message",)
         title = f'rule "{shorten(rule.name)}"'
-        guard = self._program(variables, rule.guard, title, "guard") if rule.guard else None
-        program = self._program(variables, rule.expression, title, "expression")
-        return _question(title, rule.shown, guard, program)
+        engine = rule.engine or self._engine
+        guard = None
+        if rule.guard:
+            guard = self._program(variables, rule.guard, title, "guard", engine)
+        program = self._program(variables, rule.expression, title, "expression", engine)
+        return _Question(title, rule.shown, guard, program)
 
     def inline(self, rule: InlineRule) -> Question:
         """Return what a rule within the schema asks."""
         title = f'rule "{shorten(rule.name or "unnamed")}"'
         if not rule.expr.strip():
             raise InvalidSchemaError(f"{title} has no expression")
-        program = self._program(("this",), rule.expr, title, "expression", may_be_text=True)
-        return _question(title, shorten(rule.doc or rule.expr), None, program)
+        # Confluent's validator for Java knows no other engine.
+        program = self._program(
+            ("this",), rule.expr, title, "expression", RegexEngine.RE2, may_be_text=True
+        )
+        return _Question(title, shorten(rule.doc or rule.expr), None, program)
 
     def _program(
         self,
@@ -227,16 +248,19 @@ class _Maker:
         text: str,
         title: str,
         part: str,
+        engine: RegexEngine,
         *,
         may_be_text: bool = False,
     ) -> Program:
-        known = self._programs.get((variables, text))
+        known = self._programs.get((variables, text, engine))
         if known is None:
             try:
-                known = self._language(variables).compile(text, may_be_text=may_be_text)
+                known = self._language(variables).compile(
+                    text, may_be_text=may_be_text, engine=engine
+                )
             except InvalidSchemaError as error:
                 raise InvalidSchemaError(f"{title}: its {part} {error}") from None
-            self._programs[variables, text] = known
+            self._programs[variables, text, engine] = known
         return known
 
     def _language(self, variables: tuple[str, ...]) -> Language:
@@ -250,20 +274,29 @@ class _Maker:
         return language
 
 
-def _question(title: str, shown: str, guard: Program | None, program: Program) -> Question:
-    def ask(data: Mapping[str, Any], path: str) -> str | None:
+class _Question:
+    """Implements `Question`: a condition and its guard, in words that name no value."""
+
+    def __init__(self, title: str, shown: str, guard: Program | None, program: Program) -> None:
+        self._title = title
+        self._shown = shown
+        self._guard = guard
+        self._program = program
+        self.reads = program.reads if guard is None else program.reads | guard.reads
+
+    def __call__(self, variables: Variables, path: str) -> str | None:
+        """Return what is wrong, or None."""
         place = f" at {path}" if path else ""
         try:
-            if guard is not None and guard.holds(data) is not True:
+            if self._guard is not None and self._guard.holds(variables) is not True:
                 return None
-            result = program.holds(data)
+            result = self._program.holds(variables)
         except EvaluationError as error:
-            return f"{title} has no result{place}: {error}: {shown}"
+            return f"{self._title} has no result{place}: {error}: {self._shown}"
         if result is True:
             return None
-        return f"{title} failed{place}: {shown if result is False else shorten(result)}"
-
-    return ask
+        why = self._shown if result is False else shorten(result)
+        return f"{self._title} failed{place}: {why}"
 
 
 def _is_for(rule: Condition, field: Field) -> bool:
@@ -303,12 +336,3 @@ def _try_messages(
         walks.add(message.full_name, protobuf.read_fields(message, patterns))
         waiting.extend(message.nested_types)
     walks.settle(has_conditions=has_conditions)
-
-
-def _conversion(root: Node | None) -> Callable[[Any], Any]:
-    """Return what makes CEL's values of Avro's."""
-    if root is not None and any(
-        sum(bool(branch.name) for branch in node.alternatives) > 1 for node in reachable(root)
-    ):
-        return without_branches
-    return lambda value: value

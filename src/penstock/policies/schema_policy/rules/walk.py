@@ -5,23 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from penstock.policies.schema_policy.fields.tree import PRIMITIVE
-from penstock.policies.schema_policy.rules.weight import HEAVIEST, weighs_more_than
+from penstock.policies.schema_policy.rules.values import CelValue, EvaluationError, to_cel
+from penstock.policies.schema_policy.rules.variables import Variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.policies.schema_policy.fields.tree import Field, Node
+    from penstock.policies.schema_policy.rules.avro_values import Convert
 
 
-_ASKED_MOST: Final = 100
-"""Primitive values that rules about fields are asked about in a value that weighs much: each
-time, the expression gets the record around the field."""
+_GIVEN_MOST: Final = 64 * 1024 * 1024
+"""Characters, bytes and items that CEL is given of the records around fields, for one value:
+each time it makes its own values of them."""
+_WHOLE: Final = "message"
 
 
 class Question(Protocol):
-    """What a value is asked on the way; answers with an objection or None."""
+    """What a value is asked on the way; answers with an objection or None.
 
-    def __call__(self, data: Mapping[str, Any], path: str) -> str | None: ...
+    Attributes:
+        reads: The variables that it reads.
+    """
+
+    reads: frozenset[str]
+
+    def __call__(self, variables: Variables, path: str) -> str | None: ...
 
 
 class Questions(NamedTuple):
@@ -40,31 +49,41 @@ class Questions(NamedTuple):
     ways: frozenset[int]
 
 
+class _Outer(NamedTuple):
+    """A record, message or object, and what it is declared to be."""
+
+    node: Node
+    value: Any
+
+
 class Walk:
     """One way through a value. Ends with the first objection.
 
     Map keys are contents, so they are not in a path: `scores[*]`.
     """
 
-    def __init__(
-        self, questions: Questions, convert: Callable[[Any], Any], *, skip_null: bool
-    ) -> None:
+    def __init__(self, questions: Questions, convert: Convert, *, skip_null: bool) -> None:
         self._questions = questions
         self._convert = convert
         self._skip_null = skip_null
-        self._asked = 0
-        self._outer: tuple[Any, Any] = (None, None)
+        self._given = 0
+        self._outer: tuple[_Outer | None, CelValue | None] = (None, None)
 
     def whole(self, node: Node, value: Any, path: str) -> str | None:
         """Return the first objection about a whole value, if there is one."""
-        self._asked = 0
+        self._given = 0
         try:
             return self.through(node, value, path)
         finally:
             self._outer = (None, None)
 
     def through(
-        self, node: Node, value: Any, path: str, field: Field | None = None, outer: Any = None
+        self,
+        node: Node,
+        value: Any,
+        path: str,
+        field: Field | None = None,
+        outer: _Outer | None = None,
     ) -> str | None:
         """Return the first objection, if there is one.
 
@@ -92,7 +111,7 @@ class Walk:
         return self._record(node, value, path) if node.fields else None
 
     def _inside(
-        self, node: Node, value: Any, path: str, field: Field | None, outer: Any
+        self, node: Node, value: Any, path: str, field: Field | None, outer: _Outer | None
     ) -> str | None:
         inner: Iterable[tuple[Node, Any, str]] = ()
         if node.items is not None and hasattr(value, "extend"):  # a list, or Protobuf's
@@ -118,24 +137,39 @@ class Walk:
             ]
         else:
             return None
-        for ask in self._questions.of_nodes.get(id(node), ()):
-            objection = ask({"this": self._convert(value)}, path)
-            if objection is not None:
-                return objection
+        objection = self._this(self._questions.of_nodes.get(id(node)), node, value, path)
+        if objection is not None:
+            return objection
+        outer = _Outer(node, value)
         for field, inner in present:
             place = f"{path}.{field.name}" if path else field.name
             if inner is not None:
-                for ask in self._questions.of_fields.get(id(field), ()):
-                    objection = ask({"this": self._convert(inner)}, place)
-                    if objection is not None:
-                        return objection
-            objection = self.through(field.node, inner, place, field, value)
+                asked = self._questions.of_fields.get(id(field))
+                objection = self._this(asked, field.node, inner, place)
+                if objection is not None:
+                    return objection
+            objection = self.through(field.node, inner, place, field, outer)
+            if objection is not None:
+                return objection
+        return None
+
+    def _this(
+        self, asked: Sequence[Question] | None, node: Node, value: Any, path: str
+    ) -> str | None:
+        if not asked:
+            return None
+        try:
+            variables = Variables({"this": self._convert(node, value)})
+        except EvaluationError as error:
+            return f"the rules within its schema have no result at {path}: {error}"
+        for ask in asked:
+            objection = ask(variables, path)
             if objection is not None:
                 return objection
         return None
 
     def _leaf(
-        self, node: Node, value: Any, path: str, field: Field | None, outer: Any
+        self, node: Node, value: Any, path: str, field: Field | None, outer: _Outer | None
     ) -> str | None:
         if field is None or node.type_name not in PRIMITIVE:
             return None
@@ -144,21 +178,44 @@ class Walk:
         asked = self._questions.of_leaves.get(id(field))
         if not asked:
             return None
-        self._asked += 1
-        if self._asked > _ASKED_MOST and weighs_more_than(outer, HEAVIEST):
-            return f"its rules are about more than {_ASKED_MOST} values of a large whole"
         if outer is not self._outer[0]:
-            self._outer = (outer, self._convert(outer))
-        data = {
-            "value": self._convert(value),
-            "fullName": field.full_name,
-            "name": field.name,
-            "typeName": node.type_name,
-            "tags": sorted(field.tags),
-            "message": self._outer[1],
-        }
+            self._outer = (outer, None)
+        return self._ask(asked, field, node, value, path)
+
+    def _ask(
+        self, asked: Sequence[Question], field: Field, node: Node, value: Any, path: str
+    ) -> str | None:
+        ready = {}
+        try:
+            converted = self._convert(node, value)
+            if any(_WHOLE in ask.reads for ask in asked):
+                ready[_WHOLE] = self._around()
+        except EvaluationError as error:
+            return f"its rules about fields have no result at {path}: {error}"
+        if ready:
+            self._given += ready[_WHOLE].weight
+            if self._given > _GIVEN_MOST:
+                return "its rules about fields read a large whole too often"
+        variables = Variables(
+            {
+                "value": converted,
+                "fullName": field.full_name,
+                "name": field.name,
+                "typeName": node.type_name,
+                "tags": sorted(field.tags),
+            },
+            ready,
+        )
         for ask in asked:
-            objection = ask(data, path)
+            objection = ask(variables, path)
             if objection is not None:
                 return objection
         return None
+
+    def _around(self) -> CelValue:
+        """Return the record, message or object that the field is in, for CEL."""
+        outer, known = self._outer
+        if known is None:
+            known = to_cel(None if outer is None else self._convert(outer.node, outer.value))
+            self._outer = (outer, known)
+        return known

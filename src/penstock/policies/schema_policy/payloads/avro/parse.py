@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -116,6 +117,7 @@ class _Parser:
             found = self._define(owner, "fixed", schema, namespace)[0]
             found.size = _size(schema.get("size"), found.name)
             found.empty = int(found.size == 0)
+            found.logical = schema if "logicalType" in schema else None
         elif kind in ("array", "map"):
             keyword = "items" if kind == "array" else "values"
             if keyword not in schema:
@@ -125,6 +127,8 @@ class _Parser:
             self._inner(collection, schema[keyword], namespace, level + 1)
         elif kind is None:
             raise InvalidSchemaError("an object has no type")
+        elif "logicalType" in schema and kind in PRIMITIVES:
+            owner.inner.append(replace(PRIMITIVES[kind], logical=schema))
         else:
             self._inner(owner, kind, namespace, level + 1)
 

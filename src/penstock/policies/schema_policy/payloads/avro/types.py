@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 
@@ -40,6 +40,7 @@ class AvroType:
         tags: What `confluent:tags` says of a record's fields, by their names.
         rules: What `confluent:rules` says of a record's fields, by their names; of the record
             itself by the empty name.
+        logical: The declaration of a type that names a logical type.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class AvroType:
     empty: int = 0
     tags: dict[str, frozenset[str]] = field(default_factory=dict)
     rules: dict[str, tuple[InlineRule, ...]] = field(default_factory=dict)
+    logical: dict[str, Any] | None = None
 
     def fields(self) -> Iterator[tuple[str, AvroType]]:
         """Yield the names and types of a record's fields."""

@@ -1,0 +1,73 @@
+"""Values of Avro as rules see them: without the names of branches, with logical types.
+
+Confluent's clients hand rules what the producer's program has: a timestamp, a decimal. Dates, times
+and durations are the numbers and bytes that stand for them: CEL has none of these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.policies.schema_policy.fields.tree import leading_to, reachable
+from penstock.policies.schema_policy.rules.logical_types import logical_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.policies.schema_policy.fields.tree import Node
+
+    Convert = Callable[[Any, Any], Any]
+    """Takes a node and a value."""
+
+
+def as_it_is(node: Node | None, value: Any) -> Any:
+    """Return a value as it is, whatever it is declared to be."""
+    del node
+    return value
+
+
+def conversion(root: Node, *, logical_types: bool) -> Convert:
+    """Return what makes values for rules of those that fastavro reads.
+
+    Args:
+        root: The fields of the schema.
+        logical_types: Whether logical types are read.
+    """
+    nodes = reachable(root)
+    logical = {}
+    for node in nodes:
+        made = None if node.logical is None or not logical_types else logical_type(node.logical)
+        if made is not None:
+            logical[id(node)] = made
+
+    def changes(node: Node) -> bool:
+        return id(node) in logical or sum(bool(branch.name) for branch in node.alternatives) > 1
+
+    ways = leading_to(nodes, lambda _field: False, changes)
+    return _Conversion(ways, logical).convert if ways else as_it_is
+
+
+class _Conversion:
+    def __init__(self, ways: frozenset[int], logical: Mapping[int, Callable[[Any], Any]]) -> None:
+        self._ways = ways
+        self._logical = logical
+
+    def convert(self, node: Node, value: Any) -> Any:
+        if id(node) not in self._ways:
+            return value
+        if node.alternatives:
+            chosen = value[1] if isinstance(value, tuple) else value
+            for branch in node.alternatives_of(value):
+                return self.convert(branch, chosen)
+            return chosen
+        logical = self._logical.get(id(node))
+        if logical is not None:
+            return logical(value)
+        if node.items is not None and isinstance(value, list):
+            return [self.convert(node.items, item) for item in value]
+        if node.values is not None and isinstance(value, dict):
+            return {key: self.convert(node.values, inner) for key, inner in value.items()}
+        if node.fields and isinstance(value, dict):
+            of_fields = {field.name: field.node for field in node.fields}
+            return {key: self.convert(of_fields[key], inner) for key, inner in value.items()}
+        return value

@@ -1,0 +1,81 @@
+"""What the variables of an expression hold."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from penstock.policies.schema_policy.rules.values import CelValue, size_of, to_cel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.policies.schema_policy.rules.work import Size
+
+
+class Variables:
+    """Values of variables, for one expression or several of one language.
+
+    Each is made ready for CEL when the first expression reads it.
+    """
+
+    __slots__ = ("_activation", "_given", "_is_shared", "_ready")
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        ready: Mapping[str, CelValue] | None = None,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        """Remember values.
+
+        Args:
+            given: By the names of their variables.
+            ready: Others, which are ready already.
+            is_shared: Whether several expressions read most of them; CEL then makes its own
+                values of them once.
+        """
+        self._given = given
+        self._ready: dict[str, CelValue] = dict(ready or {})
+        self._is_shared = is_shared
+        self._activation: Any = None
+
+    def read(self, names: Iterable[str], *, now: bool) -> tuple[dict[str, Any], int]:
+        """Return some of them as CEL is given them, and at least how large they are together.
+
+        Args:
+            names: The variables that an expression reads.
+            now: Whether it reads the time.
+
+        Raises:
+            EvaluationError: One of them cannot be given to CEL.
+        """
+        read: dict[str, Any] = {}
+        weight = 0
+        for name in names:
+            value = self._of(name)
+            if value is not None:
+                read[name] = value[1]
+                weight += value[2]
+        if now:
+            read["now"] = dt.datetime.now(dt.UTC)
+        return read, weight
+
+    def size(self, names: Iterable[str]) -> Size:
+        """Return how large some of them are, exactly; this takes longer than `read`."""
+        return size_of([value.given for value in map(self._of, names) if value is not None])
+
+    def activation(self, environment: Any) -> Any:
+        """Return all of them for the expressions of a language; None where one alone reads them."""
+        if not self._is_shared:
+            return None
+        if self._activation is None:
+            self._activation = environment.Activation(self.read(self._given, now=True)[0])
+        return self._activation
+
+    def _of(self, name: str) -> CelValue | None:
+        known = self._ready.get(name)
+        if known is None and name in self._given:
+            known = self._ready[name] = to_cel(self._given[name])
+        return known
