@@ -259,6 +259,42 @@ def test_schemas_refer_to_others(registry):
     assert [outcome for outcome, _ in found] == ["accepted", "refused"]
 
 
+def in_context(registry, name, records, topic_configs=VALUES):
+    url = {"schema.registry.url": registry.url_of(name)}
+    configs = url | {"schema.registry.timeout.ms": "60000"}
+    found = judge(
+        SchemaPolicy, records, topic="orders", configs=configs, topic_configs=topic_configs
+    )
+    return [(one.outcome, one.message) for one in found]
+
+
+@pytest.mark.parametrize("versions", ["any", "latest"])
+def test_the_context_of_the_url_has_the_topics_subjects(registry, versions):
+    registry.register("orders-value", '"string"')
+    registry.register(":.team:other-value", '"int"')
+    one = registry.register(":.team:orders-value", json.dumps(ORDER))
+    assert one == 2
+    configs = VALUES | {"schema.versions": versions}
+    assert accepts(in_context(registry, ".team", [order(2)], configs))
+    assert only(in_context(registry, ".team", [framed(1, b"\x02")], configs)) == (
+        "refused",
+        "the value has schema id 1, which is not under subject orders-value",
+    )
+    outcome, text = only(in_context(registry, ".else", [order(2)], configs))
+    assert (outcome, "does not know" in text) == ("refused", True)
+
+
+def test_references_lead_to_other_contexts_and_on_within_them(registry):
+    registry.register("size", json.dumps({"type": "fixed", "name": "Size", "size": 9}))
+    registry.register(":.lib:size", json.dumps({"type": "fixed", "name": "Size", "size": 2}))
+    line = {"type": "record", "name": "Line", "fields": [{"name": "s", "type": "Size"}]}
+    registry.register(":.lib:line", json.dumps(line), references=[("Size", "size", 1)])
+    text = json.dumps({"type": "record", "name": "O", "fields": [{"name": "l", "type": "Line"}]})
+    registry.register(":.team:orders-value", text, references=[("Line", ":.lib:line", 1)])
+    found = in_context(registry, ".team", [framed(1, b"ab"), framed(1, b"abc")])
+    assert [outcome for outcome, _ in found] == ["accepted", "refused"]
+
+
 def test_a_schema_that_cannot_be_used_lets_nothing_pass(registry):
     one = registry.register("orders-value", '{"type": "record"}')
     outcome, text = only(verdicts(registry, [framed(one, b"x")]))

@@ -69,6 +69,8 @@ ONE = {URL: "http://a"}
         ({URL: "http://[::1"}, f"{URL} is not a URL"),
         ({URL: f"http://me:{SECRET}@a"}, f"{URL} must not contain .* belong into {USER_INFO}"),
         ({URL: f"http://a?token={SECRET}"}, f"{URL} must end with its path"),
+        ({URL: "http://a/contexts/.x:y"}, f"{URL} names a context with a colon"),
+        ({URL: "http://a/contexts/.x,http://b"}, f"all URLs of {URL} must be of one context"),
         ({URL: "http://a/ b"}, f"{URL} must be ASCII text without spaces"),
         ({URL: "http://a\r\nX: 1"}, f"{URL} must be ASCII text without spaces"),
         (ONE | {USER_INFO: SECRET}, f"{USER_INFO} must be user:password"),

@@ -11,6 +11,7 @@ from cachetools import LRUCache, TTLCache
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registry.budget import Shares
+from penstock.policies.schema_policy.registry.contexts import QualifiedSubject
 from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
@@ -240,7 +241,8 @@ class Registry:
 
         A name that several of them use means what the first says that does: a schema before what
         it refers to, and references in their order, as in Confluent's serializers
-        (`AbstractSchemaProvider`). So circles end.
+        (`AbstractSchemaProvider`). So circles end. Subjects without a context are in that of the
+        schema that refers to them.
 
         Raises:
             InvalidSchemaError: One is not in the registry, or there is too much of it.
@@ -249,7 +251,7 @@ class Registry:
         """
         texts: dict[str, str] = {}
         size = len(schema.text)
-        stack = list(reversed(schema.references))
+        stack = list(reversed(_references(schema)))
         while stack:
             reference = stack.pop()
             if reference.name in texts:
@@ -262,7 +264,7 @@ class Registry:
                     f"refers to more than {MOST_REFERENCES} schemas, or to more than "
                     f"{MOST_SOURCE} characters of them"
                 )
-            stack.extend(reversed(referred.references))
+            stack.extend(reversed(_references(referred)))
         return SchemaSource(schema.schema_type, schema.text, texts)
 
     def _referred(self, reference: SchemaReference) -> RegisteredSchema:
@@ -313,6 +315,16 @@ class Registry:
             budget.spend(self._topic)
             self._failures[key] = str(error)
             raise
+
+
+def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:
+    """Return what a schema refers to, with subjects as they are asked for."""
+    if not schema.context:
+        return schema.references
+    return [
+        one._replace(subject=str(QualifiedSubject.read(one.subject, schema.context)))
+        for one in schema.references
+    ]
 
 
 def _size(schema: RegisteredSchema) -> int:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from penstock.policies.schema_policy.registry.contexts import DEFAULT_CONTEXT, context_of_url
 from penstock.policies.schema_policy.registry.tls import TLS_KEYS, client_context
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PREFIX: Final = "schema.registry."
 URL: Final = "schema.registry.url"
@@ -57,6 +58,7 @@ class RegistrySettings:
 
     Attributes:
         urls: At least one, without a slash at the end.
+        context: The registry's context that they are of.
         timeout: Seconds that one look-up may take.
         user_info: `user:password`, or empty.
         headers: What tells who we are, besides `user_info`: a token and what belongs to it.
@@ -68,6 +70,7 @@ class RegistrySettings:
     user_info: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
+    context: str = DEFAULT_CONTEXT
 
     @classmethod
     def from_configs(
@@ -106,6 +109,7 @@ class RegistrySettings:
             _user_info(given),
             _bearer(given),
             client_context(given, folder or Path()) if secure else None,
+            _context(urls),
         )
 
 
@@ -125,6 +129,15 @@ def _urls(text: str) -> tuple[str, ...]:
     return parts
 
 
+def _context(urls: Sequence[str]) -> str:
+    contexts = {context_of_url(url) for url in urls}
+    if len(contexts) > 1:
+        raise ValueError(
+            f"all URLs of {URL} must be of one context, not of {', '.join(sorted(contexts))}"
+        )
+    return contexts.pop()
+
+
 def _problem(url: str) -> str:
     """Return what is wrong with a URL, or nothing."""
     if url and not _PRINTABLE.fullmatch(url):
@@ -140,6 +153,10 @@ def _problem(url: str) -> str:
         return "must begin with http:// or https:// and a host"
     if parts.query or parts.fragment:
         return "must end with its path, without a query or a fragment"
+    try:
+        context_of_url(url)
+    except ValueError as error:
+        return str(error)
     return ""
 
 
