@@ -33,6 +33,7 @@ from penstock.policy.exceptions import (
     PolicyViolationException,
     ProduceRequestInterceptorSkipRecordException,
     RetriableException,
+    UndecidableException,
 )
 from penstock.policy.interceptors import (
     ProduceRequestInterceptor,
@@ -100,5 +101,6 @@ __all__ = [
     "TopicIdPartition",
     "TopicMetadata",
     "TopicPartition",
+    "UndecidableException",
     "count_event",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import LRUCache
@@ -13,7 +15,7 @@ from penstock.policies.schema_policy.rules import compile_rules
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registered import RegisteredSchema
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 32 * 1024 * 1024
 """Characters of schemas that are kept compiled; others are compiled again."""
+PROBLEM_SECONDS: Final = 60.0
+"""After what time something that cannot be used is tried again: what it lacks may be there now."""
 _LEAST: Final = 32 * 1024
 """What each counts as at least: there are no more than 1,024."""
 
@@ -35,6 +39,7 @@ class Compiled(NamedTuple):
         problem: Why nothing can be judged by it; empty where all is well.
         problem_of_rules: Why its rules cannot be.
         size: How many characters the schema has, with all that it refers to.
+        until: When it is compiled again, in seconds of the clock.
     """
 
     schema: CompiledSchema | None
@@ -42,6 +47,7 @@ class Compiled(NamedTuple):
     problem: str = ""
     problem_of_rules: str = ""
     size: int = 0
+    until: float = inf
 
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the Protobuf message that a payload says it is; None for none."""
@@ -51,16 +57,24 @@ class Compiled(NamedTuple):
 class CompiledSchemas:
     """Compiles the schemas of a registry; an immutable schema is compiled once."""
 
-    def __init__(self, registry: Registry, *, unknown_fields: bool = False) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        unknown_fields: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Compile nothing yet.
 
         Args:
             registry: Has the schemas that others refer to.
             unknown_fields: Whether Protobuf messages may have fields that their schema does not
                 have.
+            clock: Seconds.
         """
         self._registry = registry
         self._unknown_fields = unknown_fields
+        self._clock = clock
         self._kept: MutableMapping[int | str, Compiled] = LRUCache(
             _KEPT, lambda compiled: max(compiled.size, _LEAST)
         )
@@ -77,15 +91,20 @@ class CompiledSchemas:
                 protoc cannot be run.
             ValueError: A package is missing; the text says how to install it.
         """
-        try:
-            return self._kept[known_as]
-        except KeyError:
-            made = self._kept[known_as] = self._made(schema)
-            return made
+        found = self.kept(known_as)
+        if found is None:
+            found = self._made(schema)
+            if found.problem or found.problem_of_rules:
+                found = found._replace(until=self._clock() + PROBLEM_SECONDS)
+            self._kept[known_as] = found
+        return found
 
     def kept(self, known_as: int | str) -> Compiled | None:
         """Return a schema that was compiled before and is still kept; None for another."""
-        return self._kept.get(known_as)
+        found = self._kept.get(known_as)
+        if found is None or found.until is inf or self._clock() < found.until:
+            return found
+        return None
 
     def _made(self, schema: RegisteredSchema) -> Compiled:
         try:
