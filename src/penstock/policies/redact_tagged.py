@@ -97,8 +97,7 @@ class RedactTagged(TopicInterceptor):
             ValueError: The settings are invalid, or a package is not installed.
         """
         check_packages(OF_SCHEMAS, "schemas")
-        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.opening import open_registry  # noqa: PLC0415
         from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
             RegistrySettings,
         )
@@ -106,13 +105,12 @@ class RedactTagged(TopicInterceptor):
         settings = RegistrySettings.from_configs(dict(self.registry))
         if settings is None:
             raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
-        self._client = RegistryClient(settings)
-        return Registry(self._client)
+        return open_registry(settings)
 
     def close(self) -> None:
         """Close the connections to the registry."""
-        if self._client is not None:
-            self._client.close()
+        if self._schemas is not None:
+            self._schemas.close()
 
     def prepare_batch(self, topic: str, partition: int, batch: BatchProxy) -> None:  # noqa: ARG002
         """Look up and compile the schemas of a batch.

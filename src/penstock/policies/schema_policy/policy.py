@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
     from penstock.policies.schema_policy.judge import PreparedColumn
     from penstock.policies.schema_policy.registry.cache import Registry
-    from penstock.policies.schema_policy.registry.client import RegistryClient
     from penstock.policies.schema_policy.settings import SchemaFileName
     from penstock.policies.schema_policy.unusable import Unusable
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
@@ -71,7 +70,6 @@ class SchemaPolicy(Policy):
 
     def __init__(self) -> None:
         self._folder = Path()
-        self._client: RegistryClient | None = None
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
         self._prepared: tuple[TopicMetadata, BatchProxy, _Sides] | None = None
@@ -99,8 +97,7 @@ class SchemaPolicy(Policy):
         from penstock.policies.schema_policy.compiled_schemas import (  # noqa: PLC0415 - an extra
             CompiledSchemas,
         )
-        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.opening import open_registry  # noqa: PLC0415
         from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
             RegistrySettings,
         )
@@ -108,8 +105,7 @@ class SchemaPolicy(Policy):
 
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
-            self._client = RegistryClient(registry)
-            self._registry = Registry(self._client)
+            self._registry = open_registry(registry)
             self._unusable = Unusable()
             self._schemas = CompiledSchemas(
                 self._registry, unknown_fields=self._settings.unknown_fields
@@ -194,8 +190,8 @@ class SchemaPolicy(Policy):
 
     def close(self) -> None:
         """Close the connections to the registry."""
-        if self._client is not None:
-            self._client.close()
+        if self._registry is not None:
+            self._registry.close()
 
     def _sides(self, topic: TopicMetadata, batch: BatchProxy) -> _Sides:
         sides = {}
@@ -239,8 +235,8 @@ class SchemaPolicy(Policy):
 
     def _allow(self, seconds: float) -> None:
         """Have look-ups end before the worker is killed: what they found by then is kept."""
-        if self._client is not None:
-            self._client.allow(seconds)
+        if self._registry is not None:
+            self._registry.allow(seconds)
 
     def _of(self, topic: TopicMetadata) -> Mapping[bool, Judge]:
         if self._last is None or self._last[0] is not topic:

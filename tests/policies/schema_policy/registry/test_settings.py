@@ -109,3 +109,13 @@ def test_what_is_wrong_is_named_and_no_secret_is_shown(given, text):
 def test_each_key_says_what_it_means():
     assert all(len(meaning) > 4 for _, meaning in KEYS.values())
     assert all(key.startswith("schema.registry.") for key in KEYS)
+
+
+def test_a_cache_is_a_folder_that_need_not_be_there_yet(tmp_path):
+    found = read(tmp_path, url="http://a", cache_dir="deep/cache")
+    assert found.cache_folder == tmp_path / "deep" / "cache"
+    assert read(tmp_path, url="http://a").cache_folder is None
+    (tmp_path / "file").write_text("")
+    for name in ("file", "file/cache"):
+        with pytest.raises(ValueError, match=r"cache.dir must name a folder, and .*file is none"):
+            read(tmp_path, url="http://a", cache_dir=name)

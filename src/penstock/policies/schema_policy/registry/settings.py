@@ -27,6 +27,7 @@ TOKEN_SOURCE: Final = "schema.registry.bearer.auth.credentials.source"  # noqa: 
 LOGICAL_CLUSTER: Final = "schema.registry.bearer.auth.logical.cluster"
 IDENTITY_POOL: Final = "schema.registry.bearer.auth.identity.pool.id"
 TIMEOUT: Final = "schema.registry.timeout.ms"
+CACHE: Final = "schema.registry.cache.dir"
 KEYS: Final = {
     URL: (
         "",
@@ -43,6 +44,13 @@ KEYS: Final = {
     LOGICAL_CLUSTER: ("", "Confluent Cloud's id of the registry, with a token."),
     IDENTITY_POOL: ("", "Confluent Cloud's id of an identity pool, with a token."),
     TIMEOUT: ("5000", "How long one look-up may take, over all URLs, in milliseconds."),
+    CACHE: (
+        "",
+        (
+            "A folder in which answers outlive a restart, so that the gateway, or a job, goes on "
+            "while the registry is away. Whoever can write there decides what passes."
+        ),
+    ),
     **TLS_KEYS,
 }
 """The keys, with their defaults and meanings for the configuration reference."""
@@ -59,6 +67,7 @@ class RegistrySettings:
     Attributes:
         urls: At least one, without a slash at the end.
         context: The registry's context that they are of.
+        cache_folder: Where answers outlive the process; None for nowhere.
         timeout: Seconds that one look-up may take.
         user_info: `user:password`, or empty.
         headers: What tells who we are, besides `user_info`: a token and what belongs to it.
@@ -71,6 +80,7 @@ class RegistrySettings:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     context: str = DEFAULT_CONTEXT
+    cache_folder: Path | None = None
 
     @classmethod
     def from_configs(
@@ -110,6 +120,7 @@ class RegistrySettings:
             _bearer(given),
             client_context(given, folder or Path()) if secure else None,
             _context(urls),
+            _cache_folder(given, folder or Path()),
         )
 
 
@@ -168,6 +179,19 @@ def _timeout(text: str) -> float:
             f"not {text.strip() or 'nothing'}"
         )
     return number / 1000
+
+
+def _cache_folder(given: Mapping[str, str], folder: Path) -> Path | None:
+    name = given.get(CACHE, "").strip()
+    if not name:
+        return None
+    path = folder / name
+    for part in (path, *path.parents):
+        if part.is_dir():
+            return path.absolute()
+        if part.exists():
+            break
+    raise ValueError(f"{CACHE} must name a folder, and {part} is none")
 
 
 def _only(given: Mapping[str, str], key: str) -> None:
