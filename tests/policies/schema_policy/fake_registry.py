@@ -150,6 +150,10 @@ class FakeRegistry:
         """Return the URL of a context, as clients are configured with it."""
         return f"{self.url}/contexts/{context}"
 
+    def wants(self, token: str) -> None:
+        """Let in who has another token from now on."""
+        self._wanted = f"Bearer {token}"
+
     def goes_away(self) -> None:
         """Close the port and all connections; what is registered stays."""
         if self._server is not None:

@@ -52,6 +52,13 @@ USER_INFO = "schema.registry.basic.auth.user.info"
 TOKEN = "schema.registry.bearer.auth.token"
 CLUSTER = "schema.registry.bearer.auth.logical.cluster"
 ONE = {URL: "http://a"}
+BEARER = "schema.registry.bearer.auth"
+OAUTH = ONE | {
+    f"{BEARER}.credentials.source": "OAUTHBEARER",
+    f"{BEARER}.issuer.endpoint.url": "http://issuer/token",
+    f"{BEARER}.client.id": "me",
+    f"{BEARER}.client.secret": SECRET,
+}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +97,18 @@ ONE = {URL: "http://a"}
             "basic.auth.credentials.source must be USER_INFO",
         ),
         (
-            ONE | {"schema.registry.bearer.auth.credentials.source": "OAUTHBEARER"},
-            "bearer.auth.credentials.source must be STATIC_TOKEN",
+            ONE | {"schema.registry.bearer.auth.credentials.source": "UAMI"},
+            "bearer.auth.credentials.source must be STATIC_TOKEN or OAUTHBEARER",
+        ),
+        (ONE | {f"{BEARER}.client.id": "x"}, f"{BEARER}.client.id needs .*=OAUTHBEARER"),
+        (OAUTH | {TOKEN: SECRET}, f"{TOKEN} and .*=OAUTHBEARER cannot both be given"),
+        (OAUTH | {USER_INFO: f"a:{SECRET}"}, f"{USER_INFO} and .*=OAUTHBEARER cannot both"),
+        (OAUTH | {f"{BEARER}.client.secret": " "}, f"OAUTHBEARER needs {BEARER}.client.secret"),
+        (OAUTH | {f"{BEARER}.client.id": "a:b"}, f"{BEARER}.client.id must not contain a colon"),
+        (OAUTH | {f"{BEARER}.issuer.endpoint.url": "x"}, "issuer.endpoint.url must begin with"),
+        (
+            OAUTH | {f"{BEARER}.cache.expiry.buffer.seconds": "soon"},
+            "buffer.seconds must be a number of seconds, not soon",
         ),
         (
             ONE | {"schema.registry.ssl.truststore.location": "x"},

@@ -21,6 +21,7 @@ from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
 )
+from penstock.policies.schema_policy.registry.oauth import TokenSource
 from penstock.policy import RetriableException, count_event
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ _AWAY: Final = frozenset({401, 403, 407, 429, 502, 503, 504})
 _Read = TypeVar("_Read")
 
 
+def token_source(
+    settings: RegistrySettings, clock: Callable[[], float] = monotonic
+) -> TokenSource | None:
+    """Return what fetches the tokens of some settings; None where they have no token endpoint."""
+    if settings.oauth is None:
+        return None
+    return TokenSource(settings.oauth, Endpoint(settings.oauth.url, settings), clock)
+
+
 class RegistryClient:
     """Looks up schemas; keeps no answers. It is used by one thread.
 
@@ -51,14 +61,23 @@ class RegistryClient:
     those that answer knows it. One that is away is left alone for a second.
     """
 
-    def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        clock: Callable[[], float] = monotonic,
+        *,
+        tokens: TokenSource | None = None,
+    ) -> None:
         """Contact nobody yet.
 
         Args:
             settings: Where the registry is, and how it lets us in.
             clock: Seconds, for pauses.
+            tokens: Where tokens come from, if the settings have a token endpoint; others may use
+                it as well.
         """
-        self._endpoints = [Endpoint(url, settings) for url in settings.urls]
+        self._tokens = tokens or token_source(settings, clock)
+        self._endpoints = [Endpoint(url, settings, self._tokens) for url in settings.urls]
         self._context = settings.context
         self._timeout = settings.timeout
         self._clock = clock
@@ -180,6 +199,8 @@ class RegistryClient:
         """Close the connections."""
         for one in self._endpoints:
             one.close()
+        if self._tokens is not None:
+            self._tokens.close()
 
     def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
         """Ask, and count how it ended."""
@@ -256,7 +277,7 @@ class RegistryClient:
             raise UnknownSchemaError(f"{what} is not in the schema registry")
         hint = {
             401: " (Unauthorized): see schema.registry.basic.auth.user.info and "
-            "schema.registry.bearer.auth.token",
+            "schema.registry.bearer.auth.*",
             403: " (Forbidden): these credentials may not read schemas",
             404: ", but not as a schema registry does: see the path in schema.registry.url",
         }.get(answer.status, "; redirects are not followed" if answer.status // 100 == 3 else "")
