@@ -10,7 +10,6 @@ import json
 import re
 import time
 from base64 import b64encode, urlsafe_b64decode
-from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.policies.schema_policy.registry.endpoint import Answer, Endpoint
+    from penstock.policies.schema_policy.registry.settings import OAuthSettings
 
 SHARE_OF_LIFETIME: Final = 0.8
 """How much of a short lifetime a token is used for before another one is fetched."""
@@ -30,25 +30,6 @@ FAILURE_S: Final = 1.0
 _LIFETIME_S: Final = 3600.0
 _LONGEST: Final = 65_536
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
-
-
-@dataclass(frozen=True, slots=True)
-class OAuthSettings:
-    """Where tokens come from, and for whom. The printed form shows no secret.
-
-    Attributes:
-        url: The token endpoint.
-        client_id: Who asks.
-        client_secret: By what that is known.
-        scope: What is asked for; may be empty.
-        buffer: How many seconds before a token expires another one is fetched.
-    """
-
-    url: str
-    client_id: str
-    client_secret: str = field(repr=False)
-    scope: str = ""
-    buffer: float = 300.0
 
 
 class TokenSource:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from penstock.policies.schema_policy.registry.contexts import DEFAULT_CONTEXT, context_of_url
-from penstock.policies.schema_policy.registry.oauth import OAuthSettings
 from penstock.policies.schema_policy.registry.tls import TLS_KEYS, client_context
 
 if TYPE_CHECKING:
@@ -80,6 +79,25 @@ _MOST_URLS: Final = 10
 _LONGEST_TIMEOUT: Final = 600_000
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 """What may stand in a header that a client sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """Where tokens come from, and for whom. The printed form shows no secret.
+
+    Attributes:
+        url: The token endpoint.
+        client_id: Who asks.
+        client_secret: By what that is known.
+        scope: What is asked for; may be empty.
+        buffer: How many seconds before a token expires another one is fetched.
+    """
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    buffer: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
