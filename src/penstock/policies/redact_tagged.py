@@ -194,12 +194,13 @@ class RedactTagged(TopicInterceptor):
         return found
 
     def _make(self, known_as: int | str) -> tuple[str, Redact]:
+        from penstock.policies.schema_policy.encrypted import as_it_arrives  # noqa: PLC0415
         from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415
         from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
 
         schema: RegisteredSchema = self._schemas.schema(known_as)
         source = self._schemas.source(schema)
-        compiled = compile_schema(source)
+        compiled = compile_schema(as_it_arrives(schema, source))
         patterns = read_patterns(schema.metadata)
         if schema.schema_type == "PROTOBUF":
             change = self._change_messages(patterns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import LRUCache
 
+from penstock.policies.schema_policy.encrypted import as_it_arrives
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import NamesMessages
@@ -109,7 +110,9 @@ class CompiledSchemas:
     def _made(self, schema: RegisteredSchema) -> Compiled:
         try:
             source = self._registry.source(schema)
-            compiled = compile_schema(source, unknown_fields=self._unknown_fields)
+            compiled = compile_schema(
+                as_it_arrives(schema, source), unknown_fields=self._unknown_fields
+            )
         except InvalidSchemaError as error:
             return Compiled(None, None, str(error), str(error), len(schema.text))
         except OSError as error:
