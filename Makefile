@@ -119,6 +119,10 @@ registry: setup  ## a real schema registry (Apicurio, fetched here), with what C
 	$(BIN)/python -m tests.registry.apicurio
 	$(BIN)/python -m pytest tests/registry -m registry
 
+suites: setup  ## suites and programs of others beside ours: Confluent's serializers and a real registry, through the gateway
+	$(BIN)/python -m tests.registry.apicurio
+	$(BIN)/python -m pytest tests/suites -m suites
+
 # Debian's chromium, or another one: CHROMIUM=.
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 

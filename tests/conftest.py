@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.local import LocalKafka, free_ports
+from penstock.policy import sharing
 from tests.gateways import RunningGateway, wait_until, write_configuration
 from tests.integration.reading import read_topic
 from tests.java import QUICK
@@ -53,6 +54,12 @@ def pytest_configure() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, end)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policies in this process know nothing of what those of other tests have learned."""
+    monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
 
 
 @pytest.fixture(scope="session")

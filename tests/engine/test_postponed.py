@@ -25,10 +25,12 @@ from penstock.policy import (
     RecordsPolicy,
     RecordValidationPolicy,
     RetriableException,
+    UndecidableException,
 )
-from tests.engine.chains import TOPIC_ID, chain, columns
+from tests.engine.chains import TOPIC_ID, chain, columns, each
 
 AWAY = "the registry is away"
+UNUSABLE = "the schema cannot be used"
 
 
 class Seen(list):
@@ -52,6 +54,8 @@ def say(value):
         raise KeyError
     if value == b"later":
         raise RetriableException(AWAY)
+    if value == b"never":
+        raise UndecidableException(UNUSABLE)
 
 
 class Raising(BrokerRecordValidator):
@@ -245,6 +249,49 @@ def test_the_verdict_comes_over_the_pipe_and_the_error_out_of_a_process():
     error = pickle.loads(pickle.dumps(PostponedError(verdict)))
     assert error.verdict == verdict
     assert str(error).startswith("a policy cannot decide now: shop.Registry: x")
+
+
+class Preparing(RecordValidationPolicy):
+    def prepare_batch(self, topic, batch):
+        if b"never" in batch.values:
+            raise UndecidableException(UNUSABLE)
+
+    def validate(self, topic, record):
+        say(record.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"validators": [Raising]},
+        {"validators": [Returning]},
+        {"validators": [ByColumns]},
+        {"validation": Validation},
+        {"validation": ValidationByColumns},
+    ],
+)
+def test_what_cannot_be_judged_fails_alone_where_it_is_stored_and_is_sent_again_otherwise(given):
+    policies = chain(**given)
+    (name,) = (
+        cls.__name__ for cls in (*given.get("validators", ()), given.get("validation")) if cls
+    )
+    records = columns(b"good", b"never", b"bad", b"never")
+    assert each(policies, records) == [
+        (1, "failed", name, 7, UNUSABLE),
+        (2, "refused", name, 87, "bad"),
+        (3, "failed", name, 7, UNUSABLE),
+    ]
+    verdict = policies.judge(3, TOPIC_ID, columns(b"good", b"never", b"bad"))
+    assert (verdict.outcome, verdict.code) == (Outcome.POSTPONED, 7)
+    assert verdict.message == UNUSABLE
+    with pytest.raises(PostponedError):
+        each(policies, columns(b"never", b"later"))
+
+
+def test_what_cannot_be_prepared_for_ever_fails_where_it_is_stored():
+    policies = chain(validation=Preparing)
+    found = each(policies, columns(b"good", b"never"))
+    assert [(index, outcome) for index, outcome, *_ in found] == [(0, "failed"), (1, "failed")]
 
 
 def test_without_a_message_the_text_says_so():

@@ -29,6 +29,7 @@ from penstock.engine.verdict import (
     RecordError,
     Verdict,
     failed,
+    of_stored,
     refused,
     refused_record,
     refused_records,
@@ -208,8 +209,8 @@ class Chain:
         replaced = None
         if self.interceptors:
             done = intercept(self.interceptors, self.plan.topic, partition, records)
-            if done.verdicts:
-                _check_decided(done.verdicts[-1][1])
+            if done.verdicts and done.verdicts[-1][1].outcome is Outcome.POSTPONED:
+                raise PostponedError(done.verdicts[-1][1])
             verdicts, replaced = done.verdicts, (done.keys, done.values)
             records = done.records(records)
             if verdicts:
@@ -223,9 +224,8 @@ class Chain:
                 positions = [positions[index] for index in remaining]
         objections = self._objections(partition, topic_id, records, each=True)
         for index, message, policy, instead in objections:
-            if instead is not None:
-                _check_decided(instead)
-            verdicts.append((positions[index], instead or refused_record(message, policy)))
+            verdict = refused_record(message, policy) if instead is None else of_stored(instead)
+            verdicts.append((positions[index], verdict))
         return RecordVerdicts(verdicts, replaced)
 
     def _judge_batches(
@@ -238,7 +238,7 @@ class Chain:
                 partition, records if size >= records.count else records.pick(some)
             )
             if verdict is not ACCEPTED:
-                _check_decided(verdict)
+                verdict = of_stored(verdict)
                 verdicts += [(index, verdict) for index in some]
         return verdicts
 
@@ -264,12 +264,6 @@ class Chain:
             self._place = place_of(self.plan, partition, topic_id)
             self._place_of = partition, topic_id
         return self._stages.objections(self._place, records, each=each)
-
-
-def _check_decided(verdict: Verdict) -> None:
-    """Raise where a policy cannot decide now: that is no verdict about a record by itself."""
-    if verdict.outcome is Outcome.POSTPONED:
-        raise PostponedError(verdict)
 
 
 def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:

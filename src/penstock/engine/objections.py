@@ -16,8 +16,13 @@ from penstock.engine.answers import read_objections
 from penstock.engine.columns import as_proxies, halves
 from penstock.engine.loading import frames_of
 from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.verdict import Outcome, cause_of, failed, postponed
-from penstock.policy import InvalidRecordException, RecordIntrospectionHints, RetriableException
+from penstock.engine.verdict import FailureCause, Outcome, cause_of, failed, postponed
+from penstock.policy import (
+    InvalidRecordException,
+    RecordIntrospectionHints,
+    RetriableException,
+    UndecidableException,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -267,7 +272,7 @@ class _ByBatch:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if not each or records.count == 1 or isinstance(error, RetriableException):
+            if records.count == 1 or not (each and _is_about_records(error)):
                 return [Objection(0, None, self._name, failure(self._name, error))]
         else:
             return [Objection(position, found[position], self._name) for position in sorted(found)]
@@ -305,8 +310,7 @@ class _Prepared:
             raise
         except BaseException as error:
             verdict = failure(self._name, error)
-            is_one = not each or isinstance(error, RetriableException)
-            count = 1 if is_one else records.count
+            count = records.count if each and _is_about_records(error) else 1
             return [Objection(index, None, self._name, verdict) for index in range(count)]
         return self._stage.objections(place, records, each=each, batch=batch)
 
@@ -339,7 +343,16 @@ def _until_end(objections: Iterable[Objection], *, each: bool) -> Iterator[Objec
 
 
 def _is_postponed(one: Objection) -> bool:
-    return one.failure is not None and one.failure.outcome is Outcome.POSTPONED
+    return (
+        one.failure is not None
+        and one.failure.outcome is Outcome.POSTPONED
+        and one.failure.cause is not FailureCause.UNDECIDABLE
+    )
+
+
+def _is_about_records(error: BaseException) -> bool:
+    """Return whether an exception may be about some records of many: no moment is to blame."""
+    return not isinstance(error, RetriableException) or isinstance(error, UndecidableException)
 
 
 def _text_of(objection: object) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from penstock.error_codes import INVALID_RECORD, REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
 from penstock.errors import UnavailableError
+from penstock.policy import UndecidableException
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,8 @@ class FailureCause(Enum):
     UNUSABLE = auto()
     """The topic's policies cannot be configured."""
     PROCESS_ENDED = auto()
+    UNDECIDABLE = auto()
+    """A policy cannot judge by what it has (`UndecidableException`)."""
     ABANDONED = auto()
     """Its client has gone before a worker began it: nobody is to blame, and nobody waits."""
 
@@ -200,7 +203,21 @@ def postponed(policy: str, error: RetriableException) -> Verdict:
         code=REQUEST_TIMED_OUT,
         message=bounded(error.message or "no reason is given"),
         policy=policy,
+        cause=FailureCause.UNDECIDABLE if isinstance(error, UndecidableException) else None,
     )
+
+
+def of_stored(verdict: Verdict) -> Verdict:
+    """Return what a verdict is about records that are stored, and come no second time.
+
+    Raises:
+        PostponedError: The policy has to be asked again.
+    """
+    if verdict.outcome is not Outcome.POSTPONED:
+        return verdict
+    if verdict.cause is not FailureCause.UNDECIDABLE:
+        raise PostponedError(verdict)
+    return replace(verdict, outcome=Outcome.FAILED)
 
 
 def prepared_too_late(policy: str, why: str) -> Verdict:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.configuration import Configuration
     from penstock.configuration.topic_keys import TopicKey
     from penstock.engine.plan import Plan
+    from penstock.engine.workers.shared_values import SharedValues
     from penstock.gateway.metrics.counts import GatewayCounts
     from penstock.gateway.policy_set import Submit
     from penstock.gateway.refusal_log import Refused
@@ -69,6 +70,7 @@ class PolicyLoader(NamedTuple):
         counts: Counts what workers do; None if nobody reads it.
         clock: Returns the monotonic time in seconds.
         observed_max_bytes: The most bytes of observed batches that wait to be judged.
+        shared: What policies have learned, which outlives them.
     """
 
     run: Callable[[Coroutine[object, object, Any]], asyncio.Task[Any]]
@@ -76,6 +78,7 @@ class PolicyLoader(NamedTuple):
     counts: GatewayCounts | None
     clock: Callable[[], float]
     observed_max_bytes: int
+    shared: SharedValues
 
     async def load(
         self, configuration: Configuration, plan: Plan, *, topics_have_settings: bool
@@ -97,7 +100,7 @@ class PolicyLoader(NamedTuple):
             log.warning("no topic has a policy: every record passes", file=str(configuration.path))
         pool = observed = inline = None
         if topics_have_settings or not plan.is_empty or any(plan.names.values()):
-            pool = Supervisor(configuration, observer=self.counts)
+            pool = Supervisor(configuration, observer=self.counts, shared=self.shared)
             observed = self._observed_batches(configuration)
         submit: Submit = _nothing_to_judge
         try:
@@ -147,6 +150,7 @@ class PolicyLoader(NamedTuple):
                 spare=False,
                 child=partial(Child, nice=_NICE),
                 observer=TimesBeside(self.counts) if self.counts is not None else None,
+                shared=self.shared,
             ),
             max_bytes=self.observed_max_bytes,
             run=self.run,

@@ -19,6 +19,7 @@ from penstock.configuration import Address, ConfigurationError
 from penstock.configuration.topic_keys import put_in_force
 from penstock.engine.plan import NO_SETTINGS, Plan, allows_topic_settings
 from penstock.engine.verdict import FailureCause
+from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.supervisor import Supervisor
 from penstock.gateway.admin.topic_configs import SWEEP_EVERY_S, StoredTopicConfigs, TopicConfigs
 from penstock.gateway.audit_trail.audit_keys import check_audit_keys
@@ -122,6 +123,7 @@ class Gateway:
         self.postponed = PostponedBatches(self.clock)
         self._use(OpenedProducers(Producers(now=time.time)))
         self._loaded: LoadedPolicies | None = None
+        self._shared = SharedValues()
         self.counts: GatewayCounts | None = None
         self._checks: BrokerChecks | None = None
         self._metrics: MetricsListener | None = None
@@ -352,6 +354,7 @@ class Gateway:
             self.counts,
             self.clock,
             observed_max_bytes=self.budget.max_bytes // SHARE_OF_MEMORY,
+            shared=self._shared,
         )
         plan = Plan(configuration.policies)
         return await loader.load(configuration, plan, topics_have_settings=have_settings)

@@ -97,8 +97,7 @@ class RedactTagged(TopicInterceptor):
             ValueError: The settings are invalid, or a package is not installed.
         """
         check_packages(OF_SCHEMAS, "schemas")
-        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.opening import open_registry  # noqa: PLC0415
         from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
             RegistrySettings,
         )
@@ -106,13 +105,12 @@ class RedactTagged(TopicInterceptor):
         settings = RegistrySettings.from_configs(dict(self.registry))
         if settings is None:
             raise ValueError(f"{type(self).__name__}.registry: schema.registry.url must be set")
-        self._client = RegistryClient(settings)
-        return Registry(self._client)
+        return open_registry(settings)
 
     def close(self) -> None:
         """Close the connections to the registry."""
-        if self._client is not None:
-            self._client.close()
+        if self._schemas is not None:
+            self._schemas.close()
 
     def prepare_batch(self, topic: str, partition: int, batch: BatchProxy) -> None:  # noqa: ARG002
         """Look up and compile the schemas of a batch.
@@ -196,12 +194,13 @@ class RedactTagged(TopicInterceptor):
         return found
 
     def _make(self, known_as: int | str) -> tuple[str, Redact]:
+        from penstock.policies.schema_policy.encrypted import as_it_arrives  # noqa: PLC0415
         from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415
         from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
 
         schema: RegisteredSchema = self._schemas.schema(known_as)
         source = self._schemas.source(schema)
-        compiled = compile_schema(source)
+        compiled = compile_schema(as_it_arrives(schema, source))
         patterns = read_patterns(schema.metadata)
         if schema.schema_type == "PROTOBUF":
             change = self._change_messages(patterns)

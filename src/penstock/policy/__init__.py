@@ -21,7 +21,8 @@ The last three may judge a batch at a time, as columns (`BatchProxy`): `validate
 
 The four over records learn who sent them by a parameter ``context`` (`ClientContext`); those over
 topics have classes ``...WithContext`` for it. What any of them counts (`count_event`) is one of
-the gateway's metrics.
+the gateway's metrics. What one worker's policy has learned it may share with the others
+(`share_value`).
 """
 
 from penstock.policy.batches import RecordsPolicy, RecordsPolicyWithContext
@@ -33,6 +34,7 @@ from penstock.policy.exceptions import (
     PolicyViolationException,
     ProduceRequestInterceptorSkipRecordException,
     RetriableException,
+    UndecidableException,
 )
 from penstock.policy.interceptors import (
     ProduceRequestInterceptor,
@@ -47,6 +49,7 @@ from penstock.policy.records import (
     TopicIdPartition,
     TopicPartition,
 )
+from penstock.policy.sharing import share_value, shared_value
 from penstock.policy.topic_configs import TopicConfig
 from penstock.policy.topics import (
     AlterConfigPolicy,
@@ -100,5 +103,8 @@ __all__ = [
     "TopicIdPartition",
     "TopicMetadata",
     "TopicPartition",
+    "UndecidableException",
     "count_event",
+    "share_value",
+    "shared_value",
 ]

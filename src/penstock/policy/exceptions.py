@@ -50,3 +50,14 @@ class RetriableException(PolicyException):
     objection to a record: on Spark the task fails, and is tried again as Spark is configured.
     Source: ``org.apache.kafka.common.errors.RetriableException``.
     """
+
+
+class UndecidableException(RetriableException):
+    """The policy cannot judge these records until somebody changes what it judges by.
+
+    For a schema or a rule that cannot be used: neither the records nor the moment is to blame. A
+    producer is answered as after any `RetriableException`, so its records are not lost to a final
+    error while somebody sets it right. Stored records are not sent again: asking again about them
+    is of no use, so their outcome is ``failed``, and the job goes on with the others. Where a
+    batch has other records to refuse, return those: that is final, and says more.
+    """

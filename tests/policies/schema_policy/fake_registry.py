@@ -1,6 +1,8 @@
-"""A small schema registry that speaks Confluent's documented API over HTTP, and fails on demand.
+"""A small schema registry that speaks Confluent's API over HTTP, and fails on demand.
 
-It has what a real one for tests lacks: GUIDs, rule sets, authentication, and trouble.
+It has what a real one for tests lacks: GUIDs, contexts, rule sets, authentication, and trouble.
+What it answers is what Confluent's `SchemasResource`, `SubjectVersionsResource`, `ContextFilter`
+and `AbstractSchemaRegistry` answer for the default tenant.
 """
 
 import contextlib
@@ -50,9 +52,12 @@ class Schema(NamedTuple):
         return str(uuid.uuid5(uuid.NAMESPACE_OID, repr(tuple(self))))
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"schema": self.text, "guid": self.guid}
-        if self.schema_type != "AVRO":
-            found["schemaType"] = self.schema_type
+        """Return it as `Schema` and `SchemaString` are written: without what is empty."""
+        found: dict[str, Any] = {
+            "schema": self.text,
+            "guid": self.guid,
+            "schemaType": self.schema_type,
+        }
         if self.references:
             keys = ("name", "subject", "version")
             found["references"] = [dict(zip(keys, one, strict=True)) for one in self.references]
@@ -65,6 +70,26 @@ class Schema(NamedTuple):
 class Version(NamedTuple):
     schema_id: int
     deleted: bool = False
+
+
+class Subject(NamedTuple):
+    """A subject's name within its context (`QualifiedSubject`)."""
+
+    context: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        if text.startswith(":."):
+            context, _, name = text[1:].partition(":")
+            return cls(context, name)
+        return cls(DEFAULT_CONTEXT, text)
+
+    def __str__(self) -> str:
+        return self.name if self.context == DEFAULT_CONTEXT else f":{self.context}:{self.name}"
+
+
+DEFAULT_CONTEXT = "."
 
 
 class FakeRegistry:
@@ -106,8 +131,8 @@ class FakeRegistry:
         self._has_guids = has_guids
         self._port = 0
         self._lock = threading.RLock()
-        self._schemas: list[Schema] = []
-        self._subjects: dict[str, dict[int, Version]] = {}
+        self._schemas: dict[str, list[Schema]] = {}
+        self._subjects: dict[Subject, dict[int, Version]] = {}
         self._server: _Server | None = None
 
     def __enter__(self) -> Self:
@@ -120,6 +145,14 @@ class FakeRegistry:
     @property
     def url(self) -> str:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}{self._path}"
+
+    def url_of(self, context: str) -> str:
+        """Return the URL of a context, as clients are configured with it."""
+        return f"{self.url}/contexts/{context}"
+
+    def wants(self, token: str) -> None:
+        """Let in who has another token from now on."""
+        self._wanted = f"Bearer {token}"
 
     def goes_away(self) -> None:
         """Close the port and all connections; what is registered stays."""
@@ -146,7 +179,10 @@ class FakeRegistry:
         metadata: Mapping[str, Any] | None = None,
         rule_set: Mapping[str, Any] | None = None,
     ) -> int:
-        """Register a schema as the next version of a subject, unless it is one; return its id."""
+        """Register a schema as the next version of a subject, unless it is one; return its id.
+
+        Each context counts its ids from 1; `:.name:subject` is a subject in another one.
+        """
         schema = Schema(
             schema_type,
             text,
@@ -155,22 +191,29 @@ class FakeRegistry:
             json.dumps(rule_set, sort_keys=True),
         )
         with self._lock:
-            if schema not in self._schemas:
-                self._schemas.append(schema)
-            schema_id = self._schemas.index(schema) + 1
-            versions = self._subjects.setdefault(subject, {})
+            named = Subject.parse(subject)
+            schemas = self._schemas.setdefault(named.context, [])
+            if schema not in schemas:
+                schemas.append(schema)
+            schema_id = schemas.index(schema) + 1
+            versions = self._subjects.setdefault(named, {})
             if Version(schema_id) not in versions.values():
                 versions[max(versions, default=0) + 1] = Version(schema_id)
             return schema_id
 
     def guid(self, schema_id: int) -> str:
-        return self._schemas[schema_id - 1].guid
+        return self._schemas[DEFAULT_CONTEXT][schema_id - 1].guid
 
     def delete(self, subject: str, version: int) -> None:
         """Delete a version softly."""
         with self._lock:
-            versions = self._subjects[subject]
+            versions = self._subjects[Subject.parse(subject)]
             versions[version] = versions[version]._replace(deleted=True)
+
+    def purge(self, subject: str, version: int) -> None:
+        """Delete a version for good: an id without any version is not known any more."""
+        with self._lock:
+            del self._subjects[Subject.parse(subject)][version]
 
     def answer(self, method: str, target: str, body: Any) -> tuple[int, Any]:
         """Answer a request of the API: a status and what is sent as JSON."""
@@ -179,6 +222,7 @@ class FakeRegistry:
         if not parts.path.startswith(self._path):
             return _wrong_path()
         names = [unquote(one) for one in parts.path[len(self._path) :].strip("/").split("/")]
+        names, query = _in_context(names, query)
         with self._lock:
             for known_method, pattern, handle in _ROUTES:
                 found = _matched(pattern, names)
@@ -188,62 +232,103 @@ class FakeRegistry:
                     return handle(self, *found, query, body)
         return _wrong_path()
 
-    def _by_id(self, number: str, *_: Any) -> tuple[int, Any]:
-        if not number.isdigit() or not 0 < int(number) <= len(self._schemas):
+    def _key_of(self, number: int, subject: str | None) -> tuple[Subject, int] | None:
+        """Return a subject and version that an id has (`getSchemaKeyUsingContexts`)."""
+        wanted = Subject.parse(subject or "")
+        for named, versions in self._subjects.items():
+            for version, kept in versions.items():
+                if (
+                    kept.schema_id == number
+                    and named.context == wanted.context
+                    and wanted.name in {"", named.name}
+                ):
+                    return named, version
+        return None
+
+    def _by_id(self, number: str, query: Mapping[str, str], _: Any) -> tuple[int, Any]:
+        if not number.isdigit():
+            return _wrong_path()  # the path has to have an Integer
+        subject = query.get("subject")
+        key = self._key_of(int(number), subject)
+        if key is None:
             return _unknown(40403, f"Schema {number} not found")
-        return 200, self._schemas[int(number) - 1].as_json()
+        named, version = key
+        known = {} if subject is None else {"subject": str(named), "version": version}
+        return 200, known | self._schemas[named.context][int(number) - 1].as_json()
 
     def _versions_by_id(self, number: str, query: Mapping[str, str], _: Any) -> tuple[int, Any]:
-        status, found = self._by_id(number)
-        if status != 200:
-            return status, found
+        if not number.isdigit():
+            return _wrong_path()
+        key = self._key_of(int(number), query.get("subject"))
+        if key is None:
+            return _unknown(40403, "Schema not found")
         deleted = query.get("deleted") == "true"
         return 200, [
-            {"subject": subject, "version": version}
-            for subject, versions in self._subjects.items()
+            {"subject": str(named), "version": version}
+            for named, versions in self._subjects.items()
             for version, kept in versions.items()
-            if kept.schema_id == int(number) and (deleted or not kept.deleted)
+            if kept.schema_id == int(number)
+            and named.context == key[0].context
+            and (deleted or not kept.deleted)
         ]
 
     def _by_guid(self, guid: str, *_: Any) -> tuple[int, Any]:
-        for schema in self._schemas:
-            if schema.guid == guid:
-                return 200, schema.as_json()
+        for schemas in self._schemas.values():
+            for schema in schemas:
+                if schema.guid == guid:
+                    return 200, schema.as_json()
         return _unknown(40403, f"Schema {guid} not found")
 
     def _ids_by_guid(self, guid: str, *_: Any) -> tuple[int, Any]:
         return 200, [
-            {"context": ".", "id": number}
-            for number, schema in enumerate(self._schemas, 1)
+            {"context": context, "id": number}
+            for context, schemas in sorted(self._schemas.items())
+            for number, schema in enumerate(schemas, 1)
             if schema.guid == guid
         ]
+
+    def _using_contexts(self, subject: str, deleted: bool) -> Subject | None:
+        """Return a subject that has versions: without a context, of any (`getUsingContexts`)."""
+        wanted = Subject.parse(subject)
+        others = [one for one in self._subjects if one.name == wanted.name]
+        if wanted.context != DEFAULT_CONTEXT:
+            others = []
+        for named in (wanted, *others):
+            if any(deleted or not one.deleted for one in self._subjects.get(named, {}).values()):
+                return named
+        return None
 
     def _by_version(
         self, subject: str, number: str, query: Mapping[str, str], _: Any
     ) -> tuple[int, Any]:
-        versions = self._subjects.get(subject, {})
+        deleted = query.get("deleted") == "true"
+        if number != "latest" and (not number.lstrip("-").isdigit() or int(number) < -1):
+            return 422, {"error_code": 42202, "message": f"The specified version '{number}' is"}
+        named = self._using_contexts(subject, deleted)
+        if named is None:
+            return _unknown(40401, f"Subject '{subject}' not found.")
         live = {
             version: kept
-            for version, kept in versions.items()
-            if not kept.deleted or query.get("deleted") == "true"
+            for version, kept in self._subjects[named].items()
+            if deleted or not kept.deleted
         }
-        if not live:
-            return _unknown(40401, f"Subject '{subject}' not found.")
-        version = max(live) if number == "latest" else int(number)
+        version = max(live) if number in {"latest", "-1"} else int(number)
         if version not in live:
             return _unknown(40402, f"Version {number} not found.")
         schema_id = live[version].schema_id
-        known = {"subject": subject, "version": version, "id": schema_id}
-        return 200, known | self._schemas[schema_id - 1].as_json()
+        known = {"subject": str(named), "version": version, "id": schema_id}
+        return 200, known | self._schemas[named.context][schema_id - 1].as_json()
 
     def _register(self, subject: str, _: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
         schema_id = self.register(subject, *_of_body(body))
-        return 200, {"id": schema_id} | self._schemas[schema_id - 1].as_json()
+        context = Subject.parse(subject).context
+        return 200, {"id": schema_id} | self._schemas[context][schema_id - 1].as_json()
 
     def _look_up(self, subject: str, _: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
         text, schema_type, *_ = _of_body(body)
-        for version, kept in self._subjects.get(subject, {}).items():
-            found = self._schemas[kept.schema_id - 1]
+        named = Subject.parse(subject)
+        for version, kept in self._subjects.get(named, {}).items():
+            found = self._schemas[named.context][kept.schema_id - 1]
             if (found.text, found.schema_type) == (text, schema_type) and not kept.deleted:
                 return self._by_version(subject, str(version), {}, None)
         return _unknown(40403, "Schema not found")
@@ -268,6 +353,20 @@ _ROUTES = (
     ("POST", "subjects/*", FakeRegistry._look_up),
     ("DELETE", "subjects/*/versions/*", FakeRegistry._delete),
 )
+
+
+def _in_context(names: list[str], query: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return a path below `/contexts/NAME` as one with qualified subjects (`ContextFilter`)."""
+    if names[0] != "contexts" or len(names) < 2:
+        return names, query
+    context = "." + names[1].strip(":").lstrip(".")
+    before = "" if context == DEFAULT_CONTEXT else f":{context}:"
+    names = names[2:]
+    if names[:1] == ["subjects"] and len(names) > 1 and not names[1].startswith((":.", ":*:")):
+        names[1] = before + names[1]
+    if names[:2] == ["schemas", "ids"] and not query.get("subject", "").startswith(":."):
+        query = query | {"subject": before + query.get("subject", "")}
+    return names, query
 
 
 def _matched(pattern: str, names: Sequence[str]) -> list[str] | None:

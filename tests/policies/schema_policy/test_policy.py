@@ -18,7 +18,15 @@ from penstock.policies.schema_policy.registry.client import RegistryClient
 from penstock.policies.schema_policy.registry.settings import RegistrySettings
 from penstock.policies.schema_policy.registry_judge import RegistryJudge
 from penstock.policies.schema_policy.settings import TopicSettings
-from penstock.policy import Header, Record, TopicIdPartition, TopicMetadata
+from penstock.policies.schema_policy.unusable import EVENT, Unusable
+from penstock.policy import (
+    Header,
+    Record,
+    TopicIdPartition,
+    TopicMetadata,
+    UndecidableException,
+)
+from penstock.policy.counting import take_events
 from penstock.policy.testing import judge
 from tests.policies.schema_policy.clock import Clock
 from tests.policies.schema_policy.fake_registry import FakeRegistry, Fault
@@ -259,13 +267,105 @@ def test_schemas_refer_to_others(registry):
     assert [outcome for outcome, _ in found] == ["accepted", "refused"]
 
 
-def test_a_schema_that_cannot_be_used_lets_nothing_pass(registry):
+def in_context(registry, name, records, topic_configs=VALUES):
+    url = {"schema.registry.url": registry.url_of(name)}
+    configs = url | {"schema.registry.timeout.ms": "60000"}
+    found = judge(
+        SchemaPolicy, records, topic="orders", configs=configs, topic_configs=topic_configs
+    )
+    return [(one.outcome, one.message) for one in found]
+
+
+@pytest.mark.parametrize("versions", ["any", "latest"])
+def test_the_context_of_the_url_has_the_topics_subjects(registry, versions):
+    registry.register("orders-value", '"string"')
+    registry.register(":.team:other-value", '"int"')
+    one = registry.register(":.team:orders-value", json.dumps(ORDER))
+    assert one == 2
+    configs = VALUES | {"schema.versions": versions}
+    assert accepts(in_context(registry, ".team", [order(2)], configs))
+    assert only(in_context(registry, ".team", [framed(1, b"\x02")], configs)) == (
+        "refused",
+        "the value has schema id 1, which is not under subject orders-value",
+    )
+    outcome, text = only(in_context(registry, ".else", [order(2)], configs))
+    assert (outcome, "does not know" in text) == ("refused", True)
+
+
+def test_references_lead_to_other_contexts_and_on_within_them(registry):
+    registry.register("size", json.dumps({"type": "fixed", "name": "Size", "size": 9}))
+    registry.register(":.lib:size", json.dumps({"type": "fixed", "name": "Size", "size": 2}))
+    line = {"type": "record", "name": "Line", "fields": [{"name": "s", "type": "Size"}]}
+    registry.register(":.lib:line", json.dumps(line), references=[("Size", "size", 1)])
+    text = json.dumps({"type": "record", "name": "O", "fields": [{"name": "l", "type": "Line"}]})
+    registry.register(":.team:orders-value", text, references=[("Line", ":.lib:line", 1)])
+    found = in_context(registry, ".team", [framed(1, b"ab"), framed(1, b"abc")])
+    assert [outcome for outcome, _ in found] == ["accepted", "refused"]
+
+
+ACCEPT = {"schema.unusable": "accept"}
+
+
+def counted():
+    return {result: amount for event, result, amount in take_events() if event == EVENT}
+
+
+def test_a_schema_that_cannot_be_used_lets_nothing_pass_and_loses_nothing(registry):
     one = registry.register("orders-value", '{"type": "record"}')
-    outcome, text = only(verdicts(registry, [framed(one, b"x")]))
-    assert outcome == "refused"
-    assert text.startswith("schema orders-value version 1 (id 1) cannot be judged by: ")
+    two = registry.register("orders-value", json.dumps(ORDER))
+    take_events()
+    configs = {"schema.registry.url": registry.url}
+    records = [order(two), framed(one, b"x")]
+    found = judge(SchemaPolicy, records, topic="orders", configs=configs, topic_configs=VALUES)
+    begins = "schema orders-value version 1 (id 1) cannot be judged by: "
+    for answer in found:
+        assert (answer.outcome, answer.code) == ("postponed", 7)
+        assert answer.message.startswith(begins)
+    assert counted()["refused"] > 0
     level = VALUES | {"schema.validation.level": "id"}
     assert accepts(verdicts(registry, [framed(one, b"x")], level))
+
+
+def test_a_schema_that_cannot_be_used_lets_its_records_pass_where_that_is_wanted(registry, caplog):
+    one = registry.register("orders-value", '{"type": "record"}')
+    two = registry.register("orders-value", json.dumps(ORDER))
+    take_events()
+    records = [framed(one, SECRET.encode()), order(two), framed(one, b"y"), order(two)[:-1]]
+    found = verdicts(registry, records, VALUES | ACCEPT)
+    assert [outcome for outcome, _ in found] == ["accepted"] * 3 + ["refused"]
+    assert counted()["accepted"] % 2 == 0
+    (line,) = caplog.messages
+    assert line.startswith("schema orders-value version 1 (id 1) cannot be judged by: ")
+    assert line.endswith("; its records pass, as schema.unusable=accept says")
+
+
+def test_rules_that_cannot_be_used_leave_the_payload_to_be_judged(registry):
+    rule = CONTRACT["domainRules"][0] | {"expr": "no such thing("}
+    one = registry.register("orders-value", json.dumps(ORDER), rule_set={"domainRules": [rule]})
+    records = [order(one, 0), order(one)[:-1]]
+    found = verdicts(registry, records, RULES | ACCEPT)
+    assert [outcome for outcome, _ in found] == ["accepted", "refused"]
+    found = verdicts(registry, records[:1], RULES)
+    assert found[0][0] == "postponed"
+    assert found[0][1].startswith("the rules of schema orders-value version 1 (id 1) cannot be ju")
+    assert accepts(verdicts(registry, records[:1]))
+
+
+def test_what_is_refused_counts_where_something_else_cannot_be_judged(registry):
+    one = registry.register("orders-value", '{"type": "record"}')
+    registry.register("orders-key", json.dumps(ORDER))
+    sides = KEYS | VALUES
+    found = verdicts(registry, [{"key": b"no id", "value": framed(one, b"x")}], sides)
+    assert only(found)[0] == "refused"
+    policy = SchemaPolicy()
+    policy.configure({"schema.registry.url": registry.url})
+    place = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", VALUES)
+    records = [Record(0, None, one, ()) for one in (framed(one, b"x"), b"no id")]
+    batch = PolicyBatch(columns_of(records))
+    assert [position for position, _ in policy.validate_batch(place, batch)] == [1]
+    with pytest.raises(UndecidableException):
+        policy.validate_batch(place, PolicyBatch(columns_of(records[:1])))
+    policy.close()
 
 
 @pytest.mark.parametrize(
@@ -382,7 +482,9 @@ def judged_by():
         clients.append(client)
         registry = Registry(client, clock)
         schemas, settings = CompiledSchemas(registry), TopicSettings.read(VALUES)
-        made = RegistryJudge("orders", settings, registry, schemas, is_key=False, clock=clock)
+        made = RegistryJudge(
+            "orders", settings, registry, schemas, Unusable(), is_key=False, clock=clock
+        )
         return lambda value: [text for _, text in made.prepared([value], [()]).objections()]
 
     yield make

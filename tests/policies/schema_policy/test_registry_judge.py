@@ -12,6 +12,7 @@ from penstock.policies.schema_policy.registry.cache import Registry
 from penstock.policies.schema_policy.registry.errors import UnknownSchemaError
 from penstock.policies.schema_policy.registry_judge import RegistryJudge
 from penstock.policies.schema_policy.settings import TopicSettings
+from penstock.policies.schema_policy.unusable import Unusable
 from penstock.policy import Header
 from tests.policies.schema_policy.clock import Clock
 
@@ -44,7 +45,7 @@ def test_schemas_that_are_not_kept_compiled_are_not_kept_by_judges():
     before = _alive()
     for topic in range(1, 4):
         judge = RegistryJudge(
-            f"topic-{topic}", settings, registry, schemas, is_key=False, clock=clock
+            f"topic-{topic}", settings, registry, schemas, Unusable(), is_key=False, clock=clock
         )
         judges.append(judge)
         ids = range(1000 * topic, 1000 * topic + 900)
@@ -85,7 +86,9 @@ def numbers(client, clock, location="any"):
     settings = TopicSettings.read(
         {"confluent.value.schema.validation": "true", "schema.id.location": location}
     )
-    return lambda: RegistryJudge("numbers", settings, registry, schemas, is_key=False, clock=clock)
+    return lambda: RegistryJudge(
+        "numbers", settings, registry, schemas, Unusable(), is_key=False, clock=clock
+    )
 
 
 def test_what_the_last_records_had_changes_no_verdict():

@@ -40,8 +40,11 @@ _FROM_WORKER = frozenset(
         messages.TOPICS_LOADED,
         messages.RECORDS_CLASS,
         messages.EVENTS,
+        messages.SHARED,
     }
 )
+_UNSENT_MAX = 64 * 2**20
+"""Where a worker reads nothing while so much waits for it, it is not told what others share."""
 _POLL_S = 0.01
 _HANG_UP_S = 1.0
 """How long a process that has closed its socket may take to end by itself."""
@@ -71,6 +74,9 @@ class Events(Protocol):
 
     def on_policy_events(self, counted: Sequence[tuple[str, str, int]]) -> None:
         """Its policies have counted something: event, result, how often."""
+
+    def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
+        """Its policies have learned something that others should know: names and values."""
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
         """Attempts, their verdicts, and how many seconds each took, in order."""
@@ -162,6 +168,11 @@ class Child(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.writelines(buffers)
 
+    def share(self, buffers: Iterable[bytes]) -> None:
+        """Send what others have shared, unless too much waits to be sent."""
+        if self._transport.get_write_buffer_size() < _UNSENT_MAX:
+            self.write(buffers)
+
     def kill(self) -> None:
         """Kill the process and its descendants."""
         if self._process is not None:
@@ -246,6 +257,8 @@ class Child(asyncio.Protocol):
         if kind == messages.RECORDS_CLASS:
             name, takes_client = messages.read_records_class(body)
             return partial(tell.on_records_class, name, takes_client=takes_client)
+        if kind == messages.SHARED:
+            return partial(tell.on_shared, worker, messages.read_shared(body))
         if kind == messages.EVENTS:
             return partial(tell.on_policy_events, messages.read_events(body))
         return partial(tell.on_load_failed, worker, body.decode("utf-8", "replace"))

@@ -4,10 +4,10 @@ A message is its length (4 bytes, without itself), its kind (1 byte) and a body:
 
 - to the worker: LOAD (JSON), JUDGE (the header below, the topic's plan, positions of records
   to be dropped, the client as JSON if a policy asks for it, the record bytes), JUDGE_ADMIN
-  (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), CLOSE (empty)
+  (attempt, JSON), RETIRE (JSON), LOAD_TOPICS (JSON), SHARED (names and values), CLOSE (empty)
 - from the worker: READY (JSON), LOAD_FAILED (text), TOPICS_LOADED (JSON), RECORDS_CLASS (JSON),
-  EVENTS (JSON), VERDICT (attempt, outcome; behind them the new batch where there is one, JSON
-  where the batch is not accepted)
+  EVENTS (JSON), SHARED (names and values), VERDICT (attempt, outcome; behind them the new batch
+  where there is one, JSON where the batch is not accepted)
 
 Positions are 32 bit numbers in this machine's byte order.
 """
@@ -26,6 +26,7 @@ from penstock.engine.admin_policies import AdminContext, ConfigAlteration, Topic
 from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError, Verdict, replaced
 from penstock.policy import ClientContext
+from penstock.policy.sharing import NAME_MAX, VALUE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 LOAD, JUDGE, CLOSE, JUDGE_ADMIN, RETIRE, LOAD_TOPICS = 1, 2, 3, 4, 5, 6
 READY, LOAD_FAILED, VERDICT, TOPICS_LOADED, RECORDS_CLASS, EVENTS = 11, 12, 13, 14, 15, 16
+SHARED: Final = 21
+"""In both directions."""
 
 PREFIX: Final = Struct(">IB")  # length of kind and body, kind
 JUDGE_HEADER: Final = Struct(">QhI16sIII")
@@ -49,6 +52,9 @@ _MICROSECONDS_MAX: Final = 2**32 - 1
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
 _DROPPED: Final = Struct(">I")  # length of the positions
 _POSITION: Final = "I"
+_SHARED: Final = Struct(">HI")  # lengths of name and value
+_SHARED_BYTES: Final = 4 * 2**20
+"""Where a message of several shared values ends."""
 
 
 class JudgeTopicCreation(NamedTuple):
@@ -160,6 +166,47 @@ def read_events(body: bytes) -> list[tuple[str, str, int]]:
         ValueError: It is not one.
     """
     return [(str(event), str(result), int(amount)) for event, result, amount in json.loads(body)]
+
+
+def shared(values: Iterable[tuple[str, bytes]]) -> list[bytes]:
+    """Frame names and values that policies share, in messages of no great size."""
+    framed: list[bytes] = []
+    parts: list[bytes] = []
+    size = 0
+    for name, value in values:
+        encoded = name.encode()
+        parts += (_SHARED.pack(len(encoded), len(value)), encoded, value)
+        size += len(value)
+        if size > _SHARED_BYTES:
+            framed.append(message(SHARED, b"".join(parts)))
+            parts, size = [], 0
+    if parts:
+        framed.append(message(SHARED, b"".join(parts)))
+    return framed
+
+
+def read_shared(body: bytes | memoryview) -> list[tuple[str, bytes]]:
+    """Read the body of a SHARED.
+
+    Raises:
+        ValueError: It is not one.
+    """
+    values: list[tuple[str, bytes]] = []
+    start = 0
+    while start < len(body):
+        if len(body) < start + _SHARED.size:
+            raise ValueError("a shared value is cut")
+        name_size, value_size = _SHARED.unpack_from(body, start)
+        if name_size > NAME_MAX or value_size > VALUE_MAX:
+            raise ValueError("a shared value is too large")
+        value_start = start + _SHARED.size + name_size
+        end = value_start + value_size
+        if len(body) < end:
+            raise ValueError("a shared value is cut")
+        name = bytes(body[start + _SHARED.size : value_start]).decode()
+        values.append((name, bytes(body[value_start:end])))
+        start = end
+    return values
 
 
 def judge_admin(attempt: int, request: AdminRequest) -> bytes:

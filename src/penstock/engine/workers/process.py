@@ -46,6 +46,7 @@ from penstock.engine.workers.progress import DONE, INTERCEPTING, JUDGING, PREPAR
 from penstock.engine.workers.topic_loading import TopicLoading
 from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy.counting import take_events
+from penstock.policy.sharing import put_shared, take_shared
 from penstock.records.batch import prepare, read_batch
 from penstock.records.errors import UnreadableRecords
 from penstock.records.implementation import SLACK
@@ -68,8 +69,13 @@ class Judge:
     """Reads batches and judges them, by the plan that comes with each."""
 
     def __init__(
-        self, configuration: PolicyConfiguration, policies: PolicyInstances, progress: Progress
+        self,
+        configuration: PolicyConfiguration,
+        policies: PolicyInstances,
+        progress: Progress,
+        parent: socket.socket,
     ) -> None:
+        self._parent = parent
         self._policies = policies
         self._progress = progress
         self._limit = configuration.decompressed_batch_max_bytes
@@ -127,6 +133,11 @@ class Judge:
         """Have the clock of another deadline run while a policy prepares."""
         if begins:
             self._phase = self._progress.current.phase
+        else:
+            # At once: what is judged then may end this process.
+            share = _shared()
+            if share:
+                self._parent.sendall(share)
         self._progress.begin(self._attempt, PREPARING if begins else self._phase)
 
     @property
@@ -179,9 +190,14 @@ def _topic_id(data: bytes) -> UUID:
 
 
 def _counted() -> bytes:
-    """Frame what policies have counted since the last call; nothing if they have not."""
+    """Frame what policies have counted and shared since the last call; nothing if they have not."""
     counted = take_events()
-    return messages.events(counted) if counted else b""
+    return (messages.events(counted) if counted else b"") + _shared()
+
+
+def _shared() -> bytes:
+    """Frame what policies have shared since the last call; nothing if they have not."""
+    return b"".join(messages.shared(take_shared()))
 
 
 class _Verdicts:
@@ -235,7 +251,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
-    judge = Judge(configuration, policies, progress)
+    judge = Judge(configuration, policies, progress, parent)
     parent.sendall(
         messages.ready(
             policies.patterns,
@@ -306,13 +322,22 @@ def _serve(
         verdicts.send()
         if kind == messages.JUDGE_ADMIN:
             _judge_admin(judge, body, progress, parent)
-        elif kind == messages.RETIRE:
-            judge.retire(*json.loads(bytes(body)))
-        elif kind == messages.LOAD_TOPICS:
-            loading.add(messages.read_load_topics(bytes(body)))
-        else:
+        elif not _take_note(kind, body, judge, loading):
             break
     verdicts.send()
+
+
+def _take_note(kind: int, body: memoryview, judge: Judge, loading: TopicLoading) -> bool:
+    """Do what the parent says that is answered later or never; return whether it is that."""
+    if kind == messages.RETIRE:
+        judge.retire(*json.loads(bytes(body)))
+    elif kind == messages.SHARED:
+        put_shared(messages.read_shared(body))
+    elif kind == messages.LOAD_TOPICS:
+        loading.add(messages.read_load_topics(bytes(body)))
+    else:
+        return False
+    return True
 
 
 def _judge_admin(judge: Judge, body: memoryview, progress: Progress, parent: socket.socket) -> None:

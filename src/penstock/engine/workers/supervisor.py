@@ -23,6 +23,7 @@ from penstock.engine.workers.instance_usage import InstanceUsage
 from penstock.engine.workers.jobs import Job
 from penstock.engine.workers.progress import CurrentAttempt
 from penstock.engine.workers.schedule import Limits, Phase, Schedule
+from penstock.engine.workers.shared_values import SharedValues
 from penstock.engine.workers.timeouts import TimedOutBatches, batch_of
 from penstock.engine.workers.worker import WorkerState
 
@@ -66,6 +67,7 @@ class Supervisor:
         spare: bool = True,
         child: Callable[[Worker, Supervisor], Child] = Child,
         observer: WorkerObserver | None = None,
+        shared: SharedValues | None = None,
     ) -> None:
         """Prepare; nothing is started.
 
@@ -76,7 +78,9 @@ class Supervisor:
             spare: Whether one more process waits, so that a replacement is there at once.
             child: Makes the end of a process.
             observer: Is told what workers do.
+            shared: What policies share, if other supervisors' workers have it as well.
         """
+        self._shared = shared or SharedValues()
         self._observer = observer
         interceptors_ms = configuration.produce_request_interceptors_timeout_ms
         self._limits = Limits(
@@ -130,6 +134,7 @@ class Supervisor:
             ConfigurationError: A policy cannot be loaded or configured.
         """
         self._clock = RunningClock()
+        self._shared.listen(self._share)
         schedule = self._schedule
         try:
             schedule.begin(self._clock.now())
@@ -285,6 +290,7 @@ class Supervisor:
         self._execute_actions()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._shared.leave(self._share)
 
     @property
     def pids(self) -> list[int]:
@@ -320,7 +326,9 @@ class Supervisor:
         self._run(self._run_worker(action.worker))
 
     def _load(self, action: actions.Load) -> None:
-        self._children[action.worker].write([self._load_message])
+        self._children[action.worker].write(
+            [self._load_message, *messages.shared(self._shared.all())]
+        )
 
     def _send(self, action: actions.Send) -> None:
         worker, job, attempt = action
@@ -488,6 +496,17 @@ class Supervisor:
         if self._observer is not None:
             for event, result, amount in counted:
                 self._observer.policy_event(event, result, amount)
+
+    def on_shared(self, worker: Worker, values: Sequence[tuple[str, bytes]]) -> None:
+        """Handle SHARED."""
+        self._shared.put(values, worker)
+
+    def _share(self, values: Sequence[tuple[str, bytes]], by: object) -> None:
+        """Tell the workers what others have learned; one that loads has its message already."""
+        framed = messages.shared(values)
+        for worker, child in self._children.items():
+            if worker is not by and WorkerState.SPARE < worker.state < WorkerState.CLOSING:
+                child.share(framed)
 
     def on_verdicts(self, worker: Worker, verdicts: Sequence[tuple[int, Verdict, float]]) -> None:
         """Handle verdicts."""

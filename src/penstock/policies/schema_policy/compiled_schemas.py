@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import LRUCache
 
+from penstock.policies.schema_policy.encrypted import as_it_arrives
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import NamesMessages
@@ -14,7 +17,7 @@ from penstock.policies.schema_policy.rules.options import RuleOptions
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
 
     from penstock.policies.schema_policy.payloads.compiled import CompiledSchema
     from penstock.policies.schema_policy.registered import RegisteredSchema
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 32 * 1024 * 1024
 """Characters of schemas that are kept compiled; others are compiled again."""
+PROBLEM_SECONDS: Final = 60.0
+"""After what time something that cannot be used is tried again: what it lacks may be there now."""
 _LEAST: Final = 32 * 1024
 """What each counts as at least: there are no more than 1,024."""
 
@@ -36,6 +41,7 @@ class Compiled(NamedTuple):
         problem: Why nothing can be judged by it; empty where all is well.
         problem_of_rules: Why its rules cannot be.
         size: How many characters the schema has, with all that it refers to.
+        until: When it is compiled again, in seconds of the clock.
     """
 
     schema: CompiledSchema | None
@@ -43,6 +49,7 @@ class Compiled(NamedTuple):
     problem: str = ""
     problem_of_rules: str = ""
     size: int = 0
+    until: float = inf
 
     def message_name(self, payload: bytes) -> str | None:
         """Return the full name of the Protobuf message that a payload says it is; None for none."""
@@ -58,6 +65,7 @@ class CompiledSchemas:
         *,
         unknown_fields: bool = False,
         options: RuleOptions = RuleOptions(),  # noqa: B008 - immutable
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Compile nothing yet.
 
@@ -66,10 +74,12 @@ class CompiledSchemas:
             unknown_fields: Whether Protobuf messages may have fields that their schema does not
                 have.
             options: How rules are read.
+            clock: Seconds.
         """
         self._registry = registry
         self._options = options
         self._unknown_fields = unknown_fields
+        self._clock = clock
         self._kept: MutableMapping[int | str, Compiled] = LRUCache(
             _KEPT, lambda compiled: max(compiled.size, _LEAST)
         )
@@ -86,20 +96,27 @@ class CompiledSchemas:
                 protoc cannot be run.
             ValueError: A package is missing; the text says how to install it.
         """
-        try:
-            return self._kept[known_as]
-        except KeyError:
-            made = self._kept[known_as] = self._made(schema)
-            return made
+        found = self.kept(known_as)
+        if found is None:
+            found = self._made(schema)
+            if found.problem or found.problem_of_rules:
+                found = found._replace(until=self._clock() + PROBLEM_SECONDS)
+            self._kept[known_as] = found
+        return found
 
     def kept(self, known_as: int | str) -> Compiled | None:
         """Return a schema that was compiled before and is still kept; None for another."""
-        return self._kept.get(known_as)
+        found = self._kept.get(known_as)
+        if found is None or found.until is inf or self._clock() < found.until:
+            return found
+        return None
 
     def _made(self, schema: RegisteredSchema) -> Compiled:
         try:
             source = self._registry.source(schema)
-            compiled = compile_schema(source, unknown_fields=self._unknown_fields)
+            compiled = compile_schema(
+                as_it_arrives(schema, source), unknown_fields=self._unknown_fields
+            )
         except InvalidSchemaError as error:
             return Compiled(None, None, str(error), str(error), len(schema.text))
         except OSError as error:

@@ -25,7 +25,12 @@ from penstock.policies.schema_policy.settings import (
     Level,
     TopicSettings,
 )
-from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
+from penstock.policy import (
+    ALL,
+    InvalidRecordException,
+    RecordIntrospectionHints,
+    UndecidableException,
+)
 from penstock.policy import RecordValidationPolicy as Policy
 
 if TYPE_CHECKING:
@@ -34,8 +39,8 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
     from penstock.policies.schema_policy.judge import PreparedColumn
     from penstock.policies.schema_policy.registry.cache import Registry
-    from penstock.policies.schema_policy.registry.client import RegistryClient
     from penstock.policies.schema_policy.settings import SchemaFileName
+    from penstock.policies.schema_policy.unusable import Unusable
     from penstock.policy import BatchProxy, Header, RecordProxy, TopicConfig, TopicMetadata
 
     _Sides = Mapping[bool, "_Side"]
@@ -65,11 +70,11 @@ class SchemaPolicy(Policy):
 
     def __init__(self) -> None:
         self._folder = Path()
-        self._client: RegistryClient | None = None
         self._registry: Registry | None = None
         self._schemas: CompiledSchemas | None = None
         self._prepared: tuple[TopicMetadata, BatchProxy, _Sides] | None = None
         self._last: tuple[TopicMetadata, Mapping[bool, Judge]] | None = None
+        self._unusable: Unusable | None = None
         self._judges = lru_cache(_TOPICS_KEPT)(self._judges_of)
         self._file = lru_cache(_FILES_KEPT)(self._file_judge)
 
@@ -92,18 +97,18 @@ class SchemaPolicy(Policy):
         from penstock.policies.schema_policy.compiled_schemas import (  # noqa: PLC0415 - an extra
             CompiledSchemas,
         )
-        from penstock.policies.schema_policy.registry.cache import Registry  # noqa: PLC0415
-        from penstock.policies.schema_policy.registry.client import RegistryClient  # noqa: PLC0415
+        from penstock.policies.schema_policy.registry.opening import open_registry  # noqa: PLC0415
         from penstock.policies.schema_policy.registry.settings import (  # noqa: PLC0415
             RegistrySettings,
         )
         from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
+        from penstock.policies.schema_policy.unusable import Unusable  # noqa: PLC0415
 
         options = RuleOptions.read(configs)
         registry = RegistrySettings.from_configs(configs, self._folder)
         if registry is not None:
-            self._client = RegistryClient(registry)
-            self._registry = Registry(self._client)
+            self._registry = open_registry(registry)
+            self._unusable = Unusable()
             self._schemas = CompiledSchemas(
                 self._registry,
                 unknown_fields=self._settings.unknown_fields,
@@ -160,14 +165,15 @@ class SchemaPolicy(Policy):
 
         Raises:
             InvalidRecordException: One is not; the text says where and why, without its value.
-            RetriableException: The registry does not answer now.
+            RetriableException: The registry does not answer now, or a schema cannot be used.
         """
         self._allow(self._settings.judging_s)
+        sides = {}
         for is_key, judge in self._of(topic).items():
             column = (record.key if is_key else record.value,)
-            prepared = judge.prepared(column, (record.headers,))
-            for _, message in self._objections(column, prepared, is_key=is_key):
-                raise InvalidRecordException(message)
+            sides[is_key] = _Side(column, judge.prepared(column, (record.headers,)))
+        for message in self._refused(sides).values():
+            raise InvalidRecordException(message)
 
     def validate_batch(
         self, topic: TopicMetadata, batch: BatchProxy
@@ -175,7 +181,7 @@ class SchemaPolicy(Policy):
         """Return the position and the text of each record that `validate` would refuse.
 
         Raises:
-            RetriableException: The registry does not answer now.
+            RetriableException: The registry does not answer now, or a schema cannot be used.
         """
         last, self._prepared = self._prepared, None
         if last is not None and last[0] is topic and last[1] is batch:
@@ -183,16 +189,13 @@ class SchemaPolicy(Policy):
         else:
             self._allow(self._settings.judging_s)
             sides = self._sides(topic, batch)
-        refused: dict[int, str] = {}
-        for is_key, side in sides.items():  # the key first: its objection counts
-            for position, message in self._objections(*side, is_key=is_key):
-                refused.setdefault(position, message)
+        refused = self._refused(sides)
         return sorted(refused.items()) if refused else ()
 
     def close(self) -> None:
         """Close the connections to the registry."""
-        if self._client is not None:
-            self._client.close()
+        if self._registry is not None:
+            self._registry.close()
 
     def _sides(self, topic: TopicMetadata, batch: BatchProxy) -> _Sides:
         sides = {}
@@ -206,6 +209,25 @@ class SchemaPolicy(Policy):
             sides[is_key] = _Side(column, prepared)
         return sides
 
+    def _refused(self, sides: _Sides) -> Mapping[int, str]:
+        """Return the positions of what is refused, each with its text.
+
+        Raises:
+            UndecidableException: Something cannot be judged, and nothing is refused: that is
+                final, and what its producer can do something about.
+        """
+        refused: dict[int, str] = {}
+        undecidable: UndecidableException | None = None
+        for is_key, side in sides.items():  # the key first: its objection counts
+            try:
+                for position, message in self._objections(*side, is_key=is_key):
+                    refused.setdefault(position, message)
+            except UndecidableException as error:
+                undecidable = undecidable or error
+        if undecidable is not None and not refused:
+            raise undecidable
+        return refused
+
     def _objections(
         self, column: Sequence[bytes | None], prepared: PreparedColumn, *, is_key: bool
     ) -> Iterable[tuple[int, str]]:
@@ -217,8 +239,8 @@ class SchemaPolicy(Policy):
 
     def _allow(self, seconds: float) -> None:
         """Have look-ups end before the worker is killed: what they found by then is kept."""
-        if self._client is not None:
-            self._client.allow(seconds)
+        if self._registry is not None:
+            self._registry.allow(seconds)
 
     def _of(self, topic: TopicMetadata) -> Mapping[bool, Judge]:
         if self._last is None or self._last[0] is not topic:
@@ -245,10 +267,12 @@ class SchemaPolicy(Policy):
 
         if settings.level is Level.RULES:
             check_packages(OF_RULES, "rules")
-        if self._registry is None or self._schemas is None:
+        if self._registry is None or self._schemas is None or self._unusable is None:
             key = KEY_VALIDATION if is_key else VALUE_VALIDATION
             raise ValueError(f"{key} needs schema.registry.url, or schema.file on the topic")
-        return RegistryJudge(topic, settings, self._registry, self._schemas, is_key=is_key)
+        return RegistryJudge(
+            topic, settings, self._registry, self._schemas, self._unusable, is_key=is_key
+        )
 
     def _file_judge(self, file: SchemaFileName, *, is_key: bool) -> Judge:
         from penstock.policies.schema_policy.files import compile_file  # noqa: PLC0415 - an extra

@@ -33,6 +33,7 @@ class RegisteredSchema(NamedTuple):
         guid: Its GUID, where the registry has such.
         metadata: As the registry gives it: `tags` (`{path: [tag]}`) and `properties`.
         rule_set: `domainRules` and `migrationRules`, as the registry gives them.
+        context: The registry's context that it was found in; empty for that of the URL.
     """
 
     schema_type: str
@@ -42,3 +43,4 @@ class RegisteredSchema(NamedTuple):
     guid: str | None = None
     metadata: Mapping[str, Any] = {}
     rule_set: Mapping[str, Any] = {}
+    context: str = ""

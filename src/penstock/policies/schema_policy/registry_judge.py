@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -27,6 +26,7 @@ from penstock.policies.schema_policy.wire_format import (
     header_name,
     start_of,
 )
+from penstock.policy import UndecidableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, MutableMapping, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.policies.schema_policy.registered import RegisteredSchema
     from penstock.policies.schema_policy.registry.cache import Registry
     from penstock.policies.schema_policy.settings import TopicSettings
+    from penstock.policies.schema_policy.unusable import Unusable
     from penstock.policies.schema_policy.wire_format import Framed, Group
     from penstock.policy import BatchProxy
 
@@ -104,6 +105,7 @@ class RegistryJudge:
         settings: TopicSettings,
         registry: Registry,
         schemas: CompiledSchemas,
+        unusable: Unusable,
         *,
         is_key: bool,
         clock: Callable[[], float] = time.monotonic,
@@ -115,6 +117,7 @@ class RegistryJudge:
             settings: Its topic level keys.
             registry: What the registry says, kept for all topics.
             schemas: Compiled ones, kept for all topics.
+            unusable: Decides about records whose schema or rules cannot be used.
             is_key: Whether keys are judged, or values.
             clock: Seconds.
         """
@@ -125,6 +128,8 @@ class RegistryJudge:
         self.reads_headers = self._location is not Location.PREFIX
         self._registry = registry
         self._schemas = schemas
+        self._unusable = unusable
+        self._accepts_unusable = settings.accepts_unusable
         self._is_key = is_key
         self._header = header_name(is_key=is_key)
         self._side = side_of(is_key=is_key)
@@ -159,21 +164,34 @@ class RegistryJudge:
         return _ColumnOfRegistry(self, parts)
 
     def objections_to(self, part: _Part) -> Sequence[tuple[int, str]]:
-        """Return the positions of what is refused, each with a message."""
+        """Return the positions of what is refused, each with a message.
+
+        Raises:
+            UndecidableException: The schema or its rules cannot be used, and nothing else is
+                wrong.
+        """
         by, positions, compiled, payloads, start = part
         if isinstance(by, str):
             return [(position, by) for position in positions]
         if self._level is Level.ID:
             return ()
         assert compiled is not None
-        assert compiled.schema is not None
+        if compiled.schema is None:
+            self._cannot_judge(f"{by.title} cannot be judged by: {compiled.problem}", part)
+            return ()
         refused = list(compiled.schema.objections(payloads, start))
         if self._level is Level.RULES:
+            if compiled.problem_of_rules and not refused:
+                text = f"the rules of {by.title} cannot be judged by: {compiled.problem_of_rules}"
+                self._cannot_judge(text, part)
             refused += self._against_rules(compiled, part, set(map(itemgetter(0), refused)))
         if not refused:
             return ()
         begins = f"the {self._side} does not fit {by.title}: "
         return [(positions[index], begins + message) for index, message in refused]
+
+    def _cannot_judge(self, text: str, part: _Part) -> None:
+        self._unusable.decide(text, len(part.positions), accepts=self._accepts_unusable)
 
     def load(self) -> None:
         """Look up the latest schema of the topic's subject, as the first record with it would.
@@ -215,10 +233,11 @@ class RegistryJudge:
             f"id {registered.schema_id}), judged by {self._level.value}"
         )
         compiled = self._schemas.of(registered, registered.schema_id or 0)
+        passes = "; its records pass all the same" if self._accepts_unusable else ""
         if self._level is not Level.ID and compiled.problem:
-            yield f"  cannot be judged by: {compiled.problem}"
-        if self._level is Level.RULES and compiled.problem_of_rules:
-            yield f"  its rules cannot be judged by: {compiled.problem_of_rules}"
+            yield f"  cannot be judged by: {compiled.problem}{passes}"
+        elif self._level is Level.RULES and compiled.problem_of_rules:
+            yield f"  its rules cannot be judged by: {compiled.problem_of_rules}{passes}"
         if compiled.rules is not None:
             yield from (f"  not run: {one}" for one in compiled.rules.not_run)
 
@@ -334,10 +353,6 @@ class RegistryJudge:
                 )
         compiled = self._schemas.of(registered, schema)
         title = f"schema {subject} version {version} (id {registered.schema_id})"
-        if self._level is not Level.ID and compiled.problem:
-            return f"{title} cannot be judged by: {compiled.problem}", None
-        if self._level is Level.RULES and compiled.problem_of_rules:
-            return f"the rules of {title} cannot be judged by: {compiled.problem_of_rules}", None
         return _Usable(title, self._clock() + _USABLE_FOR_S), compiled
 
 
@@ -348,7 +363,14 @@ class _ColumnOfRegistry(NamedTuple):
     parts: Sequence[_Part]
 
     def objections(self) -> Iterator[tuple[int, str]]:
-        return chain.from_iterable(map(self.judge.objections_to, self.parts))
+        undecidable: UndecidableException | None = None
+        for part in self.parts:
+            try:
+                yield from self.judge.objections_to(part)
+            except UndecidableException as error:
+                undecidable = undecidable or error
+        if undecidable is not None:
+            raise undecidable
 
 
 def _payloads(column: Column, group: Group) -> Sequence[bytes]:

@@ -29,6 +29,7 @@ LEVEL: Final = "schema.validation.level"
 LOCATION: Final = "schema.id.location"
 VERSIONS: Final = "schema.versions"
 FILE: Final = "schema.file"
+UNUSABLE: Final = "schema.unusable"
 
 NULL_VALUES: Final = "schema.null.values"
 NULL_KEYS: Final = "schema.null.keys"
@@ -103,6 +104,13 @@ TOPIC_CONFIGS: Final = (
         "STRING",
         None,
         "SchemaPolicy: a schema's file in place of a registry, or key=FILE,value=FILE.",
+    ),
+    TopicConfig(
+        UNUSABLE,
+        "STRING",
+        "refuse",
+        "SchemaPolicy: what becomes of records whose schema, or a rule of it, cannot be used.",
+        ("refuse", "accept"),
     ),
 )
 """The topic level keys, for the file and for `kafka-configs`."""
@@ -184,6 +192,7 @@ class TopicSettings:
         location: Where ids have to be.
         latest: Whether the latest version of the subject alone will do.
         files: Files in place of the registry, by the same as `sides`; empty for the registry.
+        accepts_unusable: Whether records pass whose schema or rules cannot be used.
     """
 
     sides: tuple[bool, ...]
@@ -192,6 +201,7 @@ class TopicSettings:
     location: Location
     latest: bool
     files: Mapping[bool, SchemaFileName]
+    accepts_unusable: bool = False
 
     @classmethod
     def read(cls, configs: Mapping[str, str]) -> TopicSettings:
@@ -230,6 +240,7 @@ class TopicSettings:
             location=Location(given[LOCATION]),
             latest=given[VERSIONS] == "latest",
             files=files,
+            accepts_unusable=given[UNUSABLE] == "accept",
         )
 
 

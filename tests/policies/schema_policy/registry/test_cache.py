@@ -1,5 +1,8 @@
 """What is kept, for how long, and how often a registry is asked."""
 
+import threading
+import time
+
 import pytest
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -7,11 +10,14 @@ from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
 from penstock.policies.schema_policy.registry import cache
 from penstock.policies.schema_policy.registry.cache import Registry
+from penstock.policies.schema_policy.registry.cache_folder import CacheFolder
 from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
 )
-from penstock.policy import RetriableException
+from penstock.policies.schema_policy.registry.kept_answers import KeptAnswers
+from penstock.policies.schema_policy.registry.refresher import Refresher
+from penstock.policy import RetriableException, sharing
 from tests.policies.schema_policy.clock import Clock
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -57,6 +63,12 @@ class ScriptedClient:
         self._found(("latest", subject), {subject: 0} if self._versions(subject) else {}, subject)
         version = max(self._versions(subject))
         return self.schemas[subject, version], version
+
+    def allow(self, seconds):
+        """Any time is enough."""
+
+    def close(self):
+        """Nothing is open."""
 
     def _versions(self, subject):
         return [key[1] for key in self.schemas if isinstance(key, tuple) and key[0] == subject]
@@ -473,3 +485,165 @@ def test_references_are_bounded_in_number_and_size(registry, client):
     assert registry.source(avro("A", ("b1", "big", 1))).references
     with pytest.raises(InvalidSchemaError, match="more than 8388608 characters"):
         registry.source(avro("A", ("b1", "big", 1), ("b2", "big", 2)))
+
+
+class Wall(Clock):
+    """Seconds since the epoch, which pass with another clock."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self._clock = clock
+
+    def __call__(self):
+        return 1e9 + self._clock.now
+
+
+@pytest.fixture
+def started(clock, tmp_path):
+    """Starts registries as workers have them: with what others know, and a folder."""
+    refreshers = []
+
+    def start(client):
+        refreshers.append(Refresher(client))
+        kept = KeptAnswers(("http://a",), CacheFolder(tmp_path), Wall(clock))
+        return Registry(client, clock, kept=kept, refresher=refreshers[-1])
+
+    yield start
+    for one in refreshers:
+        one.close()
+
+
+def known(client):
+    """Give a client a schema that refers to another one."""
+    client.schemas[17] = avro('"R"', ("R", "r", 1), schema_id=17)
+    client.schemas["r", 1] = avro('{"type": "fixed", "name": "R", "size": 2}', schema_id=3)
+    client.schemas["orders-value", 4] = client.schemas[17]
+    client.subjects[17] = (("orders-value", 4),)
+
+
+def all_of(registry):
+    """Look up all that is known."""
+    schema = registry.schema(17)
+    source = registry.source(schema)
+    return (
+        schema,
+        source,
+        registry.subject_versions(17, "orders-value"),
+        registry.latest("orders-value"),
+    )
+
+
+def restart(monkeypatch):
+    monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
+
+
+def away():
+    client = ScriptedClient()
+    client.failure = RegistryAwayException("away")
+    return client
+
+
+def test_what_one_has_looked_up_others_do_not_ask_for(started, client):
+    known(client)
+    first = all_of(started(client))
+    asked = len(client.asked)
+    assert all_of(started(client)) == first
+    assert len(client.asked) == asked
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_registry_that_is_away_for_an_hour_stops_nothing_that_is_known(
+    started, client, clock, monkeypatch, restarted
+):
+    known(client)
+    before = started(client)
+    first = all_of(before)
+    client.failure = RegistryAwayException("away")
+    for _ in range(60):
+        clock.passes(60)
+        assert all_of(before) == first
+        if restarted:
+            restart(monkeypatch)
+        assert all_of(started(away())) == first
+    with pytest.raises(RetriableException):
+        before.schema(18)
+    with pytest.raises(RetriableException):
+        before.subject_versions(17, "other-value")
+
+
+def test_after_a_week_what_was_said_does_not_count_any_more(started, client, clock, monkeypatch):
+    known(client)
+    before = started(client)
+    all_of(before)
+    client.failure = RegistryAwayException("away")
+    clock.passes(cache.STALE_AT_MOST + 1)
+    for registry in (before, started(away())):
+        assert registry.schema(17).schema_id == 17  # which cannot change
+        with pytest.raises(RetriableException):
+            registry.subject_versions(17, "orders-value")
+        with pytest.raises(RetriableException):
+            registry.latest("orders-value")
+    with pytest.raises(RetriableException):
+        all_of(started(away()))
+
+
+def test_what_changes_is_asked_again_as_soon_as_ever(started, client, clock):
+    known(client)
+    all_of(started(client))
+    client.subjects[17] = ()
+    other = started(client)
+    assert other.subject_versions(17, "orders-value") == (("orders-value", 4),)
+    clock.passes(cache.SUBJECTS_SECONDS + 1)
+    assert started(client).subject_versions(17, "orders-value") == ()
+    asked = client.asked.count(("subjects", 17))
+    assert other.subject_versions(17, "orders-value") == ()  # as the other one was told
+    assert client.asked.count(("subjects", 17)) == asked + 1  # it is asked before that is said
+
+
+def test_a_subject_that_is_gone_is_not_remembered(started, client, clock):
+    known(client)
+    registry = started(client)
+    assert registry.latest("orders-value") is not None
+    del client.schemas["orders-value", 4]
+    clock.passes(cache.LATEST_SECONDS + 1)
+    assert registry.latest("orders-value") is None
+    with pytest.raises(RetriableException):
+        started(away()).latest("orders-value")
+
+
+def test_a_guid_without_an_id_may_get_one(started, client):
+    client.schemas[GUID] = avro(guid=GUID)
+    assert started(client).schema(GUID).schema_id is None
+    client.schemas[GUID] = avro(guid=GUID, schema_id=5)
+    assert started(client).schema(GUID).schema_id == 5
+    assert started(away()).schema(GUID).schema_id == 5
+
+
+def test_a_registry_that_hangs_holds_up_what_is_known_once(client, clock, tmp_path):
+    gate = threading.Event()
+
+    class Hangs(ScriptedClient):
+        def subject_versions(self, schema_id):
+            assert gate.wait(60)
+            return super().subject_versions(schema_id)
+
+    hangs = Hangs()
+    refresher = Refresher(hangs)
+    registry = Registry(client, clock, refresher=refresher)
+    for one in range(1, 21):
+        client.subjects[one] = ((f"s{one}", 1),)
+        registry.subject_versions(one, f"s{one}")
+    hangs.subjects = {one: ((f"s{one}", 2),) for one in range(1, 21)}
+    clock.passes(cache.SUBJECTS_SECONDS + 1)
+    began = time.monotonic()
+    for one in range(1, 21):
+        assert registry.subject_versions(one, f"s{one}") == ((f"s{one}", 1),)
+    assert time.monotonic() - began < 10 * cache.PATIENCE_S
+    gate.set()
+    end = time.monotonic() + 60
+    while len(hangs.asked) < 20 and time.monotonic() < end:
+        time.sleep(0.001)
+    clock.passes(cache.STALE_SECONDS + 1)
+    for one in range(1, 21):
+        assert registry.subject_versions(one, f"s{one}") == ((f"s{one}", 2),)
+    refresher.close()

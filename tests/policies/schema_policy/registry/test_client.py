@@ -94,11 +94,65 @@ def test_a_schema_is_found_by_its_guid_with_its_id(registry, connect):
     assert (found.text, found.schema_id, found.guid) == ('"long"', 2, registry.guid(2))
 
 
-def test_a_url_may_have_a_context_whose_ids_count(connect):
-    with FakeRegistry(path="/contexts/.other") as registry:
-        registry.register("a", '"int"')
-        assert connect(registry).schema_by_guid(registry.guid(1)).schema_id is None
-        assert connect(registry).schema_by_id(1).text == '"int"'
+class _Context:
+    """A registry as it is asked through the URL of a context."""
+
+    def __init__(self, registry, name):
+        self.url = registry.url_of(name)
+
+
+@pytest.mark.parametrize("written", [".other", "other", ":.other:", "%3A.other%3A"])
+def test_a_context_of_the_url_has_ids_and_subjects_of_its_own(registry, connect, written):
+    registry.register("orders-value", '"string"')
+    registry.register(":.other:orders-value", '"int"')
+    registry.register(":.other:orders-value", '"long"')
+    client = connect(_Context(registry, written))
+    assert client.schema_by_id(1).text == '"int"'
+    assert client.subject_versions(2) == (("orders-value", 2),)
+    found, version = client.latest("orders-value")
+    assert (found.text, found.schema_id, version) == ('"long"', 2, 2)
+    assert client.schema_of_version("orders-value", 1).text == '"int"'
+    guid = client.latest("orders-value")[0].guid
+    assert client.schema_by_guid(guid).schema_id == 2
+    assert client.schema_by_guid(registry.guid(1)).schema_id is None
+    with pytest.raises(UnknownSchemaError):
+        client.schema_by_id(3)
+
+
+def test_the_default_context_does_not_take_the_latest_version_of_another_one(registry, connect):
+    registry.register("another", '"string"')
+    registry.register(":.other:orders-value", '"int"')
+    client = connect(registry)
+    with pytest.raises(UnknownSchemaError):
+        client.latest("orders-value")
+    assert client.latest(":.other:orders-value")[1] == 1
+    assert client.schema_by_id(1).text == '"string"'
+    assert client.subject_versions(1) == (("another", 1),)
+
+
+def test_where_a_reference_is_found_is_said(registry, connect):
+    registry.register(":.shared:common", '"int"')
+    registry.register("here", '"int"')
+    client = connect(registry)
+    assert client.schema_of_version("common", 1).context == ".shared"
+    assert client.schema_of_version(":.shared:common", 1).context == ".shared"
+    assert client.schema_of_version("here", 1).context == ""
+    other = connect(_Context(registry, ".shared"))
+    assert other.schema_of_version("common", 1).context == ""
+
+
+def test_what_is_deleted_for_good_is_unknown(registry, connect):
+    registry.register("a", '"int"')
+    registry.purge("a", 1)
+    client = connect(registry)
+    for ask in (
+        lambda: client.schema_by_id(1),
+        lambda: client.subject_versions(1),
+        lambda: client.latest("a"),
+        lambda: client.schema_of_version("a", 1),
+    ):
+        with pytest.raises(UnknownSchemaError):
+            ask()
 
 
 def test_subjects_and_versions_are_found(registry, connect):

@@ -52,6 +52,13 @@ USER_INFO = "schema.registry.basic.auth.user.info"
 TOKEN = "schema.registry.bearer.auth.token"
 CLUSTER = "schema.registry.bearer.auth.logical.cluster"
 ONE = {URL: "http://a"}
+BEARER = "schema.registry.bearer.auth"
+OAUTH = ONE | {
+    f"{BEARER}.credentials.source": "OAUTHBEARER",
+    f"{BEARER}.issuer.endpoint.url": "http://issuer/token",
+    f"{BEARER}.client.id": "me",
+    f"{BEARER}.client.secret": SECRET,
+}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +76,8 @@ ONE = {URL: "http://a"}
         ({URL: "http://[::1"}, f"{URL} is not a URL"),
         ({URL: f"http://me:{SECRET}@a"}, f"{URL} must not contain .* belong into {USER_INFO}"),
         ({URL: f"http://a?token={SECRET}"}, f"{URL} must end with its path"),
+        ({URL: "http://a/contexts/.x:y"}, f"{URL} names a context with a colon"),
+        ({URL: "http://a/contexts/.x,http://b"}, f"all URLs of {URL} must be of one context"),
         ({URL: "http://a/ b"}, f"{URL} must be ASCII text without spaces"),
         ({URL: "http://a\r\nX: 1"}, f"{URL} must be ASCII text without spaces"),
         (ONE | {USER_INFO: SECRET}, f"{USER_INFO} must be user:password"),
@@ -88,8 +97,18 @@ ONE = {URL: "http://a"}
             "basic.auth.credentials.source must be USER_INFO",
         ),
         (
-            ONE | {"schema.registry.bearer.auth.credentials.source": "OAUTHBEARER"},
-            "bearer.auth.credentials.source must be STATIC_TOKEN",
+            ONE | {"schema.registry.bearer.auth.credentials.source": "UAMI"},
+            "bearer.auth.credentials.source must be STATIC_TOKEN or OAUTHBEARER",
+        ),
+        (ONE | {f"{BEARER}.client.id": "x"}, f"{BEARER}.client.id needs .*=OAUTHBEARER"),
+        (OAUTH | {TOKEN: SECRET}, f"{TOKEN} and .*=OAUTHBEARER cannot both be given"),
+        (OAUTH | {USER_INFO: f"a:{SECRET}"}, f"{USER_INFO} and .*=OAUTHBEARER cannot both"),
+        (OAUTH | {f"{BEARER}.client.secret": " "}, f"OAUTHBEARER needs {BEARER}.client.secret"),
+        (OAUTH | {f"{BEARER}.client.id": "a:b"}, f"{BEARER}.client.id must not contain a colon"),
+        (OAUTH | {f"{BEARER}.issuer.endpoint.url": "x"}, "issuer.endpoint.url must begin with"),
+        (
+            OAUTH | {f"{BEARER}.cache.expiry.buffer.seconds": "soon"},
+            "buffer.seconds must be a number of seconds, not soon",
         ),
         (
             ONE | {"schema.registry.ssl.truststore.location": "x"},
@@ -107,3 +126,13 @@ def test_what_is_wrong_is_named_and_no_secret_is_shown(given, text):
 def test_each_key_says_what_it_means():
     assert all(len(meaning) > 4 for _, meaning in KEYS.values())
     assert all(key.startswith("schema.registry.") for key in KEYS)
+
+
+def test_a_cache_is_a_folder_that_need_not_be_there_yet(tmp_path):
+    found = read(tmp_path, url="http://a", cache_dir="deep/cache")
+    assert found.cache_folder == tmp_path / "deep" / "cache"
+    assert read(tmp_path, url="http://a").cache_folder is None
+    (tmp_path / "file").write_text("")
+    for name in ("file", "file/cache"):
+        with pytest.raises(ValueError, match=r"cache.dir must name a folder, and .*file is none"):
+            read(tmp_path, url="http://a", cache_dir=name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
+from penstock.policies.schema_policy.registry.contexts import DEFAULT_CONTEXT, QualifiedSubject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,6 @@ _UNKNOWN: Final = frozenset({40401, 40402, 40403, 40404, 40406})
 _MOST_REFERENCES: Final = 1000
 _LONGEST_NAME: Final = 1000
 _LATEST: Final = -1
-DEFAULT_CONTEXT: Final = "."
 
 
 class UnreadableAnswerError(ValueError):
@@ -84,6 +84,23 @@ def version(body: bytes) -> int:
     return _positive(found.get("version") if isinstance(found, dict) else None, "version")
 
 
+def context(body: bytes, default: str) -> str:
+    """Read the context of the subject out of the answer about a subject's version.
+
+    Args:
+        body: The answer.
+        default: The context where it does not say: older registries and others have none.
+
+    Raises:
+        UnreadableAnswerError: It is none.
+    """
+    found = read(body)
+    subject = found.get("subject") if isinstance(found, dict) else None
+    if subject is None:
+        return default
+    return QualifiedSubject.read(_name(subject, "subject")).context
+
+
 def subject_versions(body: bytes) -> tuple[tuple[str, int], ...]:
     """Read the subjects and versions that a schema has.
 
@@ -96,14 +113,14 @@ def subject_versions(body: bytes) -> tuple[tuple[str, int], ...]:
     )
 
 
-def id_in_context(body: bytes, context: str) -> int | None:
+def id_in_context(body: bytes, wanted: str) -> int | None:
     """Read the id that a GUID has in a context; None where it has none there.
 
     Raises:
         UnreadableAnswerError: It is no answer about a GUID's ids.
     """
     for one in _objects(body):
-        if (one.get("context") or DEFAULT_CONTEXT) == context:
+        if (one.get("context") or DEFAULT_CONTEXT) == wanted:
             return _positive(one.get("id"), "id")
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -11,16 +12,20 @@ from cachetools import LRUCache, TTLCache
 from penstock.policies.schema_policy.errors import InvalidSchemaError
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registry.budget import Shares
+from penstock.policies.schema_policy.registry.contexts import QualifiedSubject
 from penstock.policies.schema_policy.registry.errors import (
     RegistryAwayException,
     UnknownSchemaError,
 )
+from penstock.policies.schema_policy.registry.kept_answers import NothingKept
 from penstock.policy import RetriableException
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
 
     from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
+    from penstock.policies.schema_policy.registry.kept_answers import KeptAnswers, Said
+    from penstock.policies.schema_policy.registry.refresher import Refresher
 
 MOST_SCHEMAS: Final = 10_000
 MOST_CHARACTERS: Final = 64 * 1024 * 1024
@@ -36,6 +41,12 @@ SUBJECTS_SECONDS: Final = 300.0
 LATEST_SECONDS: Final = 30.0
 STALE_SECONDS: Final = 10.0
 """How long what has run out counts on, each time that the registry cannot be asked."""
+STALE_AT_MOST: Final = 7 * 86_400.0
+"""How long what a registry said counts where it cannot be asked again."""
+PATIENCE_S: Final = 1.0
+"""How long a batch waits in all for what was confirmed lately to be confirmed again."""
+LATELY_S: Final = 2 * SUBJECTS_SECONDS
+_LONGEST_WAIT_S: Final = 3600.0
 MISSES: Final = 100
 MISSES_PER_SECOND: Final = 10.0
 """How many look-ups for one topic may be in vain: at once, and after that."""
@@ -53,6 +64,7 @@ _TOO_MANY: Final = (
     "a moment"
 )
 
+_SUBJECTS_OF: Final = "subjects/{}"
 _Key: TypeAlias = "int | str | tuple[str, int]"
 _Found = TypeVar("_Found")
 _Named = TypeVar("_Named")
@@ -66,6 +78,8 @@ class Client(Protocol):
     def subject_versions(self, schema_id: int) -> Sequence[tuple[str, int]]: ...
     def latest(self, subject: str) -> tuple[RegisteredSchema, int]: ...
     def schema_of_version(self, subject: str, version: int) -> RegisteredSchema: ...
+    def allow(self, seconds: float) -> None: ...
+    def close(self) -> None: ...
 
 
 class _Miss(NamedTuple):
@@ -77,10 +91,17 @@ class _Miss(NamedTuple):
 
 
 class _Kept(NamedTuple, Generic[_Found]):
-    """What may change, and until when it counts."""
+    """What may change.
+
+    Attributes:
+        value: What the registry said.
+        until: Until when it counts, in seconds of the clock.
+        at: When it was said, as `KeptAnswers.now`.
+    """
 
     value: _Found
     until: float
+    at: float
 
 
 class Registry:
@@ -93,19 +114,34 @@ class Registry:
     asking. Each topic has a share of its own, and does not wait for what comes for another one.
 
     Which subjects have a schema, and which version is a subject's latest, is asked anew after a
-    while; as long as the registry cannot be asked, what it said last counts on, so that what was
-    known before it went away is judged as before.
+    while; as long as the registry cannot be asked, what it said last counts on, for a week at
+    most, so that what was known before it went away is judged as before. Where others keep
+    answers, too (`KeptAnswers`), it is asked for what none of them knows.
     """
 
-    def __init__(self, client: Client, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Callable[[], float] = monotonic,
+        *,
+        kept: KeptAnswers | None = None,
+        refresher: Refresher[Client] | None = None,
+    ) -> None:
         """Ask for nothing yet.
 
         Args:
             client: Asks the registry.
             clock: Seconds.
+            kept: What it said to others, who learn what it says here; nothing, unless given.
+            refresher: Asks again for what is known, so that nobody has to wait for it; the client
+                does that, unless given.
         """
         self._client = client
         self._clock = clock
+        self._kept = kept or NothingKept()
+        self._refresher = refresher
+        self._patience = PATIENCE_S
+        self._until = inf
         self._topic = ""
         self._budget, self._rereads = (
             Shares(
@@ -134,6 +170,18 @@ class Registry:
         """Have the share of a topic bound how many look-ups from now on may be in vain."""
         self._topic = topic
 
+    def allow(self, seconds: float) -> None:
+        """Have all look-ups from now on end within a time together."""
+        self._client.allow(seconds)
+        self._until = self._clock() + seconds
+        self._patience = PATIENCE_S
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+        if self._refresher is not None:
+            self._refresher.close()
+
     def schema(self, schema: int | str) -> RegisteredSchema:
         """Return a schema by its id or GUID.
 
@@ -144,9 +192,18 @@ class Registry:
             UnknownSchemaError: The registry says that there is none.
             RetriableException: It cannot be asked, does not answer, or is asked too much.
         """
-        if isinstance(schema, int):
-            return self._schema(schema, lambda: self._client.schema_by_id(schema))
-        return self._schema(schema, lambda: self._client.schema_by_guid(schema))
+        found = self._schemas.get(schema)
+        if found is None:
+            question = f"schemas/{schema}"
+            said = self._kept.schema(question)
+            if said is not None:  # it never changes
+                found = said.value
+            else:
+                found = self._ask(schema, lambda: self._by_name(schema))
+                if found.schema_id is not None:  # which it might get
+                    self._kept.keep_schema(question, found)
+            _keep(self._schemas, schema, found)
+        return found
 
     def is_known(self, schema: int | str, subject: str | None = None) -> bool:
         """Return whether these methods answer without asking the registry.
@@ -182,32 +239,54 @@ class Registry:
         Raises:
             RetriableException: As in `schema`.
         """
-        kept = self._versions.get(schema_id)
+        kept = self._known_versions(schema_id)
         now = self._clock()
+        has = kept is not None and (subject is None or _has(kept.value, subject))
         if kept is not None and now < kept.until:
-            if subject is None or _has(kept.value, subject):
-                return kept.value
-            if (schema_id, subject) in self._not_under:
+            if has or (schema_id, subject) in self._not_under:
                 return kept.value
             if self._rereads.is_spent(self._topic):
                 raise RetriableException(_TOO_MANY)
         try:
             pairs = self._ask(
-                ("subjects of", schema_id), lambda: self._client.subject_versions(schema_id)
+                ("subjects of", schema_id),
+                lambda: self._again(
+                    ("subjects of", schema_id),
+                    kept if has else None,
+                    lambda client: client.subject_versions(schema_id),
+                ),
             )
         except UnknownSchemaError:
             pairs = ()
         except RetriableException:
-            if kept is None or not (subject is None or _has(kept.value, subject)):
+            if kept is None or not has or self._is_too_old(kept):
                 raise
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        if kept is not None and subject is not None and not _has(pairs, subject):
-            self._rereads.spend(self._topic)
-        if subject is not None and not _has(pairs, subject):
-            self._not_under[schema_id, subject] = None
-        _keep(self._versions, schema_id, _Kept(pairs, now + SUBJECTS_SECONDS))
+        self._take_note(schema_id, subject, pairs, was_known=kept is not None)
+        _keep(self._versions, schema_id, _Kept(pairs, now + SUBJECTS_SECONDS, self._kept.now()))
+        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs)
         return pairs
+
+    def _known_versions(self, schema_id: int) -> _Kept[Sequence[tuple[str, int]]] | None:
+        kept = self._versions.get(schema_id)
+        if kept is not None and self._clock() < kept.until:
+            return kept
+        said = self._kept.versions(_SUBJECTS_OF.format(schema_id))
+        found = self._newer(kept, said, SUBJECTS_SECONDS)
+        if found is not None and found is not kept:
+            _keep(self._versions, schema_id, found)
+        return found
+
+    def _take_note(
+        self, schema_id: int, subject: str | None, pairs: Sequence[tuple[str, int]], was_known: bool
+    ) -> None:
+        """Remember that a subject was looked for in vain."""
+        if subject is None or _has(pairs, subject):
+            return
+        if was_known:
+            self._rereads.spend(self._topic)
+        self._not_under[schema_id, subject] = None
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int] | None:
         """Return the latest version of a subject and its number; it counts for half a minute.
@@ -218,21 +297,32 @@ class Registry:
         Raises:
             RetriableException: As in `schema`.
         """
+        question = f"latest/{subject}"
         kept = self._latest.get(subject)
         now = self._clock()
+        if kept is None or now >= kept.until:
+            kept = self._newer(kept, self._kept.latest(question), LATEST_SECONDS)
         if kept is not None and now < kept.until:
             return kept.value
         try:
-            found = self._ask(("latest", subject), lambda: self._client.latest(subject))
+            found = self._ask(
+                ("latest", subject),
+                lambda: self._again(
+                    ("latest", subject), kept, lambda client: client.latest(subject)
+                ),
+            )
         except UnknownSchemaError:
-            self._latest.pop(subject, None)
+            if kept is not None:
+                self._latest.pop(subject, None)
+                self._kept.forget(question)
             return None
         except RetriableException:
-            if kept is None:
+            if kept is None or self._is_too_old(kept):
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        _keep(self._latest, subject, _Kept(found, now + LATEST_SECONDS))
+        _keep(self._latest, subject, _Kept(found, now + LATEST_SECONDS, self._kept.now()))
+        self._kept.keep_latest(question, *found)
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
@@ -240,7 +330,8 @@ class Registry:
 
         A name that several of them use means what the first says that does: a schema before what
         it refers to, and references in their order, as in Confluent's serializers
-        (`AbstractSchemaProvider`). So circles end.
+        (`AbstractSchemaProvider`). So circles end. Subjects without a context are in that of the
+        schema that refers to them.
 
         Raises:
             InvalidSchemaError: One is not in the registry, or there is too much of it.
@@ -249,7 +340,7 @@ class Registry:
         """
         texts: dict[str, str] = {}
         size = len(schema.text)
-        stack = list(reversed(schema.references))
+        stack = list(reversed(_references(schema)))
         while stack:
             reference = stack.pop()
             if reference.name in texts:
@@ -262,7 +353,7 @@ class Registry:
                     f"refers to more than {MOST_REFERENCES} schemas, or to more than "
                     f"{MOST_SOURCE} characters of them"
                 )
-            stack.extend(reversed(referred.references))
+            stack.extend(reversed(_references(referred)))
         return SchemaSource(schema.schema_type, schema.text, texts)
 
     def _referred(self, reference: SchemaReference) -> RegisteredSchema:
@@ -273,18 +364,67 @@ class Registry:
                 if latest is None:
                     raise UnknownSchemaError(f"subject {subject} is not in the schema registry")
                 return latest[0]
-            return self._schema(
-                (subject, version), lambda: self._client.schema_of_version(subject, version)
-            )
+            return self._of_version(subject, version)
         except UnknownSchemaError as error:
             raise InvalidSchemaError(f"refers to {reference.name}, and {error}") from None
 
-    def _schema(self, key: _Key, ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
-        kept = self._schemas.get(key)
-        if kept is None:
-            kept = self._ask(key, ask)
-            _keep(self._schemas, key, kept)
-        return kept
+    def _of_version(self, subject: str, version: int) -> RegisteredSchema:
+        """Return a subject's version. It never changes, unless it is deleted for good."""
+        key = subject, version
+        found = self._schemas.get(key)
+        if found is not None:
+            return found
+        question = f"versions/{version}/{subject}"
+        kept = self._newer(None, self._kept.schema(question), SUBJECTS_SECONDS)
+        if kept is not None and self._clock() < kept.until:
+            found = kept.value
+        else:
+            try:
+                found = self._ask(
+                    key,
+                    lambda: self._again(
+                        key, kept, lambda client: client.schema_of_version(subject, version)
+                    ),
+                )
+            except RetriableException:
+                if kept is None or self._is_too_old(kept):
+                    raise
+                return kept.value
+            self._kept.keep_schema(question, found)
+        _keep(self._schemas, key, found)
+        return found
+
+    def _by_name(self, schema: int | str) -> RegisteredSchema:
+        if isinstance(schema, int):
+            return self._client.schema_by_id(schema)
+        return self._client.schema_by_guid(schema)
+
+    def _newer(
+        self, kept: _Kept[_Found] | None, said: Said[_Found] | None, seconds: float
+    ) -> _Kept[_Found] | None:
+        """Return what was said last: here, or to others, for whom it counts for so many seconds."""
+        if said is None or (kept is not None and said.at <= kept.at):
+            return kept
+        age = max(0.0, self._kept.now() - said.at)
+        return _Kept(said.value, self._clock() + seconds - age, said.at)
+
+    def _is_too_old(self, kept: _Kept[_Found]) -> bool:
+        return self._kept.now() - kept.at > STALE_AT_MOST
+
+    def _again(
+        self, key: object, kept: _Kept[_Found] | None, question: Callable[[Client], _Found]
+    ) -> _Found:
+        """Ask a question, and wait no longer than the answer that is known is worth."""
+        if kept is None or self._refresher is None:
+            return question(self._client)
+        began = self._clock()
+        if self._kept.now() - kept.at > LATELY_S:
+            wait = min(self._until - began, _LONGEST_WAIT_S)
+            return self._refresher.ask(key, question, wait)
+        try:
+            return self._refresher.ask(key, question, self._patience)
+        finally:
+            self._patience -= self._clock() - began
 
     def _ask(self, key: object, ask: Callable[[], _Found]) -> _Found:
         """Ask the registry, unless it has just said that there is no such, or nothing."""
@@ -301,7 +441,7 @@ class Registry:
                 raise UnknownSchemaError(miss.text)
             raise RetriableException(_TOO_MANY)
         try:
-            return ask()
+            found = ask()
         except UnknownSchemaError as error:
             budget.spend(self._topic)
             again = miss is not None and age < MISS_SECONDS
@@ -313,6 +453,19 @@ class Registry:
             budget.spend(self._topic)
             self._failures[key] = str(error)
             raise
+        if self._refresher is not None:
+            self._refresher.is_away = False
+        return found
+
+
+def _references(schema: RegisteredSchema) -> Sequence[SchemaReference]:
+    """Return what a schema refers to, with subjects as they are asked for."""
+    if not schema.context:
+        return schema.references
+    return [
+        one._replace(subject=str(QualifiedSubject.read(one.subject, schema.context)))
+        for one in schema.references
+    ]
 
 
 def _size(schema: RegisteredSchema) -> int:

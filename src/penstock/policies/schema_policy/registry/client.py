@@ -7,20 +7,21 @@ Only newer registries know GUIDs.
 
 from __future__ import annotations
 
-import re
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from penstock.policies.schema_policy.registry import answers
 from penstock.policies.schema_policy.registry.answers import UnreadableAnswerError
+from penstock.policies.schema_policy.registry.contexts import QualifiedSubject
 from penstock.policies.schema_policy.registry.endpoint import Endpoint
 from penstock.policies.schema_policy.registry.errors import (
     NoAnswerError,
     RegistryAwayException,
     UnknownSchemaError,
 )
+from penstock.policies.schema_policy.registry.oauth import TokenSource
 from penstock.policy import RetriableException, count_event
 
 if TYPE_CHECKING:
@@ -39,8 +40,16 @@ _TOO_LONG_FOR_ALL: Final = (
 _LATEST: Final = -1
 _AWAY: Final = frozenset({401, 403, 407, 429, 502, 503, 504})
 """Status codes with which any other request would be answered now, too."""
-_CONTEXT: Final = re.compile(r"/contexts/([^/]+)$")
 _Read = TypeVar("_Read")
+
+
+def token_source(
+    settings: RegistrySettings, clock: Callable[[], float] = monotonic
+) -> TokenSource | None:
+    """Return what fetches the tokens of some settings; None where they have no token endpoint."""
+    if settings.oauth is None:
+        return None
+    return TokenSource(settings.oauth, Endpoint(settings.oauth.url, settings), clock)
 
 
 class RegistryClient:
@@ -52,14 +61,24 @@ class RegistryClient:
     those that answer knows it. One that is away is left alone for a second.
     """
 
-    def __init__(self, settings: RegistrySettings, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        settings: RegistrySettings,
+        clock: Callable[[], float] = monotonic,
+        *,
+        tokens: TokenSource | None = None,
+    ) -> None:
         """Contact nobody yet.
 
         Args:
             settings: Where the registry is, and how it lets us in.
             clock: Seconds, for pauses.
+            tokens: Where tokens come from, if the settings have a token endpoint; others may use
+                it as well.
         """
-        self._endpoints = [Endpoint(url, settings) for url in settings.urls]
+        self._tokens = tokens or token_source(settings, clock)
+        self._endpoints = [Endpoint(url, settings, self._tokens) for url in settings.urls]
+        self._context = settings.context
         self._timeout = settings.timeout
         self._clock = clock
         self._until = self._allowed = inf
@@ -102,40 +121,54 @@ class RegistryClient:
             RetriableException: The registry does not say, or knows no GUIDs at all.
         """
         found = self._get(f"/schemas/guids/{guid}", f"schema {guid}", answers.schema)
-        context = _CONTEXT.search(urlsplit(self._endpoints[0].url).path)
         schema_id = self._get(
             f"/schemas/guids/{guid}/ids",
             f"schema {guid}",
-            lambda body: answers.id_in_context(
-                body, unquote(context[1]) if context else answers.DEFAULT_CONTEXT
-            ),
+            lambda body: answers.id_in_context(body, self._context),
         )
         return found._replace(schema_id=schema_id, guid=guid)
 
     def subject_versions(self, schema_id: int) -> tuple[tuple[str, int], ...]:
         """Look up the subjects that have a schema, each with its version there.
 
-        Versions that were deleted, softly or not, are left out.
+        Versions that were deleted, softly or not, are left out. A subject of the URL's context is
+        given by its name within it.
 
         Raises:
             UnknownSchemaError: There is no such schema.
             RetriableException: The registry does not say.
         """
         path = f"/schemas/ids/{schema_id}/versions"
-        return self._get(path, f"schema {schema_id}", answers.subject_versions)
+        pairs = self._get(path, f"schema {schema_id}", answers.subject_versions)
+        return tuple(
+            (QualifiedSubject.read(name).within(self._context), version) for name, version in pairs
+        )
 
     def latest(self, subject: str) -> tuple[RegisteredSchema, int]:
         """Look up the latest version of a subject that is not deleted, and its number.
+
+        Where the default context does not have the subject, a registry gives that of any other
+        one: it is unknown then, as its id means something else here.
 
         Raises:
             UnknownSchemaError: There is none.
             RetriableException: The registry does not say.
         """
-        return self._get(
+        wanted = QualifiedSubject.read(subject, self._context).context
+        found, version, context = self._get(
             f"/subjects/{quote(subject, safe='')}/versions/latest",
             f"subject {subject}",
-            lambda body: (answers.schema(body), answers.version(body)),
+            lambda body: (
+                answers.schema(body),
+                answers.version(body),
+                answers.context(body, wanted),
+            ),
         )
+        if context != wanted:
+            raise UnknownSchemaError(
+                f"subject {subject} is not in the context {wanted} of the schema registry"
+            )
+        return found._replace(context=self._other(context)), version
 
     def schema_of_version(self, subject: str, version: int) -> RegisteredSchema:
         """Look up what another schema refers to; a version that was deleted softly is found.
@@ -149,16 +182,25 @@ class RegistryClient:
             RetriableException: The registry does not say.
         """
         number = "latest" if version == _LATEST else f"{version}?deleted=true"
+        asked = QualifiedSubject.read(subject, self._context).context
         return self._get(
             f"/subjects/{quote(subject, safe='')}/versions/{number}",
             f"version {version} of subject {subject}",
-            answers.schema,
+            lambda body: answers.schema(body)._replace(
+                context=self._other(answers.context(body, asked))
+            ),
         )
+
+    def _other(self, context: str) -> str:
+        """Return a context, or nothing for that of the URL."""
+        return "" if context == self._context else context
 
     def close(self) -> None:
         """Close the connections."""
         for one in self._endpoints:
             one.close()
+        if self._tokens is not None:
+            self._tokens.close()
 
     def _get(self, path: str, what: str, read: Callable[[bytes], _Read]) -> _Read:
         """Ask, and count how it ended."""
@@ -235,7 +277,7 @@ class RegistryClient:
             raise UnknownSchemaError(f"{what} is not in the schema registry")
         hint = {
             401: " (Unauthorized): see schema.registry.basic.auth.user.info and "
-            "schema.registry.bearer.auth.token",
+            "schema.registry.bearer.auth.*",
             403: " (Forbidden): these credentials may not read schemas",
             404: ", but not as a schema registry does: see the path in schema.registry.url",
         }.get(answer.status, "; redirects are not followed" if answer.status // 100 == 3 else "")

@@ -7,7 +7,9 @@ import http.client
 import socket
 import ssl
 from base64 import b64encode
+from functools import partial
 from threading import Lock, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,10 +20,11 @@ from urllib3.exceptions import TimeoutError as HTTPTimeoutError
 from penstock.policies.schema_policy.registry.errors import NoAnswerError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from urllib3.response import BaseHTTPResponse
 
+    from penstock.policies.schema_policy.registry.oauth import TokenSource
     from penstock.policies.schema_policy.registry.settings import RegistrySettings
 
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -55,8 +58,18 @@ class Endpoint:
         not_before: When it is asked again after a failure; for the owner's use.
     """
 
-    def __init__(self, url: str, settings: RegistrySettings) -> None:
+    def __init__(
+        self, url: str, settings: RegistrySettings, tokens: TokenSource | None = None
+    ) -> None:
+        """Contact nobody yet.
+
+        Args:
+            url: Where requests go.
+            settings: What is sent with each, and how HTTPS is spoken.
+            tokens: Where the token comes from that is sent with each, if one is.
+        """
         self.url = url
+        self._tokens = tokens
         self.not_before = float("-inf")
         self._settings = settings
         self._path = urlsplit(url).path
@@ -80,14 +93,42 @@ class Endpoint:
         Raises:
             NoAnswerError: There is none, it comes too late, or it is too large.
         """
+        headers = self._headers
+        if self._tokens is None:
+            return self._answer("GET", path, headers, None, limit)
+        end = monotonic() + limit
+        token = self._tokens.token(limit)
+        headers = headers | {"Authorization": f"Bearer {token}"}
+        answer = self._answer("GET", path, headers, None, max(0.0, end - monotonic()))
+        if answer.status == 401:
+            self._tokens.is_refused(token)
+        return answer
+
+    def post(self, body: bytes, headers: Mapping[str, str], limit: float) -> Answer:
+        """Send a POST request to the URL itself, with these headers alone.
+
+        Raises:
+            NoAnswerError: As in `get`.
+        """
+        return self._answer("POST", "", {"User-Agent": "penstock", **headers}, body, limit)
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        limit: float,
+    ) -> Answer:
         if self._given_up is not None and self._given_up.is_alive():
             raise NoAnswerError("still does not answer an earlier request", away=True)
         self._given_up = None
         reused = self._connection
         self._connection = None
         request = _Request(reused or self._connect(limit), reused is not None, limit)
+        target = self._path + path or "/"
         thread = Thread(
-            target=request.run, args=(self._path + path, self._headers), daemon=True, name=self.url
+            target=request.run, args=(method, target, headers, body), daemon=True, name=self.url
         )
         try:
             thread.start()
@@ -148,10 +189,10 @@ class _Request:
         self._limit = limit
         connection.timeout = limit
 
-    def run(self, path: str, headers: Mapping[str, str]) -> None:
+    def run(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> None:
         """Send it and read the answer. Whatever happens, nothing is raised."""
         try:
-            response = self._response(path, headers)
+            response = self._response(partial(self._send, method, path, headers, body))
             self.answer = Answer(response.status, self._body(response))
             self.kept = self._connection
         except NoAnswerError as error:
@@ -174,24 +215,26 @@ class _Request:
             with contextlib.suppress(OSError):
                 open_socket.shutdown(socket.SHUT_RDWR)
 
-    def _response(self, path: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+    def _response(self, send: Callable[[], BaseHTTPResponse]) -> BaseHTTPResponse:
         """Send the request; once more where a kept connection has been closed meanwhile."""
         if self._reused and self._connection.is_connected:
             self._connection.sock.settimeout(self._connection.timeout)
             try:
-                return self._send(path, headers)
+                return send()
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 pass
         self._connection.close()
         self._connection.connect()
-        return self._send(path, headers)
+        return send()
 
-    def _send(self, path: str, headers: Mapping[str, str]) -> BaseHTTPResponse:
+    def _send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> BaseHTTPResponse:
         with self._lock:
             if self._is_given_up:
                 raise NoAnswerError("is over its limit", away=True)
         self._connection.request(
-            "GET", path, headers=headers, preload_content=False, decode_content=False
+            method, path, body, headers=headers, preload_content=False, decode_content=False
         )
         return self._connection.getresponse()
 

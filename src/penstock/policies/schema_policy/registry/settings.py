@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from penstock.policies.schema_policy.registry.contexts import DEFAULT_CONTEXT, context_of_url
 from penstock.policies.schema_policy.registry.tls import TLS_KEYS, client_context
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PREFIX: Final = "schema.registry."
 URL: Final = "schema.registry.url"
@@ -25,7 +26,15 @@ TOKEN: Final = "schema.registry.bearer.auth.token"  # noqa: S105 - a name
 TOKEN_SOURCE: Final = "schema.registry.bearer.auth.credentials.source"  # noqa: S105 - a name
 LOGICAL_CLUSTER: Final = "schema.registry.bearer.auth.logical.cluster"
 IDENTITY_POOL: Final = "schema.registry.bearer.auth.identity.pool.id"
+ISSUER: Final = "schema.registry.bearer.auth.issuer.endpoint.url"
+CLIENT_ID: Final = "schema.registry.bearer.auth.client.id"
+CLIENT_SECRET: Final = "schema.registry.bearer.auth.client.secret"  # noqa: S105 - a name
+SCOPE: Final = "schema.registry.bearer.auth.scope"
+EXPIRY_BUFFER: Final = "schema.registry.bearer.auth.cache.expiry.buffer.seconds"
+STATIC_TOKEN: Final = "STATIC_TOKEN"  # noqa: S105 - a name
+OAUTHBEARER: Final = "OAUTHBEARER"
 TIMEOUT: Final = "schema.registry.timeout.ms"
+CACHE: Final = "schema.registry.cache.dir"
 KEYS: Final = {
     URL: (
         "",
@@ -38,10 +47,31 @@ KEYS: Final = {
     USER_INFO: ("", "`user:password`, sent with each request."),
     USER_SOURCE: ("USER_INFO", "`USER_INFO`: there is no other source."),
     TOKEN: ("", "A token, sent with each request."),
-    TOKEN_SOURCE: ("STATIC_TOKEN", "`STATIC_TOKEN`: there is no other source."),
+    TOKEN_SOURCE: (
+        STATIC_TOKEN,
+        "`STATIC_TOKEN`: the token of the file; `OAUTHBEARER`: tokens are fetched.",
+    ),
+    ISSUER: ("", "With `OAUTHBEARER`: the URL of the token endpoint (OAuth client credentials)."),
+    CLIENT_ID: ("", "With `OAUTHBEARER`: who asks for tokens."),
+    CLIENT_SECRET: ("", "With `OAUTHBEARER`: the secret of that client."),
+    SCOPE: ("", "With `OAUTHBEARER`: the scope that is asked for."),
+    EXPIRY_BUFFER: (
+        "300",
+        (
+            "With `OAUTHBEARER`: how many seconds before a token expires another one is fetched; "
+            "after 80 % of a lifetime that is shorter."
+        ),
+    ),
     LOGICAL_CLUSTER: ("", "Confluent Cloud's id of the registry, with a token."),
     IDENTITY_POOL: ("", "Confluent Cloud's id of an identity pool, with a token."),
     TIMEOUT: ("5000", "How long one look-up may take, over all URLs, in milliseconds."),
+    CACHE: (
+        "",
+        (
+            "A folder in which answers outlive a restart, so that the gateway, or a job, goes on "
+            "while the registry is away. Whoever can write there decides what passes."
+        ),
+    ),
     **TLS_KEYS,
 }
 """The keys, with their defaults and meanings for the configuration reference."""
@@ -52,11 +82,33 @@ _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthSettings:
+    """Where tokens come from, and for whom. The printed form shows no secret.
+
+    Attributes:
+        url: The token endpoint.
+        client_id: Who asks.
+        client_secret: By what that is known.
+        scope: What is asked for; may be empty.
+        buffer: How many seconds before a token expires another one is fetched.
+    """
+
+    url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    buffer: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
 class RegistrySettings:
     """The values of the keys. The printed form shows no secret.
 
     Attributes:
         urls: At least one, without a slash at the end.
+        context: The registry's context that they are of.
+        cache_folder: Where answers outlive the process; None for nowhere.
+        oauth: Where tokens are fetched; None where none are.
         timeout: Seconds that one look-up may take.
         user_info: `user:password`, or empty.
         headers: What tells who we are, besides `user_info`: a token and what belongs to it.
@@ -68,6 +120,9 @@ class RegistrySettings:
     user_info: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
+    context: str = DEFAULT_CONTEXT
+    cache_folder: Path | None = None
+    oauth: OAuthSettings | None = None
 
     @classmethod
     def from_configs(
@@ -93,9 +148,9 @@ class RegistrySettings:
         if not given:
             return None
         urls = _urls(given.get(URL, ""))
-        secure = any(url.startswith("https:") for url in urls)
         _only(given, USER_SOURCE)
-        _only(given, TOKEN_SOURCE)
+        oauth = _oauth(given)
+        secure = any(url.startswith("https:") for url in (*urls, oauth.url if oauth else ""))
         if not secure:
             for key in given:
                 if key in TLS_KEYS:
@@ -106,6 +161,9 @@ class RegistrySettings:
             _user_info(given),
             _bearer(given),
             client_context(given, folder or Path()) if secure else None,
+            _context(urls),
+            _cache_folder(given, folder or Path()),
+            oauth,
         )
 
 
@@ -125,6 +183,15 @@ def _urls(text: str) -> tuple[str, ...]:
     return parts
 
 
+def _context(urls: Sequence[str]) -> str:
+    contexts = {context_of_url(url) for url in urls}
+    if len(contexts) > 1:
+        raise ValueError(
+            f"all URLs of {URL} must be of one context, not of {', '.join(sorted(contexts))}"
+        )
+    return contexts.pop()
+
+
 def _problem(url: str) -> str:
     """Return what is wrong with a URL, or nothing."""
     if url and not _PRINTABLE.fullmatch(url):
@@ -140,6 +207,10 @@ def _problem(url: str) -> str:
         return "must begin with http:// or https:// and a host"
     if parts.query or parts.fragment:
         return "must end with its path, without a query or a fragment"
+    try:
+        context_of_url(url)
+    except ValueError as error:
+        return str(error)
     return ""
 
 
@@ -151,6 +222,19 @@ def _timeout(text: str) -> float:
             f"not {text.strip() or 'nothing'}"
         )
     return number / 1000
+
+
+def _cache_folder(given: Mapping[str, str], folder: Path) -> Path | None:
+    name = given.get(CACHE, "").strip()
+    if not name:
+        return None
+    path = folder / name
+    for part in (path, *path.parents):
+        if part.is_dir():
+            return path.absolute()
+        if part.exists():
+            break
+    raise ValueError(f"{CACHE} must name a folder, and {part} is none")
 
 
 def _only(given: Mapping[str, str], key: str) -> None:
@@ -172,6 +256,38 @@ def _user_info(given: Mapping[str, str]) -> str:
     return text
 
 
+def _oauth(given: Mapping[str, str]) -> OAuthSettings | None:
+    """Return where tokens are fetched, if they are."""
+    source = given.get(TOKEN_SOURCE, STATIC_TOKEN).strip().upper()
+    if source not in {STATIC_TOKEN, OAUTHBEARER}:
+        raise ValueError(f"{TOKEN_SOURCE} must be {STATIC_TOKEN} or {OAUTHBEARER}")
+    if source == STATIC_TOKEN:
+        for key in (ISSUER, CLIENT_ID, CLIENT_SECRET, SCOPE, EXPIRY_BUFFER):
+            if key in given:
+                raise ValueError(f"{key} needs {TOKEN_SOURCE}={OAUTHBEARER}")
+        return None
+    for key in (TOKEN, USER_INFO):
+        if key in given:
+            raise ValueError(f"{key} and {TOKEN_SOURCE}={OAUTHBEARER} cannot both be given")
+    url, client, secret = (_needed(given, key) for key in (ISSUER, CLIENT_ID, CLIENT_SECRET))
+    problem = _problem(url)
+    if problem:
+        raise ValueError(f"{ISSUER} {problem}")
+    if ":" in client:
+        raise ValueError(f"{CLIENT_ID} must not contain a colon")
+    buffer = given.get(EXPIRY_BUFFER, KEYS[EXPIRY_BUFFER][0]).strip()
+    if not re.fullmatch(r"\d{1,5}", buffer):
+        raise ValueError(f"{EXPIRY_BUFFER} must be a number of seconds, not {buffer or 'nothing'}")
+    return OAuthSettings(url, client, secret, given.get(SCOPE, "").strip(), float(buffer))
+
+
+def _needed(given: Mapping[str, str], key: str) -> str:
+    value = given.get(key, "").strip()
+    if not value or not value.isprintable():
+        raise ValueError(f"{TOKEN_SOURCE}={OAUTHBEARER} needs {key}, a text on one line")
+    return value
+
+
 def _bearer(given: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a token.
 
@@ -189,7 +305,7 @@ def _bearer(given: Mapping[str, str]) -> dict[str, str]:
         value = given[key].strip()
         if not _PRINTABLE.fullmatch(value):
             raise ValueError(f"{key} must be letters, digits and signs without spaces")
-        if TOKEN not in given:
-            raise ValueError(f"{key} needs {TOKEN}")
+        if TOKEN not in given and ISSUER not in given:
+            raise ValueError(f"{key} needs {TOKEN} or {ISSUER}")
         headers[name] = f"Bearer {value}" if key == TOKEN else value
     return headers

@@ -1,0 +1,46 @@
+"""What the workers of a gateway have shared, for all of them, and over reloads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.policy.sharing import SharedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Values = Sequence[tuple[str, bytes]]
+
+
+class SharedValues:
+    """Keeps values by name, and tells whoever has workers that should know."""
+
+    def __init__(self) -> None:
+        self._values = SharedStore()
+        self._listeners: set[Callable[[Values, object], None]] = set()
+
+    def listen(self, listener: Callable[[Values, object], None]) -> None:
+        """Have a listener called with values that are new, and with who has shared them."""
+        self._listeners.add(listener)
+
+    def leave(self, listener: Callable[[Values, object], None]) -> None:
+        """Undo `listen`."""
+        self._listeners.discard(listener)
+
+    def put(self, values: Values, by: object) -> None:
+        """Keep values; nobody is told of those that are known.
+
+        Args:
+            values: Names and values.
+            by: Who has shared them, and knows them.
+        """
+        new = [(name, value) for name, value in values if self._values.get(name) != value]
+        for name, value in new:
+            self._values[name] = value
+        if new:
+            for listener in tuple(self._listeners):
+                listener(new, by)
+
+    def all(self) -> Values:
+        """Return all of them, those that were shared last at the end."""
+        return tuple(self._values.items())

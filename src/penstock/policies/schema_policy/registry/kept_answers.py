@@ -1,0 +1,178 @@
+"""What a registry has said, beyond one process: for other workers, and for after a restart.
+
+Answers are shared with the other workers of the gateway (`penstock.policy.share_value`), which has
+them for as long as it runs, and written to a folder where one is named. They are kept as the
+registry gives them, and read by the same readers, which take nothing on trust.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from penstock.policies.schema_policy.registry import answers
+from penstock.policies.schema_policy.registry.answers import UnreadableAnswerError
+from penstock.policy import share_value, shared_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.policies.schema_policy.registered import RegisteredSchema
+    from penstock.policies.schema_policy.registry.cache_folder import CacheFolder
+
+WRITTEN_AGAIN_S: Final = 600.0
+"""After what time an answer that has not changed is written to the folder again, for its age."""
+_FUTURE_S: Final = 60.0
+"""By how much the clocks of two machines may differ: what is from later than that is not used."""
+_WRITTEN_KEPT: Final = 20_000
+"""Of how many answers it is known when they were written."""
+_Value = TypeVar("_Value")
+
+
+class Said(NamedTuple, Generic[_Value]):
+    """What a registry has said, and when.
+
+    Attributes:
+        value: What it was.
+        at: Seconds since the epoch.
+    """
+
+    value: _Value
+    at: float
+
+
+class KeptAnswers:
+    """Answers of one registry, by what was asked."""
+
+    def __init__(
+        self,
+        urls: Sequence[str] = (),
+        folder: CacheFolder | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            urls: Those of the registry: what one of them said counts for all, and for no others.
+            folder: Where answers outlive the gateway; None for nowhere.
+            clock: Seconds since the epoch.
+        """
+        registry = sha256("\n".join(sorted(urls)).encode()).hexdigest()[:16]
+        self._prefix = f"penstock.schema-registry/{registry}/"
+        self._folder = folder
+        self._clock = clock
+        self._written: dict[str, Said[bytes]] = {}
+
+    def now(self) -> float:
+        """Return what time it is, as `Said.at`."""
+        return self._clock()
+
+    def schema(self, question: str) -> Said[RegisteredSchema] | None:
+        """Return the schema that was the answer; None where it is not known here."""
+        return self._find(question, _schema)
+
+    def versions(self, question: str) -> Said[Sequence[tuple[str, int]]] | None:
+        """Return the subjects and versions that were the answer."""
+        return self._find(question, answers.subject_versions)
+
+    def latest(self, question: str) -> Said[tuple[RegisteredSchema, int]] | None:
+        """Return the schema and its version that were the answer."""
+        return self._find(question, lambda body: (_schema(body), answers.version(body)))
+
+    def keep_schema(self, question: str, schema: RegisteredSchema) -> None:
+        """Keep an answer."""
+        self._keep(question, _as_json(schema))
+
+    def keep_versions(self, question: str, pairs: Sequence[tuple[str, int]]) -> None:
+        """Keep an answer."""
+        self._keep(question, [{"subject": one, "version": version} for one, version in pairs])
+
+    def keep_latest(self, question: str, schema: RegisteredSchema, version: int) -> None:
+        """Keep an answer."""
+        self._keep(question, _as_json(schema) | {"version": version})
+
+    def forget(self, question: str) -> None:
+        """Forget an answer: the registry has none any more."""
+        name = self._prefix + question
+        with suppress(ValueError):
+            share_value(name, b"")
+        if self._folder is not None:
+            self._written.pop(name, None)
+            self._folder.delete(name)
+
+    def _find(self, question: str, read: Callable[[bytes], _Value]) -> Said[_Value] | None:
+        name = self._prefix + question
+        shared = self._read(shared_value(name), read)
+        if shared is not None or self._folder is None:
+            return shared
+        found = self._folder.read(name)
+        said = self._read(found, read)
+        if said is not None and found is not None:
+            with suppress(ValueError):
+                share_value(name, found)
+        return said
+
+    def _read(self, found: bytes | None, read: Callable[[bytes], _Value]) -> Said[_Value] | None:
+        if found is None:
+            return None
+        at, _, body = found.partition(b"\n")
+        try:
+            said = Said(read(body), float(at))
+        except (ValueError, UnreadableAnswerError):  # of another version of Penstock
+            return None
+        return said if said.at <= self._clock() + _FUTURE_S else None
+
+    def _keep(self, question: str, answer: Any) -> None:
+        name, now = self._prefix + question, self._clock()
+        body = json.dumps(answer, separators=(",", ":")).encode()
+        with suppress(ValueError):  # a name may be too long; then it is known here alone
+            share_value(name, b"%.3f\n" % now + body)
+            if self._folder is not None:
+                self._write(self._folder, name, body, now)
+
+    def _write(self, folder: CacheFolder, name: str, body: bytes, now: float) -> None:
+        digest = sha256(body).digest()
+        last = self._written.get(name)
+        if last is not None and last.value == digest and now - last.at < WRITTEN_AGAIN_S:
+            return
+        if len(self._written) >= _WRITTEN_KEPT:
+            self._written.clear()
+        self._written[name] = Said(digest, now)
+        folder.write(name, b"%.3f\n" % now + body)
+
+
+class NothingKept(KeptAnswers):
+    """Keeps nothing: for whoever wants no other process to know."""
+
+    def _find(self, question: str, read: Callable[[bytes], _Value]) -> None:
+        del question, read
+
+    def _keep(self, question: str, answer: Any) -> None:
+        del question, answer
+
+    def forget(self, question: str) -> None:
+        """Do nothing."""
+        del question
+
+
+def _schema(body: bytes) -> RegisteredSchema:
+    found = answers.read(body)
+    context = found.get("context") if isinstance(found, dict) else None
+    return answers.schema(body)._replace(context=context if isinstance(context, str) else "")
+
+
+def _as_json(schema: RegisteredSchema) -> dict[str, Any]:
+    """Write a schema as a registry does, with what was found out about it."""
+    return {
+        "schemaType": schema.schema_type,
+        "schema": schema.text,
+        "references": [one._asdict() for one in schema.references],
+        "id": schema.schema_id,
+        "guid": schema.guid,
+        "metadata": schema.metadata or None,
+        "ruleSet": schema.rule_set or None,
+        "context": schema.context,
+    }

@@ -1,0 +1,155 @@
+"""Tokens of an OAuth endpoint, with which a registry is asked: the grant of client credentials.
+
+Source: RFC 6749 (4.4, 2.3.1), and `OauthCredentialProvider` and `OauthTokenCache` of Confluent's
+client, whose keys these are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from base64 import b64encode, urlsafe_b64decode
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode, urlsplit
+
+from penstock.policies.schema_policy.registry.errors import NoAnswerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.policies.schema_policy.registry.endpoint import Answer, Endpoint
+    from penstock.policies.schema_policy.registry.settings import OAuthSettings
+
+SHARE_OF_LIFETIME: Final = 0.8
+"""How much of a short lifetime a token is used for before another one is fetched."""
+FAILURE_S: Final = 1.0
+"""How long nothing is asked after a failure."""
+_LIFETIME_S: Final = 3600.0
+_LONGEST: Final = 65_536
+_PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
+
+
+class TokenSource:
+    """Fetches a token, and another one before it expires. Any threads may use it."""
+
+    def __init__(
+        self,
+        settings: OAuthSettings,
+        endpoint: Endpoint,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Ask for nothing yet.
+
+        Args:
+            settings: For whom tokens are.
+            endpoint: The token endpoint; used by this alone.
+            clock: Seconds.
+        """
+        self._settings = settings
+        self._endpoint = endpoint
+        self._clock = clock
+        self._lock = Lock()
+        self._token = ""
+        self._refreshed_at = self._expires_at = self._failed_until = float("-inf")
+        self._failure = ""
+        credentials = f"{settings.client_id}:{settings.client_secret}"
+        self._headers = {
+            "Authorization": f"Basic {b64encode(credentials.encode()).decode()}",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+        form = {"grant_type": "client_credentials"}
+        if settings.scope:
+            form["scope"] = settings.scope
+        self._body = urlencode(form).encode()
+
+    def token(self, limit: float) -> str:
+        """Return a token that has not expired.
+
+        Args:
+            limit: Seconds that fetching one may take.
+
+        Raises:
+            NoAnswerError: There is none.
+        """
+        if self._clock() < self._refreshed_at:
+            return self._token
+        if not self._lock.acquire(timeout=limit):
+            raise NoAnswerError("is not asked: its token does not come in time", away=True)
+        try:
+            now = self._clock()
+            if now >= self._refreshed_at:
+                self._refresh(now, limit)
+            return self._token
+        finally:
+            self._lock.release()
+
+    def is_refused(self, token: str) -> None:
+        """Have another token fetched: the registry does not take this one."""
+        with self._lock:
+            if token == self._token:
+                self._refreshed_at = self._expires_at = float("-inf")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._endpoint.close()
+
+    def _refresh(self, now: float, limit: float) -> None:
+        """Fetch a token; where that fails, the one before is used until it expires."""
+        if now < self._failed_until:
+            if now < self._expires_at:
+                return
+            raise NoAnswerError(self._failure, away=True)
+        try:
+            token, lifetime = _read(
+                self._endpoint.post(self._body, self._headers, limit), time.time()
+            )
+        except NoAnswerError as error:
+            host = urlsplit(self._settings.url).netloc
+            self._failure = f"is not asked: the token endpoint at {host} {error}"
+            self._failed_until = self._clock() + FAILURE_S
+            if now < self._expires_at:
+                return
+            raise NoAnswerError(self._failure, away=True) from None
+        used = max(lifetime - self._settings.buffer, 0.0) or SHARE_OF_LIFETIME * lifetime
+        self._token = token
+        self._refreshed_at, self._expires_at = now + used, now + lifetime
+
+
+def _read(answer: Answer, now: float) -> tuple[str, float]:
+    """Return the token in an answer, and for how many seconds it is good.
+
+    Raises:
+        NoAnswerError: It has none.
+    """
+    if answer.status != 200:
+        hint = " (see schema.registry.bearer.auth.client.id and client.secret)"
+        raise NoAnswerError(
+            f"answers with status {answer.status}{hint if answer.status in {400, 401} else ''}",
+            away=True,
+        )
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    token = found.get("access_token") if isinstance(found, dict) else None
+    if not isinstance(token, str) or len(token) > _LONGEST or not _PRINTABLE.fullmatch(token):
+        raise NoAnswerError("gives no access_token", away=True)
+    lifetime = found.get("expires_in")
+    if isinstance(lifetime, str) and lifetime.isdigit():
+        lifetime = int(lifetime)
+    if not isinstance(lifetime, int | float) or not 0 < lifetime < 10**9:
+        lifetime = _lifetime(token, now)
+    return token, float(lifetime)
+
+
+def _lifetime(token: str, now: float) -> float:
+    """Return the seconds until a JWT expires; an hour where it does not say."""
+    try:
+        claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
+        return max(0.0, float(claims["exp"]) - now)
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return _LIFETIME_S

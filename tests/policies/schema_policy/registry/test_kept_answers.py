@@ -1,0 +1,110 @@
+"""What a registry said, for other workers and after a restart."""
+
+import pytest
+
+from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
+from penstock.policies.schema_policy.registry.cache_folder import CacheFolder
+from penstock.policies.schema_policy.registry.kept_answers import (
+    WRITTEN_AGAIN_S,
+    KeptAnswers,
+    NothingKept,
+)
+from penstock.policy import share_value, sharing
+from tests.policies.schema_policy.clock import Clock
+
+URLS = ("http://a", "http://b")
+SCHEMA = RegisteredSchema(
+    "PROTOBUF",
+    "message Ä {}",
+    (SchemaReference("b.proto", ":.lib:b", 2), SchemaReference("c.proto", "c", -1)),
+    17,
+    "89791762-2336-4186-9674-299b90a802e2",
+    {"tags": {"x": ["PII"]}},
+    {"domainRules": [{"name": "r"}]},
+    ".lib",
+)
+PAIRS = (("orders-value", 3), (":.b:x", 1))
+
+
+def restart(monkeypatch):
+    monkeypatch.setattr(sharing, "_values", sharing.SharedStore())
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_all_that_was_said_is_known_and_when(tmp_path, monkeypatch, restarted):
+    clock = Clock()
+    kept = KeptAnswers(URLS, CacheFolder(tmp_path), clock)
+    kept.keep_schema("schemas/17", SCHEMA)
+    kept.keep_schema("schemas/18", RegisteredSchema("AVRO", '"int"'))
+    clock.passes(1.5)
+    kept.keep_versions("subjects/17", PAIRS)
+    kept.keep_latest("latest/a", SCHEMA, 3)
+    if restarted:
+        restart(monkeypatch)
+    other = KeptAnswers(URLS[::-1], CacheFolder(tmp_path), clock)
+    assert other.schema("schemas/17") == (SCHEMA, 1000.0)
+    assert other.schema("schemas/18") == (RegisteredSchema("AVRO", '"int"'), 1000.0)
+    assert other.versions("subjects/17") == (PAIRS, 1001.5)
+    assert other.latest("latest/a") == ((SCHEMA, 3), 1001.5)
+    assert other.schema("schemas/19") is None
+    other.forget("latest/a")
+    assert kept.latest("latest/a") is None
+
+
+def test_without_a_folder_a_restart_forgets(monkeypatch):
+    kept = KeptAnswers(URLS)
+    kept.keep_schema("schemas/17", SCHEMA)
+    assert KeptAnswers(URLS).schema("schemas/17") is not None
+    restart(monkeypatch)
+    assert kept.schema("schemas/17") is None
+
+
+def test_registries_are_told_apart(tmp_path):
+    KeptAnswers(("http://a",), CacheFolder(tmp_path)).keep_schema("schemas/17", SCHEMA)
+    assert KeptAnswers(URLS, CacheFolder(tmp_path)).schema("schemas/17") is None
+    assert NothingKept().schema("schemas/17") is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"1000",
+        b"x\n{}",
+        b"1000\n",
+        b"1000\n[]",
+        b'1000\n{"schema": 1}',
+        b'1000\n{"schema": "x", "id": -1}',
+        b'9999\n{"schema": "\\"int\\"", "id": 17}',  # of tomorrow
+        b'nan\n{"schema": "\\"int\\"", "id": 17}',
+    ],
+)
+def test_what_cannot_be_read_is_not_known(value):
+    clock = Clock()
+    kept = KeptAnswers(URLS, clock=clock)
+    share_value(kept._prefix + "schemas/17", value)
+    assert kept.schema("schemas/17") is None
+
+
+def test_an_answer_that_has_not_changed_is_seldom_written(tmp_path):
+    clock = Clock()
+    kept = KeptAnswers(URLS, CacheFolder(tmp_path), clock)
+    kept.keep_versions("subjects/17", PAIRS)
+    (file,) = tmp_path.iterdir()
+    before = file.read_bytes()
+    clock.passes(WRITTEN_AGAIN_S - 1)
+    kept.keep_versions("subjects/17", PAIRS)
+    assert file.read_bytes() == before
+    kept.keep_versions("subjects/17", PAIRS[:1])
+    changed = file.read_bytes()
+    assert changed != before
+    clock.passes(WRITTEN_AGAIN_S)
+    kept.keep_versions("subjects/17", PAIRS[:1])
+    assert file.read_bytes() != changed
+
+
+def test_names_that_are_too_long_are_kept_by_nobody(tmp_path):
+    kept = KeptAnswers(URLS, CacheFolder(tmp_path))
+    kept.keep_latest("latest/" + "ä" * 1000, SCHEMA, 1)
+    kept.forget("latest/" + "ä" * 1000)
+    assert kept.latest("latest/" + "ä" * 1000) is None

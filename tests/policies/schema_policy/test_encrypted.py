@@ -1,0 +1,122 @@
+"""Ciphertext is not judged by what a schema says about the text before it was encrypted."""
+
+import base64
+import json
+
+import pytest
+
+from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
+from penstock.policies.schema_policy.encrypted import as_it_arrives, encrypts
+from penstock.policies.schema_policy.payloads.compiled import SchemaSource
+from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
+
+ENCRYPT = {
+    "name": "encrypt",
+    "kind": "TRANSFORM",
+    "mode": "WRITEREAD",
+    "type": "ENCRYPT",
+    "tags": ["PII"],
+}
+CIPHERTEXT = base64.b64encode(bytes(range(60))).decode()
+SSN = {"type": "string", "pattern": "^[0-9]{3}$", "maxLength": 3}
+
+
+class Registry:
+    def __init__(self, **references):
+        self._references = references
+
+    def source(self, schema):
+        return SchemaSource(schema.schema_type, schema.text, self._references)
+
+
+def fits(properties, value, rule=ENCRYPT, tags=None, references=None, **more):
+    rules = {"domainRules": [rule]} if rule else {}
+    schema = RegisteredSchema(
+        "JSON",
+        json.dumps({"type": "object", "properties": properties, **more}),
+        tuple(SchemaReference(one, one, 1) for one in references or {}),
+        metadata={"tags": tags} if tags else {},
+        rule_set=rules,
+    )
+    texts = {name: json.dumps(text) for name, text in (references or {}).items()}
+    compiled = CompiledSchemas(Registry(**texts)).of(schema, 1)
+    assert not compiled.problem, compiled.problem
+    return not list(compiled.schema.objections([json.dumps(value).encode()]))
+
+
+TAGGED = SSN | {"confluent:tags": ["PII"]}
+
+
+@pytest.mark.parametrize(
+    ("properties", "more"),
+    [
+        ({"a": TAGGED}, {}),
+        ({"a": SSN}, {"tags": {"$.a": ["PII", "X"]}}),
+        ({"a": SSN}, {"tags": {"$.*": ["PII"]}}),
+        ({"a": SSN}, {"rule": ENCRYPT | {"tags": []}}),
+        ({"a": {"confluent:tags": ["PII"], "allOf": [SSN]}}, {}),
+        ({"a": {"confluent:tags": ["PII"], "oneOf": [{"type": "null"}, SSN, SSN]}}, {}),
+        ({"a": {"$ref": "#/$defs/s", "confluent:tags": ["PII"]}}, {"$defs": {"s": SSN}}),
+        (
+            {"a": {"$ref": "s#/d/0", "confluent:tags": ["PII"]}},
+            {"references": {"s": {"d": [SSN]}}},
+        ),
+        ({"a": {"enum": ["x"], "confluent:tags": ["PII"]}}, {}),
+        ({"a": {"not": {"minLength": 9}, "if": True, "then": SSN, "confluent:tags": ["PII"]}}, {}),
+    ],
+)
+def test_of_an_encrypted_field_the_type_alone_is_judged(properties, more):
+    assert fits(properties, {"a": CIPHERTEXT}, **more)
+    if "enum" not in properties["a"] and "not" not in properties["a"]:
+        assert not fits(properties, {"a": 7}, **more)
+    assert not fits(properties, {"a": CIPHERTEXT}, **more | {"rule": None})
+
+
+def test_items_of_an_encrypted_field_are_encrypted():
+    properties = {"a": {"type": "array", "items": SSN, "maxItems": 1, "confluent:tags": ["PII"]}}
+    assert fits(properties, {"a": [CIPHERTEXT]})
+    assert not fits(properties, {"a": [CIPHERTEXT, CIPHERTEXT]})
+
+
+def test_other_fields_are_judged_as_always():
+    properties = {
+        "a": TAGGED,
+        "b": SSN,
+        "c": {"properties": {"a": SSN | {"confluent:tags": ["X"]}}},
+    }
+    good = {"a": CIPHERTEXT, "b": "123", "c": {"a": "123"}}
+    assert fits(properties, good)
+    assert not fits(properties, good | {"b": CIPHERTEXT})
+    assert not fits(properties, good | {"c": {"a": CIPHERTEXT}})
+    assert not fits(properties, good, required=["d"])
+
+
+def test_a_schema_that_refers_to_itself_has_an_end():
+    node = {"properties": {"next": {"$ref": "#"}, "a": TAGGED}}
+    assert fits(node["properties"], {"a": CIPHERTEXT, "next": {"a": CIPHERTEXT}})
+
+
+@pytest.mark.parametrize(
+    ("rule", "tags"),
+    [
+        (ENCRYPT, {"PII"}),
+        (ENCRYPT | {"tags": None}, set()),
+        (ENCRYPT | {"disabled": True}, None),
+        (ENCRYPT | {"mode": "READ"}, None),
+        (ENCRYPT | {"kind": "CONDITION"}, None),
+        (ENCRYPT | {"type": "CEL"}, None),
+        ("x", None),
+    ],
+)
+def test_rules_that_encrypt_are_known(rule, tags):
+    assert encrypts({"domainRules": [rule]}) == tags
+    assert encrypts({"domainRules": [rule], "enableAt": "SERVER"}) is None
+    assert encrypts({"domainRules": rule}) is None
+
+
+def test_what_is_no_json_schema_is_left_as_it_is():
+    for source in (SchemaSource("AVRO", '"int"'), SchemaSource("JSON", "no JSON")):
+        schema = RegisteredSchema(
+            source.schema_type, source.text, rule_set={"domainRules": [ENCRYPT]}
+        )
+        assert as_it_arrives(schema, source) is source
