@@ -17,6 +17,7 @@ from penstock.gateway.admin import create_topics
 from penstock.gateway.routes import route
 from penstock.gateway.turns import Turns
 from penstock.wire.client_requests import read_request
+from penstock.wire.slices import finish
 from tests.gateway.test_session import Talk
 from tests.raw import parse_response, request_frame
 
@@ -108,7 +109,7 @@ class AdminTalk(Talk):
                     replication_factor=one.replication_factor,
                     configs=(),
                 )
-                for one in request.body.topics
+                for one in finish(request.read_body()).topics
             ),
         )
         body = io.BytesIO()
@@ -135,13 +136,14 @@ async def test_a_request_for_thousands_of_topics_is_handled_in_slices():
     )
     talk.session.client_data(request_frame(asked, 7))
     validated, turns = await talk.sent()
-    assert validated.body.validate_only
+    assert finish(validated.read_body()).validate_only
     assert turns >= 2 * TOPICS // create_topics.SLICE, "read, and written for the cluster"
     talk.answer(validated)
     created, turns = await talk.sent()
     assert talk.judges.judged == TOPICS
     assert turns >= 2 * TOPICS // create_topics.SLICE, "the results are read, then judged"
-    assert [one.name for one in created.body.topics] == [f"t{n}" for n in range(0, TOPICS, 2)]
+    names = [one.name for one in finish(created.read_body()).topics]
+    assert names == [f"t{n}" for n in range(0, TOPICS, 2)]
     talk.answer(created)
     turns = 0
     while not talk.client.data:

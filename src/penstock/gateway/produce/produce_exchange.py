@@ -220,10 +220,13 @@ class ProduceExchange(Held):
 
     def _on_topics(self, frame: bytes) -> None:
         """Handle the Metadata response."""
+        self._gateway.turns.begin(topics.names_in(frame), self._on_names, self._fail_connection)
+
+    def _on_names(self, names: Sequence[topics.NamedTopic]) -> None:
         if self.state is State.CANCELLED:
             return
         errors: dict[str | UUID, int] = {}
-        for found in topics.names_response(frame):
+        for found in names:
             if found.code or found.name is None:
                 errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
             else:
