@@ -91,4 +91,6 @@ def test_a_request_is_what_the_protocol_library_reads():
     )
     read = read_request(frame)
     assert (read.correlation_id, read.client_id) == (7, "me")
-    assert finish(read.read_body()) == v7.CreateTopicsRequest(topics=topics, timeout=SECOND, validate_only=True)
+    assert finish(read.read_body()) == v7.CreateTopicsRequest(
+        topics=topics, timeout=SECOND, validate_only=True
+    )

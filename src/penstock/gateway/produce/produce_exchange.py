@@ -698,7 +698,8 @@ class ProduceExchange(Held):
     def _note_answers(self) -> None:
         """Record which batches have to come again before what is sent after them."""
         postponed, number = self._gateway.postponed, self._connection.number
-        if not (self.responses or postponed) or not self.expects_response:
+        comes_again = any(one.code in RETRIABLE for one in self.responses.values())
+        if not (comes_again or postponed) or not self.expects_response:
             return
         for position, sent_by, by, data in self._sent():
             response = self.responses.get(position)
