@@ -55,7 +55,7 @@ from penstock.wire.errors import (
 from penstock.wire.names import NO_ID, is_topic_name
 from penstock.wire.produce import ENTRY_BYTES, VALID_ACKS, PartitionResponse, ProduceResponse
 from penstock.wire.producers import LastSequence
-from penstock.wire.slices import result_of
+from penstock.wire.slices import finish, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.records.header import BatchProducer
     from penstock.wire.produce import ProduceRequest, TopicData
+    from penstock.wire.slices import Slices
 
     Position = tuple[int, int]
 
@@ -849,12 +850,16 @@ class ProduceExchange(Held):
             self._reading.cancel()
         self._intercepted.cancel()
 
-    def local_response(self) -> Buffers:
+    def local_response(self) -> Buffers | Slices[Buffers]:
         """Return the response to a request of which nothing was sent to the broker."""
         self._intercepted.acknowledge(self.responses)
-        return self.request.response(self.responses, None)
+        return self._response(None)
 
-    def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
+    def _response(self, broker: ProduceResponse | None) -> Buffers | Slices[Buffers]:
+        response = self.request.response(self.responses, broker)
+        return response if self.request.entries > SLICE else finish(response)
+
+    def _merge(self, frame: bytes) -> Buffers | Slices[Buffers]:
         if self._readdress is not None:
             frame = b"".join(result_of(self._readdress(frame)))
         response = ProduceResponse(frame, self.version)
@@ -862,4 +867,4 @@ class ProduceExchange(Held):
         self._intercepted.acknowledge(self.responses)
         if not self.responses and not response.is_changed:
             return [frame]
-        return self.request.response(self.responses, response)
+        return self._response(response)
