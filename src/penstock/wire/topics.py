@@ -7,7 +7,7 @@ supported by every broker since 1.1. No topic is created automatically.
 from __future__ import annotations
 
 from struct import error
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
@@ -30,10 +30,11 @@ from penstock.wire.primitives import (
 from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from penstock.wire.slices import Slices
 
+T = TypeVar("T")
 _TOPIC: Final = 2
 _RESPONSE_AT: Final = 8
 _UUID_BYTES: Final = 16
@@ -121,8 +122,7 @@ def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     Raises:
         WireError: It cannot be read as far as that.
     """
-    found = yield from _read(_Response(frame, _VERSION))
-    return [NamedTopic(one.code, one.name, one.topic_id) for one in found]
+    return (yield from _read(_Response(frame, _VERSION, _named)))
 
 
 def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
@@ -131,10 +131,7 @@ def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    found = yield from _read(_Response(frame, _VERSION, counts_partitions=True))
-    return [
-        FoundTopic(one.code, one.name, one.topic_id, one.partitions, one.replicas) for one in found
-    ]
+    return (yield from _read(_Response(frame, _VERSION, _found, counts_partitions=True)))
 
 
 def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
@@ -147,12 +144,7 @@ def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
     Raises:
         WireError: It cannot be read.
     """
-    found = yield from _read(_Response(frame, version))
-    return [
-        UnknownTopic(one.name, one.code_at)
-        for one in found
-        if one.code == UNKNOWN_TOPIC_OR_PARTITION and one.name is not None
-    ]
+    return (yield from _read(_Response(frame, version, _unknown)))
 
 
 class _Topic(NamedTuple):
@@ -164,18 +156,41 @@ class _Topic(NamedTuple):
     replicas: int
 
 
-def _read(response: _Response) -> Slices[list[_Topic]]:
+def _named(topic: _Topic) -> NamedTopic:
+    return NamedTopic(topic.code, topic.name, topic.topic_id)
+
+
+def _found(topic: _Topic) -> FoundTopic:
+    code, _, name, topic_id, partitions, replicas = topic
+    return FoundTopic(code, name, topic_id, partitions, replicas)
+
+
+def _unknown(topic: _Topic) -> UnknownTopic | None:
+    if topic.code != UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
+        return None
+    return UnknownTopic(topic.name, topic.code_at)
+
+
+def _read(response: _Response[T]) -> Slices[list[T]]:
     try:
         return (yield from response.topics())
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a MetadataResponse that cannot be read") from None
 
 
-class _Response:
+class _Response(Generic[T]):
     """Looks through a Metadata response of version 4 or later."""
 
-    def __init__(self, frame: bytes, version: int, *, counts_partitions: bool = False) -> None:
+    def __init__(
+        self,
+        frame: bytes,
+        version: int,
+        of: Callable[[_Topic], T | None],
+        *,
+        counts_partitions: bool = False,
+    ) -> None:
         self._frame = frame
+        self._of = of
         self._flexible = version >= _FLEXIBLE_FROM
         self._has_ids = version >= _IDS_FROM
         self._has_operations = version >= _OPERATIONS_FROM
@@ -184,7 +199,8 @@ class _Response:
         self._counts_partitions = counts_partitions
         self._steps = 0
 
-    def topics(self) -> Slices[list[_Topic]]:
+    def topics(self) -> Slices[list[T]]:
+        """Return what is wanted of each topic, but for None."""
         frame = self._frame
         position = self._after_tags(_RESPONSE_AT) + INT32.size  # throttle time
         position = self._after_brokers(position)
@@ -207,7 +223,9 @@ class _Response:
             if left > 1 or self._counts_partitions:
                 partitions, replicas, position = yield from self._partitions(position + 1)
                 position = self._after_tags(position + INT32.size * self._has_operations)
-            found.append(_Topic(code, code_at, name, topic_id, partitions, replicas))
+            wanted = self._of(_Topic(code, code_at, name, topic_id, partitions, replicas))
+            if wanted is not None:
+                found.append(wanted)
         return found
 
     def _partitions(self, position: int) -> Slices[tuple[int, int, int]]:
