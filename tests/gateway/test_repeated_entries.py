@@ -14,6 +14,7 @@ from kio.static.primitive import i32, i32Timedelta, i64
 from penstock.gateway.admin.alter_configs import APPEND, SUBTRACT, _Change, _value
 from penstock.gateway.admin.delete_records import delete_records
 from penstock.gateway.admin.delete_topics import delete_topics
+from penstock.gateway.admin.streams_group_heartbeat import _listed
 from penstock.gateway.turns import Turns
 from penstock.wire.client_requests import read_request
 from penstock.wire.slices import finish
@@ -114,3 +115,11 @@ def test_lists_are_changed_as_a_controller_does(seed):
                 parts.remove(part)
         changed = _value(_Change("l", operation, ",".join(given)), ",".join(current))
         assert changed == ",".join(parts)
+
+
+def test_a_message_names_some_topics_and_tells_how_many_more():
+    """One with 40,000 names was longer than a string of the protocol may be."""
+    assert _listed(["a", "b"]) == "a, b"
+    text = _listed(["x" * 249] * 40_000)
+    assert text.endswith(" and 39980 more")
+    assert len(text) < 2**15
