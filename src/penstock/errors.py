@@ -11,6 +11,7 @@
     │   │   ├── UnreadableTopicConfigsError  topics: a record of the topic of settings
     │   │   ├── UnwritableBatch          client: a stored batch that no broker would accept
     │   │   └── WireError                wire: the peer's bytes; its connection is closed
+    │   │       └── TooManyEntriesError  wire: a request has more entries than it may have
     │   ├── PolicyMistakeError           engine: what a policy does while it judges columns
     │   │   ├── AnswerError              it returns what its interface does not allow
     │   │   └── ArrowMissingError        it asks for Arrow arrays, and pyarrow is not installed

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
-from penstock.cluster.compacted_topic import CompactedTopicError, LogRecord
+from penstock.cluster.compacted_topic import CompactedTopic, CompactedTopicError, LogRecord
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
@@ -70,3 +72,28 @@ async def test_a_leader_that_does_not_know_the_end_yet_is_asked_again():
 async def test_a_topic_that_has_lost_records():
     with pytest.raises(CompactedTopicError, match=r"t has lost records .*ends at 3, .* up to 5"):
         await follower_at(5, Ends(3)).read_to_end(0.3)
+
+
+class Offsets:
+    """An admin client that tells offsets one after the other; librdkafka has -1001 for none."""
+
+    def __init__(self, *offsets):
+        self.offsets = list(offsets)
+
+    def list_offsets(self, wanted, request_timeout):
+        [partition] = wanted
+        future = Future()
+        future.set_result(SimpleNamespace(offset=self.offsets.pop(0)))
+        return {partition: future}
+
+
+@pytest.mark.parametrize("offset", [-1001, -1])
+def test_an_end_that_is_not_known_is_not_taken_for_lost_records(tmp_path, offset):
+    topic = CompactedTopic(
+        {"bootstrap.servers": "127.0.0.1:1"}, tmp_path, "t", tmp_path / "f", key="k", otherwise="o"
+    )
+    topic._admin = Offsets(offset)
+    with pytest.raises(CompactedTopicError, match="its end is not known"):
+        topic.end(1.0)
+    topic._admin = Offsets(0, 7)
+    assert [topic.end(1.0), topic.end(1.0)] == [0, 7]

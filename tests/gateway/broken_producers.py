@@ -146,7 +146,7 @@ def confirms_whatever_is_refused(patch: pytest.MonkeyPatch) -> None:
 
     async def confirming(context):
         response = await forwards(context)
-        if not context.request.body.committed:
+        if not (await context.body()).committed:
             return response
         return confirmed(response)
 

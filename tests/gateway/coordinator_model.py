@@ -13,6 +13,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16
 
 from penstock.wire.client_requests import NO_TIME, read_request
+from penstock.wire.slices import finish
 
 END_TXN, INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS = 26, 22, 65
 EMPTY, ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT = (
@@ -110,11 +111,11 @@ class Coordinator:
         """Answer a request, length included; what is no EndTxn is the gateway's own."""
         api_key = int.from_bytes(frame[4:6], "big")
         if api_key == END_TXN:
-            request = read_request(frame).body
+            request = finish(read_request(frame).read_body())
             code = self.end(request.producer_epoch, committed=request.committed)
             return self._with_producer(frame, code)
         if api_key == INIT_PRODUCER_ID:
-            code = self.next_epoch(read_request(frame).body.producer_epoch)
+            code = self.next_epoch(finish(read_request(frame).read_body()).producer_epoch)
             return self._with_producer(frame, code)
         assert api_key == DESCRIBE_TRANSACTIONS
         return self._described(frame)

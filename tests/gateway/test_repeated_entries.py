@@ -1,5 +1,6 @@
 """Requests of one kind of entry, many times: what they take grows with them, and not faster."""
 
+import asyncio
 import datetime
 import random
 import time
@@ -13,7 +14,10 @@ from kio.static.primitive import i32, i32Timedelta, i64
 from penstock.gateway.admin.alter_configs import APPEND, SUBTRACT, _Change, _value
 from penstock.gateway.admin.delete_records import delete_records
 from penstock.gateway.admin.delete_topics import delete_topics
+from penstock.gateway.admin.streams_group_heartbeat import _listed
+from penstock.gateway.turns import Turns
 from penstock.wire.client_requests import read_request
+from penstock.wire.slices import finish
 from tests.raw import request_frame
 
 OURS = "__settings"
@@ -27,11 +31,21 @@ class Asked:
 
     def __init__(self, request):
         self.request = read_request(request_frame(request, 1))
+        self._turns = Turns(asyncio.get_running_loop().call_soon)
         topics = SimpleNamespace(
             are_stored=True, topic=OURS, names=lambda _: False, store=self, open_creations=None
         )
         self.gateway = SimpleNamespace(topic_configs=topics, topic_deleted=lambda _: None)
         self.sent = None
+
+    async def body(self):
+        return finish(self.request.read_body())
+
+    async def response(self, body):
+        return finish(self.request.response(body))
+
+    def steps(self):
+        return self._turns.steps(250)
 
     async def topic_ids(self, _names):
         return {}
@@ -101,3 +115,11 @@ def test_lists_are_changed_as_a_controller_does(seed):
                 parts.remove(part)
         changed = _value(_Change("l", operation, ",".join(given)), ",".join(current))
         assert changed == ",".join(parts)
+
+
+def test_a_message_names_some_topics_and_tells_how_many_more():
+    """One with 40,000 names was longer than a string of the protocol may be."""
+    assert _listed(["a", "b"]) == "a, b"
+    text = _listed(["x" * 249] * 40_000)
+    assert text.endswith(" and 39980 more")
+    assert len(text) < 2**15

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 from penstock.gateway.request_context import RequestContext
+from penstock.gateway.turns import Turns
 from penstock.wire import topics
 from penstock.wire.errors import TOPIC_AUTHORIZATION_FAILED
 from tests.wire.test_topics import response, topic
@@ -18,7 +19,8 @@ class Broker:
 
     def __init__(self, answer):
         self._answer = answer
-        self.gateway = SimpleNamespace(cluster=self)
+        turns = Turns(asyncio.get_running_loop().call_soon)
+        self.gateway = SimpleNamespace(cluster=self, turns=turns)
         self.held = 0
 
     def send_request(self, make, on_response):
@@ -43,7 +45,7 @@ async def test_ids_of_topics_are_read_without_their_partitions(monkeypatch):
         topic("unknown", UUID(int=0), 0, 3),
         topic("b", UUID(int=2), 3),
     )
-    monkeypatch.setattr(topics, "metadata_response", None)  # parses each partition
+    monkeypatch.setattr(topics, "found_in", None)  # looks at each partition
     broker = Broker(found)
     ids = await broker.context().topic_ids(["a", "b", "denied", "unknown"])
     assert ids == {"a": UUID(int=1), "b": UUID(int=2), "denied": UUID(int=9)}

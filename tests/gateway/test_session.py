@@ -466,6 +466,78 @@ async def test_large_requests_of_several_clients_have_their_slices_by_turns():
     assert max(others) <= 2 * SLICE
 
 
+LONG = tuple(f"topic-{number}" for number in range(5_000))
+
+
+def long_talk(*frames):
+    """Send requests, the first of which is long; return the talk in the middle of reading it."""
+    talk = Answering()
+    talk.judged = frozenset(LONG)
+    talk.session._requests.max_bytes = 10**6
+    talk.session.client_data(b"".join(frames))
+    assert talk.session.is_suspended
+    assert talk.session.held_bytes >= len(frames[0])
+    assert not talk.verdicts
+    return talk
+
+
+async def turns_until(condition):
+    turns = 0
+    while not condition():
+        await asyncio.sleep(0)
+        turns += 1
+        assert turns < 10_000
+    return turns
+
+
+async def test_a_long_request_is_read_and_answered_in_slices_and_those_behind_it_wait():
+    behind = produce_answer(2, "free")
+    talk = long_talk(produce(1, *LONG), produce(2, "free"))
+    assert await turns_until(lambda: len(talk.verdicts) == len(LONG)) >= len(LONG) // 500 + 20
+    assert not talk.session.is_suspended
+    talk.session.client_data(b"")
+    for *_, done in talk.verdicts:
+        done(NO)
+    await turns_until(lambda: talk.broker.data)
+    talk.session.upstream_data(behind)
+    assert talk.session.is_answering
+    assert not talk.client.data
+    assert await turns_until(lambda: talk.client.data) >= len(LONG) // 500
+    talk.session.upstream_data(b"")
+    got = talk.client.take()
+    assert got.endswith(behind)
+    found = produced(parse_response(got[: -len(behind)], 0, 9))
+    assert {one.error_code for one in found.values()} == {44}
+    assert [name for name, _ in found] == list(LONG)
+    assert talk.session.held_bytes == 0
+
+
+async def test_a_long_request_of_a_client_that_has_gone_is_still_read_and_judged():
+    talk = long_talk(produce(1, *LONG, acks=0))
+    talk.session.client_disconnected()
+    assert not talk.done
+    await turns_until(lambda: len(talk.verdicts) == len(LONG))
+    for *_, done in talk.verdicts:
+        done(ACCEPTED)
+    await turns_until(lambda: talk.broker.data)
+    assert talk.broker.take().startswith(produce(1, *LONG, acks=0))
+
+
+async def test_nothing_goes_on_when_the_connection_closes_while_a_long_request_is_read():
+    talk = long_talk(produce(1, *LONG))
+    talk.session.closed()
+    assert talk.session.held_bytes == 0
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not talk.verdicts
+
+
+async def test_a_long_request_that_turns_out_to_be_unreadable_closes_the_connection():
+    frame = produce(1, *LONG)
+    talk = long_talk(frame[:-1] + b"\xff")
+    await turns_until(lambda: talk.done)
+
+
 async def test_a_client_that_goes_away_ends_the_slices_of_its_request():
     talk = Answering()
     talk.session._requests.max_bytes = 10**6

@@ -8,6 +8,7 @@ from dataclasses import replace
 from penstock.gateway.produce.end_txn import end_txn
 from penstock.gateway.request_context import RequestContext
 from penstock.wire.client_requests import read_request
+from penstock.wire.slices import finish
 from tests.gateway.coordinator_model import (
     CONCURRENT_TRANSACTIONS,
     ONGOING,
@@ -32,10 +33,13 @@ class Context(RequestContext):
     def __init__(self, frame, answer):
         self.request = read_request(frame)
         self._answer = answer
-        self._transform = None
+        self._transform = self._body = None
 
     async def send(self, make, **options):
         return self._answer(make(1))
+
+    async def in_turns(self, slices):
+        return finish(slices)
 
 
 def through_gateway(frame: bytes, answer) -> bytes:

@@ -7,6 +7,7 @@ from kio.index import load_request_schema
 
 from penstock.wire.client_requests import read_request
 from penstock.wire.errors import WireError
+from penstock.wire.slices import finish
 from tests.integration.test_transparency import smallest
 from tests.raw import request_frame
 
@@ -28,12 +29,13 @@ def test_all_topics_as_librdkafka_asks_for_them():
 
     request = read_request(frame)
 
-    assert request.body.topics is None
-    assert request.body.allow_auto_topic_creation is False
+    body = finish(request.read_body())
+    assert body.topics is None
+    assert body.allow_auto_topic_creation is False
     assert request.frame == frame
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(19, 7), (32, 4), (44, 1), (33, 2)])
 def test_other_requests_have_nothing_behind_their_end(api_key, version):
     with pytest.raises(WireError):
-        assert read_request(longer(api_key, version)).body
+        finish(read_request(longer(api_key, version)).read_body())

@@ -14,8 +14,9 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta
 
 import penstock.wire.create_topics as wire
 from penstock.wire.client_requests import read_request
+from penstock.wire.entities import write_entity
 from penstock.wire.errors import WireError
-from penstock.wire.own_requests import write_entity
+from penstock.wire.slices import finish
 from tests.raw import parse_response
 
 SECOND = i32Timedelta.parse(datetime.timedelta(seconds=1))
@@ -90,4 +91,6 @@ def test_a_request_is_what_the_protocol_library_reads():
     )
     read = read_request(frame)
     assert (read.correlation_id, read.client_id) == (7, "me")
-    assert read.body == v7.CreateTopicsRequest(topics=topics, timeout=SECOND, validate_only=True)
+    assert finish(read.read_body()) == v7.CreateTopicsRequest(
+        topics=topics, timeout=SECOND, validate_only=True
+    )

@@ -15,6 +15,7 @@ from penstock.wire.frames import FrameReader
 from penstock.wire.primitives import TAGGED_FIELDS_MAX, skip_tags, varint
 from penstock.wire.produce import ENTRIES_MAX, read_acks
 from penstock.wire.produce import read_request as read_produce
+from penstock.wire.slices import finish
 from tests.raw import produce_request, request_frame
 
 
@@ -57,7 +58,7 @@ def test_a_produce_request_names_so_many_topics_and_partitions(of):
 )
 def test_a_request_about_topics_has_so_many_entries(request_):
     with pytest.raises(WireError, match="too many entries"):
-        _ = read_request(request_frame(request_, 1)).body
+        finish(read_request(request_frame(request_, 1)).read_body())
 
 
 @pytest.mark.thorough
@@ -125,7 +126,8 @@ def test_a_structure_has_so_many_tagged_fields():
     delete = DeleteTopicsRequest(topic_names=(), timeout=i32Timedelta.parse(datetime.timedelta(0)))
     frame = request_frame(delete, 1)
     with pytest.raises(WireError, match="more than 1000 tagged fields"):
-        _ = read_request(framed(frame, at=len(frame) - 1, count=TAGGED_FIELDS_MAX + 1)).body
+        body = read_request(framed(frame, at=len(frame) - 1, count=TAGGED_FIELDS_MAX + 1))
+        finish(body.read_body())
     with pytest.raises(WireError):
         read_request(framed(frame, at=HEADER_TAGS_AT, count=TAGGED_FIELDS_MAX + 1))
 

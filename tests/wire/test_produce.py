@@ -19,8 +19,10 @@ from penstock.wire.produce import (
     RequestReader,
     names_no_leaders,
     read_acks,
+    read_in_slices,
     read_request,
 )
+from penstock.wire.slices import finish
 from tests.raw import parse_response, produce_request, produced, request_frame
 
 VERSIONS = range(3, 14)
@@ -135,9 +137,9 @@ def test_refusals_are_merged_in_the_requests_order_each_partition_once(version):
     broker = broker_response(version, [(first, [3]), (second, [0])])
 
     merged = parse_response(
-        b"".join(request.response(refusals, ProduceResponse(broker, version))), 0, version
+        b"".join(finish(request.response(refusals, ProduceResponse(broker, version)))), 0, version
     )
-    alone = parse_response(b"".join(request.response(refusals, None)), 0, version)
+    alone = parse_response(b"".join(finish(request.response(refusals, None))), 0, version)
 
     answers = produced(merged)
     assert list(answers) == [(first, 3), (first, 1), (second, 0), (third, 0)]
@@ -183,7 +185,7 @@ def test_any_other_response_is_not_said_to(version):
     request = ProduceRequest(
         request_frame(produce_request([(first, [(3, b"x")])], version=version), 7)
     )
-    assert not names_no_leaders(b"".join(request.response(text, None)), version)
+    assert not names_no_leaders(b"".join(finish(request.response(text, None))), version)
 
 
 @pytest.mark.thorough
@@ -270,3 +272,38 @@ def test_a_long_beginning_is_not_kept():
     frame = request_frame(produce_request([("t", [(0, b"x")])], version=9, acks=1), 1, "c" * 5000)
     assert reader.read(frame).client_id == "c" * 5000
     assert reader._shape is None
+
+
+def slices(work):
+    """Return the result of work in slices, and how many there were."""
+    count = 1
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, count
+        count += 1
+
+
+@pytest.mark.parametrize(
+    ("topics", "entries"),
+    [
+        ([(f"t{n}", [(0, b"x")]) for n in range(5_000)], 5_000),
+        ([("t", [(n, b"x") for n in range(5_000)])], 5_000),
+        ([("t", [(n % 100, b"x") for n in range(5_000)])], 100),
+        ([(f"t{n % 50}", [(n % 2, b"x")]) for n in range(5_000)], 50),
+    ],
+    ids=["topics", "partitions", "the same partitions", "the same topics"],
+)
+def test_many_entries_are_read_and_answered_in_slices(topics, entries):
+    """24,000 topics took 0.2 s of the event loop to be read, and 0.1 s to be answered."""
+    frame = request_frame(produce_request(topics), 7)
+    request, count = slices(read_in_slices(frame))
+    assert count >= 5_000 // 500
+    places = [(t, i) for t, one in enumerate(request.topics) for i in range(len(one.partitions))]
+    assert len(places) == entries
+    assert read_request(frame).topics == request.topics
+    refusals = dict.fromkeys(places, PartitionResponse(87, "why"))
+    parts, count = slices(request.response(refusals, None))
+    assert count >= entries // 500
+    assert len(produced(parse_response(b"".join(parts), 0, 9))) == entries

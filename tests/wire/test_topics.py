@@ -1,21 +1,33 @@
 """Metadata responses, read as far as names and ids are needed."""
 
+import dataclasses
 import datetime
 import io
+import sys
 import uuid
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12 import request as v12q
 from kio.schema.metadata.v12 import response as v12
 from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_writer
 from kio.static.primitive import i32, i32Timedelta
 
 from penstock.wire import topics
+from penstock.wire.entities import write_entity
 from penstock.wire.errors import WireError
 from penstock.wire.names import NO_ID
+from penstock.wire.own_requests import read_response
+from penstock.wire.slices import finish
+
+
+def names(frame):
+    return finish(topics.names_in(frame))
+
 
 NODES = tuple(map(BrokerId, range(3)))
 
@@ -73,7 +85,12 @@ def response(*found, cluster="cluster"):
 )
 def test_names_and_ids_are_those_that_the_protocol_library_reads(found, cluster):
     frame = response(*(topic(*one) for one in found), cluster=cluster)
-    assert topics.names_response(frame) == [one[:3] for one in topics.metadata_response(frame)]
+    read = [
+        (int(one.error_code), one.name, one.topic_id or NO_ID, len(one.partitions))
+        for one in read_response(frame, v12.MetadataResponse).topics
+    ]
+    assert finish(topics.names_in(frame)) == [one[:3] for one in read]
+    assert [one[:4] for one in finish(topics.found_in(frame))] == read
 
 
 def test_an_answer_that_ends_too_early_is_an_error():
@@ -81,8 +98,8 @@ def test_an_answer_that_ends_too_early_is_an_error():
     needed = frame.index(uuid.UUID(int=2).bytes) + 16
     for end in range(needed):
         with pytest.raises(WireError):
-            topics.names_response(frame[:end])
-    assert len(topics.names_response(frame[:needed])) == 2
+            names(frame[:end])
+    assert len(names(frame[:needed])) == 2
 
 
 def test_partitions_of_the_topic_that_was_asked_for_are_not_looked_at():
@@ -90,6 +107,81 @@ def test_partitions_of_the_topic_that_was_asked_for_are_not_looked_at():
     head = response(topic("t", uuid.UUID(int=1), 0))
     whole = response(topic("t", uuid.UUID(int=1), 1_000))
     needed = head.index(uuid.UUID(int=1).bytes) + 16
-    assert topics.names_response(whole[:needed]) == topics.names_response(whole)
-    assert topics.names_response(whole) == [(0, "t", uuid.UUID(int=1))]
-    assert topics.names_response(response(topic(None, None, 0, 3))) == [(3, None, NO_ID)]
+    assert names(whole[:needed]) == names(whole)
+    assert names(whole) == [(0, "t", uuid.UUID(int=1))]
+    assert names(response(topic(None, None, 0, 3))) == [(3, None, NO_ID)]
+
+
+def test_the_fewest_replicas_of_a_partition_count():
+    few = dataclasses.replace(partition(2), replica_nodes=NODES[:2])
+    more = dataclasses.replace(topic("t", uuid.UUID(int=1), 2), partitions=(partition(0), few))
+    [found] = finish(topics.found_in(response(more)))
+    assert (found.partitions, found.replication_factor) == (2, 2)
+
+
+@pytest.mark.parametrize("version", range(4, 14))
+def test_what_a_response_of_any_version_does_not_know(version):
+    kind = load_response_schema(3, version)
+    of = sys.modules[kind.__module__]
+    found = [("a", 3, 2), ("b", 0, 5), ("c", 3, 0), ("d", 29, 0), ("e", 0, 1), ("f", 3, 1)]
+
+    def entity(_kind, **fields):
+        wanted = getattr(of, _kind)
+        return wanted(**{one: fields[one] for one in fields if one in wanted.__dataclass_fields__})
+
+    parts = entity(
+        "MetadataResponsePartition", error_code=ErrorCode(0), partition_index=i32(1),
+        leader_id=BrokerId(0), leader_epoch=i32(4), replica_nodes=NODES, isr_nodes=NODES,
+        offline_replicas=NODES,
+    )  # fmt: skip
+    body = entity(
+        kind.__name__, throttle_time=i32Timedelta.parse(datetime.timedelta(0)),
+        brokers=(entity("MetadataResponseBroker", node_id=BrokerId(1), host="h", port=i32(1),
+                        rack="r"),),
+        cluster_id="cluster", controller_id=BrokerId(1), error_code=ErrorCode(0),
+        cluster_authorized_operations=i32(0),
+        topics=tuple(
+            entity("MetadataResponseTopic", error_code=ErrorCode(code), name=TopicName(name),
+                   topic_id=uuid.UUID(int=7), is_internal=False, partitions=(parts,) * partitions,
+                   topic_authorized_operations=i32(0))
+            for name, code, partitions in found
+        ),
+    )  # fmt: skip
+    buffer = io.BytesIO()
+    buffer.write(bytes(8) + b"\0" * kind.__header_schema__.__flexible__)
+    entity_writer(kind)(buffer, body)
+    frame = buffer.getvalue()
+    unknown = finish(topics.unknown_in(frame, version))
+    assert [one.name for one in unknown] == ["a", "c", "f"]
+    changed = bytearray(frame)
+    for one in unknown:
+        changed[one.code_at : one.code_at + 2] = b"\0\x2c"
+    codes = [int(one.error_code) for one in read_response(bytes(changed), kind).topics]
+    assert codes == [44, 0, 44, 29, 0, 44]
+
+
+def counted(slices):
+    """Return how many slices there are."""
+    return sum(1 for _ in slices) + 1
+
+
+def test_many_topics_and_partitions_are_looked_through_in_slices():
+    frame = response(topic("wide", uuid.UUID(int=1), 10_000), topic("t", uuid.UUID(int=2), 1))
+    for read in (topics.names_in, topics.found_in):
+        assert counted(read(frame)) > 15
+    frame = response(*[topic("t", uuid.UUID(int=2), 1)] * 10_000)
+    assert counted(topics.unknown_in(frame, 12)) > 15
+    assert counted(topics.metadata_body(["t"] * 10_000)) > 15
+
+
+def test_a_question_is_what_the_protocol_library_writes():
+    ids = [uuid.UUID(int=4)]
+    asked = v12q.MetadataRequest(
+        topics=(
+            v12q.MetadataRequestTopic(topic_id=ids[0], name=None),
+            v12q.MetadataRequestTopic(topic_id=None, name=TopicName("t" * 200)),
+        ),
+        allow_auto_topic_creation=True,
+        include_topic_authorized_operations=False,
+    )
+    assert finish(topics.metadata_body(["t" * 200], ids, creating=True)) == write_entity(asked)

@@ -23,6 +23,7 @@ from penstock.cli.systemd import Notifications
 from penstock.cluster.brokers import UnreachableError
 from penstock.configuration import ConfigurationError, load_configuration
 from penstock.engine.workers.descendants import adopt_orphans, reap_orphans
+from penstock.gateway.memory import collect_seldom
 from penstock.gateway.server import Gateway
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ async def _serve_and_notify(configuration: Configuration, systemd: Notifications
     loop.add_signal_handler(
         signal.SIGHUP, lambda: gateway.run(_reload(gateway, configuration.path, systemd))
     )
+    collect_seldom()
     print(f"ready {address}", flush=True)
     systemd.ready(f"serving {address}")
     await ended.wait()

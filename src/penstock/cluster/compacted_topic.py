@@ -200,12 +200,16 @@ class CompactedTopic:
         latest = {self._partition: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
         try:
             future = self._admin.list_offsets(latest, request_timeout=timeout_s)[self._partition]
-            return int(future.result(timeout_s + 1).offset)
+            end = int(future.result(timeout_s + 1).offset)
         except (KafkaException, TimeoutError) as error:
-            # The old client caches the leader and its epoch, and does not refresh them.
-            self._admin = AdminClient(self._settings)
             why = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise CompactedTopicError(f"{self.topic}: {why}") from None
+        else:
+            if end >= 0:
+                return end
+            why = "its end is not known"  # librdkafka has a negative number then
+        # The old client caches the leader and its epoch, and does not refresh them.
+        self._admin = AdminClient(self._settings)
+        raise CompactedTopicError(f"{self.topic}: {why}")
 
     def close(self) -> None:
         """Stop following. Blocks for a moment."""

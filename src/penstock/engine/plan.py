@@ -202,6 +202,8 @@ class Plan:
 
         Whether they are only observed does: here they count in either case.
         """
+        if not self._patterns:
+            return False
         plan = self.for_topic(topic)
         return plan is not None and bool(plan.interceptors)
 

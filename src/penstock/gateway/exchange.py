@@ -132,7 +132,7 @@ class Exchange:
         """Return what is sent to the broker; None for nothing."""
         raise NotImplementedError
 
-    def local_response(self) -> Buffers:
+    def local_response(self) -> Buffers | Slices[Buffers]:
         """Return the response if nothing was sent to the broker. Called once, in its turn."""
         raise NotImplementedError
 

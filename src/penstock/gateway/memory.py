@@ -18,6 +18,7 @@ paused like the others.
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -45,6 +46,8 @@ request is not complete by then."""
 _RETURNED_BYTES: Final = 32 * 2**20
 """When this much memory has become free, it is returned to the system."""
 _DEFAULT_MAX_BYTES: Final = 2**30
+_COLLECTOR_THRESHOLDS: Final = (10_000, 5, 200)
+"""A generation's collection follows so many objects, or collections of the one before it."""
 
 
 class Holder(Protocol):
@@ -247,6 +250,18 @@ def return_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc
     if trim is not None:
         trim(0)
+
+
+def collect_seldom() -> None:
+    """Have Python's collector stop the event loop seldom and shortly, once everything is loaded.
+
+    A full collection looks at every object: with what Penstock loads and a request of 20,000
+    entries that takes 0.1 s. What is there now is left out from here on, and objects that outlive
+    two collections are looked at seldom. Connections that have ended leave no cycles of objects.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
 
 
 def default_budget() -> int:

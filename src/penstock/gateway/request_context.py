@@ -9,25 +9,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import structlog
 
 from penstock.wire import topics
+from penstock.wire.entities import write_in_slices
 from penstock.wire.errors import NONE, TOPIC_AUTHORIZATION_FAILED
-from penstock.wire.own_requests import read_response, write_request
+from penstock.wire.own_requests import framed_request, response_in_slices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Collection, Coroutine, Iterable
     from uuid import UUID
 
     from penstock.gateway.exchange import Buffers, ConnectionContext, Transform
     from penstock.gateway.gateway_context import GatewayContext
+    from penstock.gateway.turns import Steps
     from penstock.wire import client_requests
     from penstock.wire.slices import Slices
 
     T = TypeVar("T")
 
+SLICE: Final = 250
+"""So many entries are looked at in one turn of the event loop."""
 _LAG_RETRIES, _LAG_RETRY_S = 40, 0.05
 
 log = structlog.get_logger()
@@ -75,6 +79,7 @@ class RequestContext:
         self.connection = connection
         self._transform = transform
         self.gateway: GatewayContext = connection.gateway
+        self._body: Any = None
 
     @property
     def principal(self) -> str | None:
@@ -85,6 +90,16 @@ class RequestContext:
     def address(self) -> str | None:
         """The address of the client; None if it is not known."""
         return self.connection.address
+
+    async def body(self) -> Any:
+        """Return the entity of the client's request.
+
+        Raises:
+            WireError: It cannot be read.
+        """
+        if self._body is None:
+            self._body = await self.in_turns(self.request.read_body())
+        return self._body
 
     async def send(self, make: Callable[[int], bytes], **options: int) -> bytes:
         """Send a request of the gateway's own over the client's connection.
@@ -130,6 +145,10 @@ class RequestContext:
         self.hold(len(response))
         return await self.in_turns(result)
 
+    def steps(self, size: int = SLICE) -> Steps:
+        """Return a counter of steps, for work on the entries of a request or response."""
+        return self.gateway.turns.steps(size)
+
     async def in_turns(self, slices: Slices[T]) -> T:
         """Do work that takes long in slices; return its result."""
         return await self.gateway.turns.run(slices)
@@ -144,20 +163,29 @@ class RequestContext:
         Returns:
             The response entity.
         """
-        write = partial(write_request, request=request, client_id=self.request.client_id)
-        return read_response(await self.send(write), response)
+        body = await self.in_turns(write_in_slices(request))
+        kind, client_id = type(request), self.request.client_id
+        frame = await self.send(partial(framed_request, kind=kind, body=body, client_id=client_id))
+        return await self.in_turns(response_in_slices(frame, response))
 
-    async def find_topics(self, names: Iterable[str]) -> list[topics.FoundTopic]:
+    async def find_topics(self, names: Collection[str]) -> list[topics.FoundTopic]:
         """Return the metadata of topics. No topic is created."""
-        frame = await self._metadata(names)
-        return [] if frame is None else topics.metadata_response(frame)
+        frame = await self.send_metadata(names) if names else None
+        return [] if frame is None else await self.in_turns(topics.found_in(frame))
 
-    async def _metadata(self, names: Iterable[str]) -> bytes | None:
-        names = sorted(names)
-        if not names:
-            return None
-        write = partial(topics.metadata_request, names=names, client_id=self.request.client_id)
-        return await self.send(write)
+    async def send_metadata(self, names: Iterable[str], *, creating: bool = False) -> bytes:
+        """Request the metadata of topics, version 12.
+
+        Args:
+            names: The names of the topics.
+            creating: Whether topics that do not exist may be created.
+
+        Returns:
+            The frame of the response.
+        """
+        body = await self.in_turns(topics.metadata_body(names, creating=creating))
+        client_id = self.request.client_id
+        return await self.send(partial(topics.framed_metadata, body=body, client_id=client_id))
 
     async def ids_of_existing(self, names: Iterable[str]) -> dict[str, UUID]:
         """Return the ids of topics that exist at the controller; the broker may lag behind it."""
@@ -170,7 +198,7 @@ class RequestContext:
             await asyncio.sleep(_LAG_RETRY_S)
         return ids
 
-    async def topic_ids(self, names: Iterable[str]) -> dict[str, UUID]:
+    async def topic_ids(self, names: Collection[str]) -> dict[str, UUID]:
         """Return the ids of topics, without those that are unknown.
 
         A client that may alter or describe the configs of a topic is not always authorized to
@@ -179,15 +207,16 @@ class RequestContext:
         ids: dict[str, UUID] = {}
         denied = []
         # Their partitions are not looked at: there may be thousands.
-        frame = await self._metadata(names)
-        for topic in () if frame is None else topics.names_response(frame):
+        frame = await self.send_metadata(names) if names else None
+        found = [] if frame is None else await self.in_turns(topics.names_in(frame))
+        async for topic in self.steps().over(found):
             if topic.name is not None and topic.code == NONE:
                 ids[topic.name] = topic.topic_id
             elif topic.name is not None and topic.code == TOPIC_AUTHORIZATION_FAILED:
                 denied.append(topic.name)
         if denied:
-            found = await asyncio.to_thread(self.gateway.cluster.ids, denied)
-            ids |= {name: topic_id for name, topic_id in found.items() if topic_id is not None}
+            own = await asyncio.to_thread(self.gateway.cluster.ids, denied)
+            ids |= {name: topic_id for name, topic_id in own.items() if topic_id is not None}
         return ids
 
     async def finish(self, coroutine: Coroutine[object, object, None]) -> None:
@@ -196,4 +225,17 @@ class RequestContext:
 
     async def forward_changed(self, body: Any) -> Any:
         """Forward the client's request with another body; return the body of the response."""
-        return self.request.read_response(await self.forward(self.request.with_body(body)))
+        frame = await self.in_turns(self.request.with_body(body))
+        return await self.read_response(await self.forward(frame))
+
+    async def read_response(self, frame: bytes) -> Any:
+        """Return the body of a response to the client's request.
+
+        Raises:
+            WireError: It cannot be read.
+        """
+        return await self.in_turns(self.request.read_response(frame))
+
+    async def response(self, body: Any) -> bytes:
+        """Return the frame of a response to the client's request."""
+        return await self.in_turns(self.request.response(body))

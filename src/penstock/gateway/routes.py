@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from penstock.wire.share_fetch import Rewriter
     from penstock.wire.slices import Slices
 
-    OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange]
-    """Makes the exchange of a request that has been received completely."""
+    OpenExchange = Callable[[ConnectionContext, Streamed, bytes], Exchange | Slices[Exchange]]
+    """Makes the exchange of a request that has been received completely, at once or in slices."""
     Hold = Callable[[GatewayContext, int], OpenExchange | None]
     """Returns how a request of a version is held; None to stream it."""
     TransformResponse = Callable[[ConnectionContext, int], Transform | None]
@@ -53,6 +53,9 @@ DESCRIBE_CONFIGS, ALTER_CONFIGS, SASL_AUTHENTICATE, CREATE_PARTITIONS = 32, 33, 
 INCREMENTAL_ALTER_CONFIGS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 44, 55, 60
 SHARE_FETCH, SHARE_ACKNOWLEDGE, STREAMS_GROUP_HEARTBEAT = 78, 79, 88
 
+
+_READ_AT_ONCE_BYTES: Final = 16 * 1024
+"""A Produce request of no more bytes has few entries."""
 
 # Which requests are held, and by what.
 
@@ -84,8 +87,24 @@ def hold_produce(gateway: GatewayContext, version: int) -> OpenExchange | None:
     return _open_produce
 
 
-def _open_produce(connection: ConnectionContext, received: Streamed, frame: bytes) -> Exchange:
-    request = connection.produce_requests.read(frame)
+def _open_produce(
+    connection: ConnectionContext, received: Streamed, frame: bytes
+) -> Exchange | Slices[Exchange]:
+    if len(frame) > _READ_AT_ONCE_BYTES:
+        return _read_and_open_produce(connection, received, frame)
+    return _produce_exchange(connection, received, connection.produce_requests.read(frame))
+
+
+def _read_and_open_produce(
+    connection: ConnectionContext, received: Streamed, frame: bytes
+) -> Slices[Exchange]:
+    request = yield from connection.produce_requests.read_in_slices(frame)
+    return _produce_exchange(connection, received, request)
+
+
+def _produce_exchange(
+    connection: ConnectionContext, received: Streamed, request: produce.ProduceRequest
+) -> Exchange:
     if is_forwarded_at_once(request, connection):
         received.pieces = [request.frame]
         received.expects_response = request.acks != 0

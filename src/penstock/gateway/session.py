@@ -179,6 +179,8 @@ class Session:
         self._acks_read_from = 0
         """So many bytes of a request there have to be before its acks are looked for again."""
         self._open_exchange: OpenExchange | None = None
+        self._opening: Work | None = None
+        self._opening_bytes = 0
         self._pending: deque[Exchange] = deque()
         self._exclusive_count = 0
         self._unanswered: deque[Exchange] = deque()
@@ -286,6 +288,7 @@ class Session:
         """Whether the expected responses of the broker are only needed by the client."""
         return (
             not self._pending
+            and not self._opening
             and not self._unconfirmed
             and not any(one.is_needed_after_disconnect for one in self._expected)
         )
@@ -311,6 +314,7 @@ class Session:
             self._waiting_bytes
             + self._unanswered_size
             + self._requests.held_bytes
+            + self._opening_bytes
             + self.answer_bytes
             + self.topics.held_bytes
         )
@@ -378,6 +382,30 @@ class Session:
         assert receiving is not None
         assert self._open_exchange is not None
         exchange = self._open_exchange(self, receiving, frame)
+        if isinstance(exchange, Generator):
+            self._open_in_slices(exchange, len(frame))
+        else:
+            self._opened(exchange)
+
+    def _open_in_slices(self, slices: Slices[Exchange], size: int) -> None:
+        """Read a long request in slices; the next one waits until then."""
+        begun = self.gateway.turns.begin(slices, self._opened, self._opening_failed)
+        if begun is not None:
+            self._opening, self._opening_bytes = begun, size
+            self._requests.suspend()
+
+    def _opening_failed(self, error: Exception) -> None:
+        self._opening, self._opening_bytes = None, 0
+        if isinstance(error, WireError):
+            log.warning("closing a connection", side="client", reason=str(error))
+        else:
+            log.error("closing a connection after an error of the gateway", exc_info=error)
+        self.fail()
+
+    def _opened(self, exchange: Exchange) -> None:
+        """Process a request that has been read."""
+        was_suspended = self._opening is not None
+        self._opening, self._opening_bytes = None, 0
         if self.authentication.awaits_response:
             self._requests.suspend()
         self._waiting_bytes += exchange.waiting_bytes
@@ -385,6 +413,9 @@ class Session:
             self._enqueue_held(exchange)
         else:
             self._enqueue(exchange)
+        if was_suspended:
+            self._resume_if_possible()
+            self._on_progress()
         if self._phase is Phase.ENDING:
             self._end_when_idle()
 
@@ -485,6 +516,7 @@ class Session:
             and len(self._pending) <= PENDING_MAX // 2
             and len(self._unanswered) <= UNANSWERED_MAX // 2
             and not self.authentication.awaits_response
+            and self._opening is None
         ):
             self._requests.resume()
             self._on_progress()
@@ -544,6 +576,9 @@ class Session:
         self.end()
 
     def _cancel_pending(self) -> None:
+        opening, self._opening, self._opening_bytes = self._opening, None, 0
+        if opening is not None:
+            opening.cancel()
         policy_sets = self._policies_of_pending()
         for exchange in self._pending:
             exchange.cancel()
@@ -667,11 +702,15 @@ class Session:
 
         Local responses are made only now: clients take a success as one for all batches before.
         """
-        while self._unanswered:
+        while self._unanswered and self._work is None:
             first = self._unanswered[0]
             response = first.response
-            if first.state is State.LOCAL_RESPONSE:
-                response = first.local_response()
+            if first.state is State.LOCAL_RESPONSE and response is None:
+                made = first.local_response()
+                if isinstance(made, Generator):
+                    self._work_on(made, partial(self._respond, first), first.size)
+                    return
+                response = made
             if response is None:
                 break
             self._complete(self._unanswered.popleft())
@@ -734,7 +773,7 @@ class Session:
     def _end_when_idle(self) -> None:
         if self._phase is Phase.CLOSED or self._receiving is not None:
             return
-        if self._pending or self._expected or self._unanswered:
+        if self._opening or self._pending or self._expected or self._unanswered:
             return
         if self._unconfirmed:
             # Requests with acks=0 have no response, and closing may reset the connection before

@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from penstock.wire.slices import Slices, T
 
@@ -53,6 +53,12 @@ class Steps:
         self._done += 1
         if not self._done % self._size:
             await self._turns.run(_nothing())
+
+    async def over(self, values: Iterable[T]) -> AsyncIterator[T]:
+        """Pass on values, each of which is a step."""
+        for value in values:
+            await self.step()
+            yield value
 
 
 class Turns:

@@ -27,15 +27,33 @@ _LONG: Final = 0x80
 """Where a string's length, and one, has more than one byte. Null is 0."""
 
 
-class _Edits(list["Edit"]):
-    """What is to be changed, and how many entries of arrays there may still be."""
+class TooManyEntriesError(WireError):
+    """There are more entries than there may be."""
 
-    left: float = math.inf
+    def __init__(self) -> None:
+        super().__init__("a request with too many entries")
+
+
+class Edits(list["Edit"]):
+    """What is to be changed in a frame.
+
+    Attributes:
+        left: How many entries of arrays there may still be.
+    """
+
+    def __init__(self, left: float = math.inf) -> None:
+        super().__init__()
+        self.left = left
 
     def take(self, entries: int) -> None:
+        """Count entries of an array.
+
+        Raises:
+            TooManyEntriesError: There are more than there may be.
+        """
         self.left -= max(0, entries)
         if self.left < 0:
-            raise WireError("a request with too many entries")
+            raise TooManyEntriesError
 
 
 def checked(
@@ -56,31 +74,37 @@ def checked(
     Raises:
         WireError: It is not what its schema says, or has more entries.
     """
-    edits = _Edits()
-    edits.left = most_entries
+    edits = Edits(most_entries)
     try:
-        end = _walk(structure_of(kind), data, position, edits)
+        end = walk(structure_of(kind), data, position, edits)
     except (IndexError, error):
         raise WireError(f"a {kind.__name__} that is not what its schema says") from None
-    return _spliced(data, position, end, edits), end
+    return spliced(data, position, end, edits), end
 
 
-def _walk(structure: Structure, data: bytes, position: int, edits: _Edits) -> int:
+def walk(structure: Structure, data: bytes, position: int, edits: Edits) -> int:
+    """Return the position after a structure; `edits` gets what the library cannot read of it.
+
+    Raises:
+        IndexError, struct.error: It is not what its schema says.
+        WireError: It has too many entries or tagged fields.
+    """
     flexible = structure.flexible
     for size, field, is_string in structure.runs:
         position += size
         if is_string and flexible and 0 < data[position] < _LONG:
             position += data[position]
         elif field is not None:
-            position = _walk_field(field, data, position, flexible, edits)
+            position = walk_field(field, data, position, flexible, edits)
     if flexible:
-        position = _walk_tags(structure, data, position, edits) if data[position] else position + 1
+        position = walk_tags(structure, data, position, edits) if data[position] else position + 1
     if position > len(data):
         raise IndexError
     return position
 
 
-def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: _Edits) -> int:
+def walk_field(field: Field, data: bytes, position: int, flexible: bool, edits: Edits) -> int:
+    """Return the position after a field; see `walk`."""
     if field.structure is None:
         if field.array:
             edits.take(read_long_length(data, position, flexible=flexible)[0])
@@ -90,13 +114,13 @@ def _walk_field(field: Field, data: bytes, position: int, flexible: bool, edits:
             position += 1
             if data[position - 1] == 0xFF:
                 return position
-        return _walk(field.structure, data, position, edits)
+        return walk(field.structure, data, position, edits)
     count, position = read_long_length(data, position, flexible=flexible)
     if count > len(data) - position or (count < 0 and not field.nullable):
         raise IndexError
     edits.take(count)
     for _ in range(count):
-        position = _walk(field.structure, data, position, edits)
+        position = walk(field.structure, data, position, edits)
     return position
 
 
@@ -107,7 +131,8 @@ def _skip(field: Field, data: bytes, position: int, flexible: bool) -> int:
     return skip_field(field, data, position, flexible)
 
 
-def _walk_tags(structure: Structure, data: bytes, position: int, edits: _Edits) -> int:
+def walk_tags(structure: Structure, data: bytes, position: int, edits: Edits) -> int:
+    """Return the position after the tagged fields of a structure; see `walk`."""
     start = position
     count, position = read_varint(data, position)
     if count > TAGGED_FIELDS_MAX:
@@ -122,16 +147,15 @@ def _walk_tags(structure: Structure, data: bytes, position: int, edits: _Edits) 
         if end > len(data):
             raise IndexError
         field = structure.tagged.get(tag)
-        inner = _Edits()
-        inner.left = edits.left
-        if field is not None and _walk_field(field, data, position, True, inner) != end:
+        inner = Edits(edits.left)
+        if field is not None and walk_field(field, data, position, True, inner) != end:
             raise IndexError
         edits.left = inner.left
         edits.take(1)
         if field is None:
             is_changed = True
         elif inner:
-            content = _spliced(data, position, end, inner)
+            content = spliced(data, position, end, inner)
             known.append(varint(tag) + varint(len(content)) + content)
             is_changed = True
         else:
@@ -142,7 +166,8 @@ def _walk_tags(structure: Structure, data: bytes, position: int, edits: _Edits) 
     return position
 
 
-def _spliced(data: bytes, start: int, end: int, edits: list[Edit]) -> bytes:
+def spliced(data: bytes, start: int, end: int, edits: list[Edit]) -> bytes:
+    """Return the bytes from `start` to `end`, changed."""
     if not edits:
         return data[start:end]
     parts: list[bytes] = []

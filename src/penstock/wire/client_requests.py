@@ -1,29 +1,29 @@
 """Requests of clients that are parsed by the protocol library, with responses in their version.
 
-Used by handlers: the requests of the admin APIs are small and rare.
+Used by handlers. A request may have 50,000 entries, so it is read, and its response is written, in
+slices.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import io
 import sys
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
-from penstock.wire.checked import checked
+from penstock.wire.entities import SLICE_ENTRIES, read_in_slices, write_in_slices
 from penstock.wire.errors import WireError
-from penstock.wire.own_requests import read_response
+from penstock.wire.own_requests import response_in_slices
 from penstock.wire.primitives import INT16, INT32, skip_tags
 from penstock.wire.produce import ENTRIES_MAX
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from penstock.wire.slices import Slices
 
 NO_TIME: Final = i32Timedelta.parse(dt.timedelta())
 """The `throttle_time` of responses that are made here."""
@@ -34,7 +34,7 @@ _CLIENT_ID_AT: Final = 12
 
 
 class ClientRequest:
-    """A request of a client. Its body is parsed when it is first used.
+    """A request of a client. Its body is parsed when it is needed.
 
     Attributes:
         frame: The original frame, length included.
@@ -55,21 +55,29 @@ class ClientRequest:
         self.client_id = client_id
         self.body_at = body_at
 
-    @cached_property
-    def body(self) -> Any:
-        """The entity of the protocol library.
+    def read_body(self) -> Slices[Any]:
+        """Return the entity of the protocol library.
+
+        Yields:
+            After each slice.
 
         Raises:
             WireError: It cannot be read, or has bytes after its end and is not Metadata.
         """
-        return _read(self.frame, self.body_at, load_request_schema(self.api_key, self.version))
+        kind = load_request_schema(self.api_key, self.version)
+        body, end = yield from read_in_slices(
+            self.frame, self.body_at, kind, most_entries=ENTRIES_MAX
+        )
+        if end != len(self.frame) and self.api_key != _METADATA:
+            raise WireError("a request with something behind its end")
+        return body
 
-    def with_body(self, body: Any) -> bytes:
-        """Return the frame of this request with another body of the same version."""
+    def with_body(self, body: Any) -> Slices[bytes]:
+        """Return the frame of this request with another body of the same version, in slices."""
         return _framed(self.frame[4 : self.body_at], body)
 
-    def response(self, body: Any) -> bytes:
-        """Return the frame of a response to this request."""
+    def response(self, body: Any) -> Slices[bytes]:
+        """Return the frame of a response to this request, in slices."""
         return _framed(self.response_header, body)
 
     @property
@@ -78,13 +86,13 @@ class ClientRequest:
         is_flexible = self.response_type.__header_schema__.__flexible__
         return INT32.pack(self.correlation_id) + (b"\x00" if is_flexible else b"")
 
-    def read_response(self, frame: bytes) -> Any:
-        """Return the body of a response to this request.
+    def read_response(self, frame: bytes) -> Slices[Any]:
+        """Return the body of a response to this request, in slices.
 
         Raises:
             WireError: It cannot be read.
         """
-        return read_response(frame, self.response_type)
+        return response_in_slices(frame, self.response_type)
 
     @property
     def types(self) -> ModuleType:
@@ -124,42 +132,31 @@ def read_request(frame: bytes) -> ClientRequest:
     return ClientRequest(frame, api_key, version, client_id, position)
 
 
-def _read(frame: bytes, position: int, kind: type[Any]) -> Any:
-    data, end = checked(frame, position, kind, most_entries=ENTRIES_MAX)
-    if end != len(frame) and kind.__api_key__ != _METADATA:
-        raise WireError("a request with something behind its end")
-    try:
-        return entity_reader(kind)(data, 0)[0]
-    except Exception as error:
-        raise WireError("a request that cannot be read") from error
+def as_version(body: Any, kind: type[Any]) -> Slices[Any]:
+    """Return a body in another version of its type, without fields that this version lacks.
 
-
-def as_version(body: Any, kind: type[Any]) -> Any:
-    """Return a body in another version of its type, without fields that this version lacks."""
+    Yields:
+        After each slice.
+    """
     of = sys.modules[kind.__module__]
     fields = {}
     for field in dataclasses.fields(kind):
         value = getattr(body, field.name)
-        if isinstance(value, tuple):
-            value = tuple(
-                as_version(one, getattr(of, type(one).__name__))
-                if dataclasses.is_dataclass(one)
-                else one
-                for one in value
-            )
+        if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+            entries = []
+            for number, one in enumerate(value, 1):
+                entries.append((yield from as_version(one, getattr(of, type(one).__name__))))
+                if number % SLICE_ENTRIES == 0:
+                    yield
+            value = tuple(entries)
         fields[field.name] = value
     return kind(**fields)
 
 
-def _framed(header: bytes, body: Any) -> bytes:
-    buffer = io.BytesIO()
-    buffer.write(b"\x00\x00\x00\x00")
-    buffer.write(header)
-    entity_writer(type(body))(buffer, body)
-    frame = buffer.getvalue()
-    return INT32.pack(len(frame) - 4) + frame[4:]
+def _framed(header: bytes, body: Any) -> Slices[bytes]:
+    data = yield from write_in_slices(body)
+    return b"".join((INT32.pack(len(header) + len(data)), header, data))
 
 
 def _module(kind: type[Any]) -> ModuleType:
-
     return sys.modules[kind.__module__]

@@ -1,18 +1,24 @@
-"""Requests of the gateway's own and their responses, written and read by the protocol library."""
+"""Requests of the gateway's own and their responses, written and read by the protocol library.
+
+Those of which a client may determine the size are written and read in slices.
+"""
 
 from __future__ import annotations
 
-import io
+from struct import error
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.static.primitive import i16, i32
 
 from penstock.wire.checked import checked
+from penstock.wire.entities import read_in_slices, write_entity
 from penstock.wire.errors import WireError
 from penstock.wire.primitives import INT32, skip_tags
 
 if TYPE_CHECKING:
+    from penstock.wire.slices import Slices
+
     T = TypeVar("T")
 
 CLIENT_ID: Final = "penstock"
@@ -21,28 +27,30 @@ _HEAD_BYTES: Final = 8
 
 def write_request(correlation_id: int, request: Any, client_id: str | None = CLIENT_ID) -> bytes:
     """Return the frame of a request entity, length included."""
-    kind = type(request)
-    header = kind.__header_schema__
-    buffer = io.BytesIO()
-    entity_writer(header)(
-        buffer,
-        header(
+    body = write_entity(request)
+    return framed_request(correlation_id, kind=type(request), body=body, client_id=client_id)
+
+
+def framed_request(
+    correlation_id: int, *, kind: Any, body: bytes, client_id: str | None = CLIENT_ID
+) -> bytes:
+    """Return the frame of a request whose body has been written, length included.
+
+    Args:
+        correlation_id: The correlation id.
+        kind: The type of the request entity.
+        body: Its bytes.
+        client_id: The client id, or None.
+    """
+    header = write_entity(
+        kind.__header_schema__(
             request_api_key=kind.__api_key__,
             request_api_version=i16(kind.__version__),
             correlation_id=i32(correlation_id),
             client_id=client_id,
-        ),
+        )
     )
-    entity_writer(kind)(buffer, request)
-    body = buffer.getvalue()
-    return INT32.pack(len(body)) + body
-
-
-def write_entity(entity: Any) -> bytes:
-    """Return the bytes of an entity of the protocol library."""
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
+    return b"".join((INT32.pack(len(header) + len(body)), header, body))
 
 
 def read_response(frame: bytes, kind: type[T]) -> T:
@@ -56,6 +64,24 @@ def read_response(frame: bytes, kind: type[T]) -> T:
         position = skip_tags(frame, _HEAD_BYTES) if flexible else _HEAD_BYTES
         data, _ = checked(frame, position, kind)  # type: ignore[arg-type]
         entity, _ = entity_reader(kind)(data, 0)  # type: ignore[type-var]
-    except Exception as error:
-        raise WireError(f"a {kind.__name__} that cannot be read") from error
+    except Exception as reason:
+        raise WireError(f"a {kind.__name__} that cannot be read") from reason
     return entity
+
+
+def response_in_slices(frame: bytes, kind: type[T]) -> Slices[T]:
+    """Return the response entity in a frame, length included.
+
+    Yields:
+        After each slice.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    flexible = kind.__flexible__  # type: ignore[attr-defined]
+    try:
+        position = skip_tags(frame, _HEAD_BYTES) if flexible else _HEAD_BYTES
+    except (IndexError, error):
+        raise WireError(f"a {kind.__name__} that cannot be read") from None
+    entity, _ = yield from read_in_slices(frame, position, kind)  # type: ignore[arg-type]
+    return entity  # type: ignore[no-any-return]

@@ -21,9 +21,12 @@ from penstock.wire.primitives import (
     skip_tags,
     string,
 )
+from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+
+    from penstock.wire.slices import Slices
 
 API_KEY: Final = 0
 FIRST_VERSION, LAST_VERSION = 3, 13
@@ -73,6 +76,8 @@ ENTRIES_MAX: Final = 50_000
 is."""
 ENTRY_BYTES: Final = 400
 """The estimated memory of each of them."""
+_SLICE_ENTRIES: Final = 500
+"""So many entries are read, or answered, in one turn of the event loop."""
 
 
 class PartitionData(NamedTuple):
@@ -132,9 +137,28 @@ def read_request(frame: bytes) -> ProduceRequest:
     Raises:
         WireError: It is not a complete Produce request of a supported version.
     """
-    request = ProduceRequest(frame)
-    repeated = request.repeated
-    return ProduceRequest(b"".join(request.rewrite(repeated, {}))) if repeated else request
+    return finish(read_in_slices(frame))
+
+
+def read_in_slices(frame: bytes) -> Slices[ProduceRequest]:
+    """Return the Produce request in a frame, as `read_request` does.
+
+    Yields:
+        After each slice.
+
+    Raises:
+        WireError: It is not a complete Produce request of a supported version.
+    """
+    request = _new_request(ProduceRequest)
+    yield from request.read(frame)
+    if not request.may_repeat:
+        return request
+    repeated = yield from request.repeated()
+    if not repeated:
+        return request
+    left = _new_request(ProduceRequest)
+    yield from left.read(b"".join(request.rewrite(repeated, {})))
+    return left
 
 
 class _Shape(NamedTuple):
@@ -176,18 +200,29 @@ class RequestReader:
         Raises:
             WireError: It is not a complete Produce request of a supported version.
         """
+        request = self._like_the_last(frame)
+        if request is None:
+            request = read_request(frame)
+            self._shape = _shape(request)
+        return request
+
+    def read_in_slices(self, frame: bytes) -> Slices[ProduceRequest]:
+        """Return the request in a frame, as `read` does, in slices."""
+        request = self._like_the_last(frame)
+        if request is None:
+            request = yield from read_in_slices(frame)
+            self._shape = _shape(request)
+        return request
+
+    def _like_the_last(self, frame: bytes) -> ProduceRequest | None:
         shape = self._shape
         if (
             shape is not None
             and frame.startswith(shape.beginning, _CLIENT_ID_AT)
             and frame.startswith(shape.version, _VERSION_AT)
         ):
-            request = _similar(frame, shape)
-            if request is not None:
-                return request
-        request = read_request(frame)
-        self._shape = _shape(request)
-        return request
+            return _similar(frame, shape)
+        return None
 
 
 def _shape(request: ProduceRequest) -> _Shape | None:
@@ -237,6 +272,7 @@ class ProduceRequest:
         "correlation_id",
         "entries",
         "frame",
+        "may_repeat",
         "timeout_ms",
         "topics",
         "topics_end",
@@ -251,13 +287,21 @@ class ProduceRequest:
         Raises:
             WireError: It is not a complete Produce request of a supported version.
         """
+        finish(self.read(frame))
+
+    def read(self, frame: bytes) -> Slices[None]:
+        """Parse a frame, length included, in slices.
+
+        Raises:
+            WireError: It is not a complete Produce request of a supported version.
+        """
         self.frame = frame
         try:
-            self._read(frame)
+            yield from self._read(frame)
         except (IndexError, error, UnicodeDecodeError):
             raise WireError("a Produce request that cannot be read") from None
 
-    def _read(self, frame: bytes) -> None:
+    def _read(self, frame: bytes) -> Slices[None]:
         _, _, version, self.correlation_id, client_id_size = _REQUEST_HEADER.unpack_from(frame)
         if not FIRST_VERSION <= version <= LAST_VERSION:
             raise WireError(f"Produce version {version}")
@@ -282,9 +326,15 @@ class ProduceRequest:
         count, position = read_long_length(frame, position, flexible=flexible)
         self.entries = max(0, count)
         self.topics: list[TopicData] = []
-        for _ in range(count):
-            topic, position = self._topic(position, flexible)
+        self.may_repeat = False
+        keys = set()
+        for number in range(1, count + 1):
+            topic, position = yield from self._topic(position, flexible)
             self.topics.append(topic)
+            keys.add(topic.key)
+            if number % _SLICE_ENTRIES == 0:
+                yield
+        self.may_repeat |= len(keys) < len(self.topics)
         self.topics_end = position
         if flexible:
             position = skip_tags(frame, position)
@@ -303,30 +353,42 @@ class ProduceRequest:
         other.acks = self.acks
         other.timeout_ms = self.timeout_ms
         other.entries = self.entries
+        other.may_repeat = False
         other.topics = [TopicData(key, name, topic_id, (partition,), tail)]
         other.topics_start = self.topics_start
         other.topics_end = self.topics_end
         return other
 
-    def _topic(self, position: int, flexible: bool) -> tuple[TopicData, int]:
-        frame = self.frame
+    def _topic(self, position: int, flexible: bool) -> Slices[tuple[TopicData, int]]:
         start = position
-        name = topic_id = None
+        name, topic_id, position = self._identity(position, flexible)
+        key = self.frame[start:position]
+        partitions, position = yield from self._partitions(position, flexible)
+        tail_start = position
+        if flexible:
+            position = self._skip_tags(position)
+        tail = self.frame[tail_start:position]
+        return TopicData(key, name, topic_id, partitions, tail), position
+
+    def _identity(self, position: int, flexible: bool) -> tuple[str | None, UUID | None, int]:
+        """Return the name or the id of a topic, and the position after it."""
+        frame = self.frame
         if self.version >= _TOPIC_IDS_FROM:
-            position += 16
-            if position > len(frame):
+            end = position + 16
+            if end > len(frame):
                 raise IndexError
-            topic_id = UUID(bytes=frame[start:position])
-        else:
-            length, position = read_length(frame, position, flexible=flexible)
-            if length < 0:
-                raise IndexError
-            position += length
-            name = frame[position - length : position].decode()
-        key = frame[start:position]
+            return None, UUID(bytes=frame[position:end]), end
+        length, position = read_length(frame, position, flexible=flexible)
+        if length < 0:
+            raise IndexError
+        end = position + length
+        return frame[position:end].decode(), None, end
+
+    def _partitions(self, position: int, flexible: bool) -> Slices[tuple[list[PartitionData], int]]:
+        frame = self.frame
         count, position = read_long_length(frame, position, flexible=flexible)
         self._count(count)
-        partitions = []
+        partitions: list[PartitionData] = []
         whole = len(frame)
         for _ in range(count):
             first = position
@@ -341,10 +403,11 @@ class ProduceRequest:
             if position > whole:
                 raise IndexError
             partitions.append(PartitionData(number, first, records, position, records_end))
-        tail_start = position
-        if flexible:
-            position = self._skip_tags(position)
-        return TopicData(key, name, topic_id, partitions, frame[tail_start:position]), position
+            if len(partitions) % _SLICE_ENTRIES == 0:
+                yield
+        if count > 1 and len({one.number for one in partitions}) < count:
+            self.may_repeat = True
+        return partitions, position
 
     def _count(self, entries: int) -> None:
         self.entries += max(0, entries)
@@ -357,24 +420,20 @@ class ProduceRequest:
         self._count(read_varint(self.frame, position)[0])
         return skip_tags(self.frame, position)
 
-    @property
-    def repeated(self) -> Collection[tuple[int, int]]:
-        """The positions of partitions that are repeated later in the request."""
-        if len(self.topics) == 1 and len(self.topics[0].partitions) == 1:
-            return ()
-        if len({topic.key for topic in self.topics}) == len(self.topics) and all(
-            len({one.number for one in topic.partitions}) == len(topic.partitions)
-            for topic in self.topics
-        ):
-            return ()
+    def repeated(self) -> Slices[set[tuple[int, int]]]:
+        """Return the positions of partitions that are repeated later in the request, in slices."""
         last: dict[tuple[bytes, int], tuple[int, int]] = {}
         repeated = set()
+        steps = 0
         for t, topic in enumerate(self.topics):
             for i, partition in enumerate(topic.partitions):
                 named = (topic.key, partition.number)
                 if named in last:
                     repeated.add(last[named])
                 last[named] = (t, i)
+                steps += 1
+                if steps % _SLICE_ENTRIES == 0:
+                    yield
         return repeated
 
     def records(self, partition: PartitionData) -> memoryview:
@@ -427,8 +486,8 @@ class ProduceRequest:
 
     def response(
         self, local: Mapping[tuple[int, int], PartitionResponse], broker: ProduceResponse | None
-    ) -> list[bytes]:
-        """Return the response, merged from the broker's response and local ones.
+    ) -> Slices[list[bytes]]:
+        """Return the response, merged from the broker's response and local ones, in slices.
 
         Args:
             local: The local responses, by indexes of topic and partition, as for `rewrite`.
@@ -441,6 +500,7 @@ class ProduceRequest:
         body: list[bytes] = []
         topics = 0
         written: dict[object, bytes] = {}  # most partitions have the response of another one
+        steps = 0
         for t, topic in enumerate(self.topics):
             partitions: dict[int, bytes] = {}
             for i, partition in enumerate(topic.partitions):
@@ -455,6 +515,9 @@ class ProduceRequest:
                     data = broker.take(topic.key, partition.number)
                     if data is not None:
                         partitions[partition.number] = data
+                steps += 1
+                if steps % _SLICE_ENTRIES == 0:
+                    yield
             if partitions:
                 topics += 1
                 body += (topic.key, array_length(len(partitions), flexible=flexible))

@@ -66,6 +66,8 @@ class Run(NamedTuple):
 class Structure:
     """What stands behind what in a request or response, and which tags are known."""
 
+    kind: type[Entity]
+    """The library's type."""
     flexible: bool
     fields: tuple[Field, ...]
     tagged: dict[int, Field]
@@ -78,6 +80,8 @@ class Structure:
     """How many of its fields to walk until no address can follow; all where a tag has one."""
     is_flat: bool
     """Whether no field is a structure: one is walked in a bounded time."""
+    has_arrays: bool
+    """Whether a field is an array."""
 
 
 @cache
@@ -96,6 +100,7 @@ def structure_of(entity: type[Entity]) -> Structure:
     holding = [index for index, field in enumerate(plain) if holds_address(field)]
     tags_hold = any(holds_address(field) for field in tagged.values())
     return Structure(
+        kind=entity,
         flexible=entity.__flexible__,
         fields=tuple(plain),
         tagged=tagged,
@@ -104,6 +109,7 @@ def structure_of(entity: type[Entity]) -> Structure:
         runs=tuple(_runs(plain)),
         last=len(plain) if is_address or tags_hold or not holding else holding[-1] + 1,
         is_flat=all(field.structure is None for field in (*plain, *tagged.values())),
+        has_arrays=any(field.array for field in plain),
     )
 
 

@@ -7,29 +7,42 @@ supported by every broker since 1.1. No topic is created automatically.
 from __future__ import annotations
 
 from struct import error
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from kio.schema.describe_configs.v1.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v1.response import DescribeConfigsResponse
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.metadata.v12.response import MetadataResponse
-from kio.schema.types import TopicName
+from kio.schema.metadata.v12.request import MetadataRequest
 from kio.static.primitive import i8
 
-from penstock.wire.errors import WireError
+from penstock.wire.errors import UNKNOWN_TOPIC_OR_PARTITION, WireError
 from penstock.wire.names import NO_ID
-from penstock.wire.own_requests import CLIENT_ID, read_response, write_request
-from penstock.wire.primitives import INT16, INT32, read_length, read_varint, skip_tags
+from penstock.wire.own_requests import CLIENT_ID, framed_request, read_response, write_request
+from penstock.wire.primitives import (
+    INT16,
+    INT32,
+    array_length,
+    read_length,
+    read_long_length,
+    skip_tags,
+    string,
+)
+from penstock.wire.slices import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from penstock.wire.slices import Slices
+
+T = TypeVar("T")
 _TOPIC: Final = 2
 _RESPONSE_AT: Final = 8
 _UUID_BYTES: Final = 16
-_PARTITION_BYTES: Final = 2 + 4 + 4 + 4  # error, index, leader, its epoch
-_NODE_ARRAYS: Final = 3  # replicas, in sync, offline
+_VERSION: Final = 12
+_OFFLINE_FROM, _EPOCHS_FROM, _OPERATIONS_FROM, _FLEXIBLE_FROM, _IDS_FROM = 5, 7, 8, 9, 10
+_PARTITION_BYTES: Final = 2 + 4 + 4  # error, index, leader
+_NODE_ARRAYS: Final = 2  # replicas, in sync
+_SLICE_STEPS: Final = 500
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 
 
@@ -51,35 +64,35 @@ def metadata_request(
     client_id: str | None = CLIENT_ID,
 ) -> bytes:
     """Return a Metadata request for topics by name and id, length included."""
-    by_name = (MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in names)
-    by_id = (MetadataRequestTopic(topic_id=one, name=None) for one in ids)
-    return write_request(
-        correlation_id,
-        MetadataRequest(
-            topics=(*by_name, *by_id),
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
-        ),
-        client_id,
-    )
+    body = finish(metadata_body(names, ids))
+    return framed_metadata(correlation_id, body=body, client_id=client_id)
 
 
-def metadata_response(frame: bytes) -> list[FoundTopic]:
-    """Return the topics of a Metadata response, length included.
+def framed_metadata(correlation_id: int, *, body: bytes, client_id: str | None) -> bytes:
+    """Return a Metadata request whose body has been written, length included."""
+    return framed_request(correlation_id, kind=MetadataRequest, body=body, client_id=client_id)
 
-    Raises:
-        WireError: It cannot be read.
+
+def metadata_body(
+    names: Iterable[str], ids: Iterable[UUID] = (), *, creating: bool = False
+) -> Slices[bytes]:
+    """Return the body of a Metadata request.
+
+    Args:
+        names: The names of topics.
+        ids: The ids of others.
+        creating: Whether topics that do not exist may be created.
+
+    Yields:
+        After each slice.
     """
-    return [
-        FoundTopic(
-            int(topic.error_code),
-            topic.name,
-            topic.topic_id or NO_ID,
-            len(topic.partitions),
-            min((len(one.replica_nodes) for one in topic.partitions), default=0),
-        )
-        for topic in read_response(frame, MetadataResponse).topics
-    ]
+    written = [one.bytes + b"\x00\x00" for one in ids]
+    for name in names:
+        written.append(b"".join((NO_ID.bytes, string(name, flexible=True), b"\x00")))
+        if len(written) % _SLICE_STEPS == 0:
+            yield
+    count = array_length(len(written), flexible=True)
+    return b"".join((count, *written, bytes([creating, False]), b"\x00"))
 
 
 class NamedTopic(NamedTuple):
@@ -90,64 +103,164 @@ class NamedTopic(NamedTuple):
     topic_id: UUID
 
 
-def names_response(frame: bytes) -> list[NamedTopic]:
+class UnknownTopic(NamedTuple):
+    """A topic that a Metadata response does not know: its name, and where its error code is."""
+
+    name: str
+    code_at: int
+
+
+def names_in(frame: bytes) -> Slices[list[NamedTopic]]:
     """Return the topics of a Metadata response, length included, without their partitions.
 
     A topic may have thousands of partitions, and a connection reads such a response every ten
     seconds: those of the last topic are not looked at, those of others are skipped.
 
+    Yields:
+        After each slice.
+
     Raises:
         WireError: It cannot be read as far as that.
     """
+    return (yield from _read(_Response(frame, _VERSION, _named)))
+
+
+def found_in(frame: bytes) -> Slices[list[FoundTopic]]:
+    """Return the topics of a Metadata response, length included, in slices.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    return (yield from _read(_Response(frame, _VERSION, _found, counts_partitions=True)))
+
+
+def unknown_in(frame: bytes, version: int) -> Slices[list[UnknownTopic]]:
+    """Return the topics that a Metadata response does not know, in slices.
+
+    Args:
+        frame: The response, length included.
+        version: Its version, 4 or later.
+
+    Raises:
+        WireError: It cannot be read.
+    """
+    return (yield from _read(_Response(frame, version, _unknown)))
+
+
+class _Topic(NamedTuple):
+    code: int
+    code_at: int
+    name: str | None
+    topic_id: UUID
+    partitions: int
+    replicas: int
+
+
+def _named(topic: _Topic) -> NamedTopic:
+    return NamedTopic(topic.code, topic.name, topic.topic_id)
+
+
+def _found(topic: _Topic) -> FoundTopic:
+    code, _, name, topic_id, partitions, replicas = topic
+    return FoundTopic(code, name, topic_id, partitions, replicas)
+
+
+def _unknown(topic: _Topic) -> UnknownTopic | None:
+    if topic.code != UNKNOWN_TOPIC_OR_PARTITION or topic.name is None:
+        return None
+    return UnknownTopic(topic.name, topic.code_at)
+
+
+def _read(response: _Response[T]) -> Slices[list[T]]:
     try:
-        return _names(frame)
+        return (yield from response.topics())
     except (IndexError, error, UnicodeDecodeError):
         raise WireError("a MetadataResponse that cannot be read") from None
 
 
-def _names(frame: bytes) -> list[NamedTopic]:
-    position = _skip_brokers(frame, skip_tags(frame, _RESPONSE_AT) + INT32.size)  # throttle time
-    position = _skip_string(frame, position) + INT32.size  # cluster id, controller id
-    count, position = read_length(frame, position, flexible=True)
-    found = []
-    for left in range(count, 0, -1):
-        (code,) = INT16.unpack_from(frame, position)
-        length, position = read_length(frame, position + INT16.size, flexible=True)
-        name = frame[position : position + length].decode() if length >= 0 else None
-        position += max(0, length)
-        end = position + _UUID_BYTES
-        if end > len(frame):
-            raise IndexError
-        found.append(NamedTopic(code, name, UUID(bytes=frame[position:end])))
-        if left > 1:
-            position = _skip_partitions(frame, end + 1) + INT32.size  # is_internal; operations
-            position = skip_tags(frame, position)
-    return found
+class _Response(Generic[T]):
+    """Looks through a Metadata response of version 4 or later."""
 
+    def __init__(
+        self,
+        frame: bytes,
+        version: int,
+        of: Callable[[_Topic], T | None],
+        *,
+        counts_partitions: bool = False,
+    ) -> None:
+        self._frame = frame
+        self._of = of
+        self._flexible = version >= _FLEXIBLE_FROM
+        self._has_ids = version >= _IDS_FROM
+        self._has_operations = version >= _OPERATIONS_FROM
+        self._partition_bytes = _PARTITION_BYTES + INT32.size * (version >= _EPOCHS_FROM)
+        self._node_arrays = _NODE_ARRAYS + (version >= _OFFLINE_FROM)
+        self._counts_partitions = counts_partitions
+        self._steps = 0
 
-def _skip_brokers(frame: bytes, position: int) -> int:
-    count, position = read_length(frame, position, flexible=True)
-    for _ in range(count):
-        position = _skip_string(frame, position + INT32.size) + INT32.size  # id, host, port
-        position = skip_tags(frame, _skip_string(frame, position))  # rack
-    return position
+    def topics(self) -> Slices[list[T]]:
+        """Return what is wanted of each topic, but for None."""
+        frame = self._frame
+        position = self._after_tags(_RESPONSE_AT) + INT32.size  # throttle time
+        position = self._after_brokers(position)
+        position = self._after_text(position) + INT32.size  # cluster id, controller id
+        count, position = read_long_length(frame, position, flexible=self._flexible)
+        found = []
+        for left in range(count, 0, -1):
+            code_at = position
+            (code,) = INT16.unpack_from(frame, position)
+            length, position = read_length(frame, position + INT16.size, flexible=self._flexible)
+            name = frame[position : position + length].decode() if length >= 0 else None
+            position += max(0, length)
+            if position + _UUID_BYTES * self._has_ids > len(frame):
+                raise IndexError
+            topic_id = NO_ID
+            if self._has_ids:
+                topic_id = UUID(bytes=frame[position : position + _UUID_BYTES])
+                position += _UUID_BYTES
+            partitions = replicas = 0
+            if left > 1 or self._counts_partitions:
+                partitions, replicas, position = yield from self._partitions(position + 1)
+                position = self._after_tags(position + INT32.size * self._has_operations)
+            wanted = self._of(_Topic(code, code_at, name, topic_id, partitions, replicas))
+            if wanted is not None:
+                found.append(wanted)
+        return found
 
+    def _partitions(self, position: int) -> Slices[tuple[int, int, int]]:
+        """Return the number of partitions, the smallest one of replicas, and the position after."""
+        count, position = read_long_length(self._frame, position, flexible=self._flexible)
+        fewest = 0
+        for number in range(count):
+            position += self._partition_bytes
+            for array in range(self._node_arrays):
+                nodes, position = read_long_length(self._frame, position, flexible=self._flexible)
+                position += INT32.size * max(0, nodes)
+                if not array and (nodes < fewest or not number):
+                    fewest = nodes
+            position = self._after_tags(position)
+            self._steps += 1
+            if self._steps % _SLICE_STEPS == 0:
+                yield
+        self._steps += 1
+        if self._steps % _SLICE_STEPS == 0:
+            yield
+        return max(0, count), max(0, fewest), position
 
-def _skip_partitions(frame: bytes, position: int) -> int:
-    count, position = read_length(frame, position, flexible=True)
-    for _ in range(count):
-        position += _PARTITION_BYTES
-        for _ in range(_NODE_ARRAYS):
-            nodes, position = read_varint(frame, position)
-            if nodes > 1:
-                position += INT32.size * (nodes - 1)
-        position = skip_tags(frame, position) if frame[position] else position + 1
-    return position
+    def _after_brokers(self, position: int) -> int:
+        count, position = read_long_length(self._frame, position, flexible=self._flexible)
+        for _ in range(count):
+            position = self._after_text(position + INT32.size) + INT32.size  # id, host, port
+            position = self._after_tags(self._after_text(position))  # rack
+        return position
 
+    def _after_text(self, position: int) -> int:
+        length, position = read_length(self._frame, position, flexible=self._flexible)
+        return position + max(0, length)
 
-def _skip_string(frame: bytes, position: int) -> int:
-    length, position = read_length(frame, position, flexible=True)
-    return position + max(0, length)
+    def _after_tags(self, position: int) -> int:
+        return skip_tags(self._frame, position) if self._flexible else position
 
 
 def max_message_bytes_request(correlation_id: int, *, names: Iterable[str]) -> bytes:

@@ -71,9 +71,9 @@ class _Resource(NamedTuple):
     """
 
     given: Any
-    changes: tuple[_Change, ...]
-    own: tuple[_Change, ...]
-    stripped: tuple[Any, ...]
+    changes: Sequence[_Change]
+    own: Sequence[_Change]
+    stripped: Sequence[Any]
 
     @property
     def key(self) -> tuple[int, str]:
@@ -82,86 +82,91 @@ class _Resource(NamedTuple):
 
 async def alter_configs(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    return await _AlterConfigs(context).respond()
+    return await _AlterConfigs(context, await context.body()).respond()
 
 
 class _AlterConfigs:
     """The handling of one request."""
 
-    def __init__(self, context: RequestContext) -> None:
+    def __init__(self, context: RequestContext, body: Any) -> None:
         self._context = context
         self._request = context.request
+        self._body = body
+        self._steps = context.steps()
         self._incremental = self._request.api_key == INCREMENTAL
         self._settings = context.gateway.topic_configs
-        self._resources = [self._read(given) for given in self._request.body.resources]
+        self._own_keys = definitions.config_keys()
+        self._resources: list[_Resource] = []
+        self._results: dict[tuple[int, str], Any] = {}
         self._refusals: dict[tuple[int, str], Refusal] = {}
         self._over: dict[str, list[UUID]] = {}
 
-    def _read(self, given: Any) -> _Resource:
-        changes = tuple(
+    async def _read(self, given: Any) -> _Resource:
+        changes = [
             _Change(
                 config.name, config.config_operation if self._incremental else SET, config.value
             )
-            for config in given.configs
-        )
-        own: tuple[_Change, ...] = ()
-        own_keys = definitions.config_keys()
-        ours = given.resource_type == TOPIC and self._settings.are_stored
-        if ours:
-            own = tuple(change for change in changes if change.name in own_keys)
+            async for config in self._steps.over(given.configs)
+        ]
+        if given.resource_type != TOPIC or not self._settings.are_stored:
+            return _Resource(given, changes, [], given.configs)
+        own_keys = self._own_keys
+        own = [one async for one in self._steps.over(changes) if one.name in own_keys]
+        if not own:
+            return _Resource(given, changes, own, given.configs)
         names = Counter(change.name for change in changes)
-        stripped = tuple(
+        stripped = [
             config
-            for config, change in zip(given.configs, changes, strict=True)
+            async for config, change in self._steps.over(zip(given.configs, changes, strict=True))
             # Errors for any key: the broker's message names all of them.
-            if not ours
-            or change.name not in own_keys
+            if change.name not in own_keys
             or names[change.name] > 1
             or (change.value is None and change.operation != DELETE)
-        )
+        ]
         return _Resource(given, changes, own, stripped)
 
     async def respond(self) -> bytes:
+        async for given in self._steps.over(self._body.resources):
+            self._resources.append(await self._read(given))
         if not any(self._is_handled(resource) for resource in self._resources):
             return await self._context.forward()
         if self._settings.are_stored:
             self._over = {
                 one.given.resource_name: self._settings.open_creations(one.given.resource_name)
-                for one in self._resources
+                async for one in self._steps.over(self._resources)
                 if one.own or self._resets_topic_configs(one)
             }
+        probed = [self._probe(one) async for one in self._steps.over(self._resources)]
         probe = await self._context.forward_changed(
-            replace(
-                self._request.body,
-                resources=tuple(map(self._probe, self._resources)),
-                validate_only=True,
-            )
+            replace(self._body, resources=tuple(probed), validate_only=True)
         )
-        results = {(one.resource_type, one.resource_name): one for one in probe.responses}
-        valid = [
-            resource
-            for resource in self._resources
-            if resource.key in results and results[resource.key].error_code == NONE
-        ]
+        await self._take_results(probe)
+        valid = [one async for one in self._steps.over(self._resources) if self._succeeds(one)]
         ids = await self._topic_ids(valid)
-        for resource in valid:
+        async for resource in self._steps.over(valid):
             refusal = await self._refusal(resource, ids)
             if refusal is not None:
                 self._refusals[resource.key] = refusal
-        accepted = [one for one in valid if one.key not in self._refusals]
+        accepted = [one async for one in self._steps.over(valid) if one.key not in self._refusals]
         throttle_time = probe.throttle_time
-        if not self._request.body.validate_only:
+        if not self._body.validate_only:
             ours = any(one.own or self._resets_topic_configs(one) for one in accepted)
             if len(accepted) == len(self._resources) and not ours:
                 return await self._context.forward()
             altered = await self._alter(accepted)
             if altered is not None:
                 throttle_time = altered.throttle_time
-                results |= {
-                    (one.resource_type, one.resource_name): one for one in altered.responses
-                }
-            await self._context.finish(self._keep(accepted, results, ids))
-        return self._response(throttle_time, results)
+                await self._take_results(altered)
+            await self._context.finish(self._keep(accepted, ids))
+        return await self._response(throttle_time)
+
+    async def _take_results(self, response: Any) -> None:
+        async for one in self._steps.over(response.responses):
+            self._results[one.resource_type, one.resource_name] = one
+
+    def _succeeds(self, resource: _Resource) -> bool:
+        result = self._results.get(resource.key)
+        return result is not None and result.error_code == NONE
 
     def _is_handled(self, resource: _Resource) -> bool:
         return bool(
@@ -186,7 +191,7 @@ class _AlterConfigs:
 
     def _probe(self, resource: _Resource) -> Any:
         """Return the resource to validate; if it has no config left, one DELETE without effect."""
-        configs = resource.stripped
+        configs = tuple(resource.stripped)
         if not configs and self._incremental and resource.own:
             kind = self._request.types.AlterableConfig
             configs = (kind(name=resource.own[0].name, config_operation=i8(DELETE), value=None),)
@@ -195,21 +200,21 @@ class _AlterConfigs:
     async def _topic_ids(self, resources: Sequence[_Resource]) -> dict[str, UUID]:
         names = {
             resource.given.resource_name
-            for resource in resources
+            async for resource in self._steps.over(resources)
             if resource.own or self._resets_topic_configs(resource)
         }
         return await self._context.ids_of_existing(names)
 
     async def _alter(self, accepted: Sequence[_Resource]) -> Any:
         """Alter the cluster's configs; return None if there are none."""
-        resources = tuple(
-            replace(one.given, configs=one.stripped)
-            for one in accepted
+        resources = [
+            replace(one.given, configs=tuple(one.stripped))
+            async for one in self._steps.over(accepted)
             if one.stripped or not self._incremental or not one.own
-        )
+        ]
         if not resources:
             return None
-        return await self._context.forward_changed(replace(self._request.body, resources=resources))
+        return await self._context.forward_changed(replace(self._body, resources=tuple(resources)))
 
     # Policies
 
@@ -243,10 +248,12 @@ class _AlterConfigs:
 
     async def _configs(self, resource: _Resource) -> dict[str, str | None]:
         """Return the new values of the altered keys; None for deleted ones."""
-        lists = [one.name for one in resource.changes if one.operation in _OPERATIONS]
+        over = self._steps.over
+        lists = [one.name async for one in over(resource.changes) if one.operation in _OPERATIONS]
         current = await self._current(resource, lists) if lists else {}
         return {
-            change.name: _value(change, current.get(change.name)) for change in resource.changes
+            change.name: _value(change, current.get(change.name))
+            async for change in over(resource.changes)
         }
 
     async def _current(self, resource: _Resource, names: Sequence[str]) -> dict[str, str | None]:
@@ -264,14 +271,9 @@ class _AlterConfigs:
 
     # Stored topic level keys
 
-    async def _keep(
-        self,
-        accepted: Sequence[_Resource],
-        results: dict[tuple[int, str], Any],
-        ids: dict[str, UUID],
-    ) -> None:
-        for resource in accepted:
-            if results[resource.key].error_code != NONE:
+    async def _keep(self, accepted: Sequence[_Resource], ids: dict[str, UUID]) -> None:
+        async for resource in self._steps.over(accepted):
+            if self._results[resource.key].error_code != NONE:
                 continue
             topic = resource.given.resource_name
             if not (resource.own or self._resets_topic_configs(resource)) or topic not in ids:
@@ -311,13 +313,13 @@ class _AlterConfigs:
 
     # The response
 
-    def _response(self, throttle_time: Any, results: dict[tuple[int, str], Any]) -> bytes:
+    async def _response(self, throttle_time: Any) -> bytes:
         kind = self._request.response_types
         responses = []
-        for resource in self._resources:
+        async for resource in self._steps.over(self._resources):
             result = self._refusals.get(resource.key)
-            if result is None and resource.key in results:
-                altered = results[resource.key]
+            if result is None and resource.key in self._results:
+                altered = self._results[resource.key]
                 result = Refusal(int(altered.error_code), altered.error_message)
             code, message = result or Refusal(UNKNOWN_SERVER_ERROR, None)
             responses.append(
@@ -328,7 +330,7 @@ class _AlterConfigs:
                     resource_name=resource.given.resource_name,
                 )
             )
-        return self._request.response(
+        return await self._context.response(
             self._request.response_type(throttle_time=throttle_time, responses=tuple(responses))
         )
 

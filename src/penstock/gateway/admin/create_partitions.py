@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 async def create_partitions(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    body, settings, policies = (
-        context.request.body,
-        context.gateway.topic_configs,
-        context.gateway.policies,
-    )
+    settings, policies = context.gateway.topic_configs, context.gateway.policies
+    body, steps = await context.body(), context.steps()
     judged = policies.topics.create_topic is not None and policies.judges_partitions
     named = any(topic.name == settings.topic for topic in body.topics)
     if not (judged or named):
         return await context.forward()
     probe = await context.forward_changed(replace(body, validate_only=True))
-    results = {one.name: one for one in probe.results}
-    valid = [topic for topic in body.topics
-             if topic.name in results and results[topic.name].error_code == NONE]  # fmt: skip
+    results = {one.name: one async for one in steps.over(probe.results)}
+    valid = [
+        topic
+        async for topic in steps.over(body.topics)
+        if topic.name in results and results[topic.name].error_code == NONE
+    ]
     names = [topic.name for topic in valid]
     replicas = {one.name: one.replication_factor for one in await context.find_topics(names)}
     configs = await _configs(context, names) if names else {}
     checks = PolicyChecks(context)
     accepted = []
-    for topic in valid:
+    async for topic in steps.over(valid):
         refusal: Refusal | None = None
         if topic.name == settings.topic:
             refusal = Refusal(POLICY_VIOLATION, STORES_TOPIC_CONFIGS)
@@ -73,34 +73,35 @@ async def create_partitions(context: RequestContext) -> bytes:
         )
     throttle_time = probe.throttle_time
     if body.validate_only:
-        for topic in accepted:
+        async for topic in steps.over(accepted):
             context.gateway.cluster.disallow(topic.name)
     elif accepted:
         if len(accepted) == len(body.topics):
             return await context.forward()
         done = await context.forward_changed(replace(body, topics=tuple(accepted)))
         throttle_time = done.throttle_time
-        results |= {one.name: one for one in done.results}
-    return context.request.response(
+        results |= {one.name: one async for one in steps.over(done.results)}
+    return await context.response(
         context.request.response_type(throttle_time=throttle_time, results=tuple(results.values()))
     )
 
 
 async def _configs(context: RequestContext, topics: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the configs that were set on topics, as far as the client may see them."""
-    request = DescribeConfigsRequest(
-        resources=tuple(
-            DescribeConfigsResource(
-                resource_type=i8(TOPIC), resource_name=topic, configuration_keys=None
-            )
-            for topic in topics
+    steps = context.steps()
+    resources = [
+        DescribeConfigsResource(
+            resource_type=i8(TOPIC), resource_name=topic, configuration_keys=None
         )
+        async for topic in steps.over(topics)
+    ]
+    response = await context.send_as_client(
+        DescribeConfigsRequest(resources=tuple(resources)), DescribeConfigsResponse
     )
-    response = await context.send_as_client(request, DescribeConfigsResponse)
     found = {
         one.resource_name: {
             config.name: config.value
-            for config in one.configs
+            async for config in steps.over(one.configs)
             if config.config_source == definitions.SET_ON_TOPIC and config.value is not None
         }
         for one in response.results

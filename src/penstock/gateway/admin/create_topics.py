@@ -36,6 +36,7 @@ from penstock.gateway.admin.policy_checks import (
 )
 from penstock.topic_configs import definitions
 from penstock.wire.create_topics import Results
+from penstock.wire.entities import write_entity, write_in_slices
 from penstock.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -47,7 +48,6 @@ from penstock.wire.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
-from penstock.wire.own_requests import write_entity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,46 +91,48 @@ class _RequestedTopic(NamedTuple):
 
 async def create_topics(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    request = context.request
-    requested = []
-    steps = context.gateway.turns.steps(SLICE)
-    for topic in request.body.topics:
-        requested.append(_read(topic, own_keys=context.gateway.topic_configs.are_stored))
-        await steps.step()
+    body = await context.body()
+    topics = context.steps(SLICE).over(body.topics)
+    requested = [await _read(context, topic) async for topic in topics]
     policies = context.gateway.policies.topics
     has_policy = policies.create_topic is not None or policies.alter_config is not None
     has_configs = any(context.gateway.topic_configs.names(one.given.name) for one in requested)
     if not (has_policy or has_configs or any(topic.own for topic in requested)):
         return await context.forward()
-    return await _CreateTopics(context, requested).respond()
+    return await _CreateTopics(context, body, requested).respond()
 
 
 class _CreateTopics:
     """The handling of one request."""
 
-    def __init__(self, context: RequestContext, requested: list[_RequestedTopic]) -> None:
+    def __init__(
+        self, context: RequestContext, body: Any, requested: list[_RequestedTopic]
+    ) -> None:
         self._context = context
+        self._body = body
         self._request = context.request
         self._topics = requested
-        names = Counter(topic.given.name for topic in requested)
-        # A controller creates none of these (ControllerApis.java, createTopics).
-        self._repeated = {name for name, count in names.items() if count > 1}
+        self._repeated: set[str] = set()
         self._names: list[str] = []
         self._results: dict[str, Any] = {}
         self._read: dict[str, wire.Result] = {}
-        self._steps = context.gateway.turns.steps(SLICE)
+        self._steps = context.steps(SLICE)
         self._creations: dict[str, UUID] = {}
 
     async def respond(self) -> bytes:
-        body = self._request.body
+        names = Counter([topic.given.name async for topic in self._steps.over(self._topics)])
+        # A controller creates none of these (ControllerApis.java, createTopics).
+        self._repeated = {name for name, count in names.items() if count > 1}
         validated = await self._send([topic.stripped for topic in self._topics], validate_only=True)
         # The order and number of results are those of the cluster.
         self._names = await self._read_results(validated)
         await self._judge()
         accepted = [
-            topic for topic in self._topics if self._results[topic.given.name].error_code == NONE
+            topic
+            async for topic in self._steps.over(self._topics)
+            if self._results[topic.given.name].error_code == NONE
         ]
-        if not accepted or body.validate_only:
+        if not accepted or self._body.validate_only:
             for topic in accepted:
                 self._context.gateway.cluster.disallow(topic.given.name)
             return await self._response(validated)
@@ -159,14 +161,14 @@ class _CreateTopics:
     # Requests to the cluster
 
     async def _send(self, topics: list[Any], *, validate_only: bool) -> Results:
-        written = []
-        for topic in topics:
-            written.append(write_entity(topic))
-            await self._steps.step()
+        written = [
+            await self._context.in_turns(write_in_slices(topic))
+            async for topic in self._steps.over(topics)
+        ]
         make = partial(
             wire.request,
             topics=written,
-            timeout=self._request.body.timeout,
+            timeout=self._body.timeout,
             validate_only=validate_only,
             client_id=self._request.client_id,
         )
@@ -300,7 +302,7 @@ class _CreateTopics:
 
     async def _response(self, last: Results) -> bytes:
         """Write the results in the client's version."""
-        own = {topic.given.name: topic.own for topic in self._topics}
+        own = {topic.given.name: topic.own async for topic in self._steps.over(self._topics)}
         results = []
         for name in self._names:
             results.append(self._written(name, own.get(name, {})))
@@ -373,28 +375,30 @@ class _CreateTopics:
         ]
 
 
-def _read(topic: Any, *, own_keys: bool) -> _RequestedTopic:
+async def _read(context: RequestContext, topic: Any) -> _RequestedTopic:
     """Separate Penstock's topic level keys from a topic, except those that are invalid anyway."""
-    own = definitions.select({config.name: config.value for config in topic.configs})
-    if not own_keys:
-        own = {}
-    kept = tuple(
+    steps = context.steps()
+    own: dict[str, str | None] = {}
+    if context.gateway.topic_configs.are_stored:
+        own = definitions.select({config.name: config.value for config in topic.configs})
+    kept = [
         v7.CreatableTopicConfig(name=config.name, value=config.value)
-        for config in topic.configs
+        async for config in steps.over(topic.configs)
         # A null value is an error for any key: the cluster's message names all of them.
         if config.name not in own or config.value is None
-    )
+    ]
+    assignments = [
+        v7.CreatableReplicaAssignment(
+            partition_index=one.partition_index, broker_ids=one.broker_ids
+        )
+        async for one in steps.over(topic.assignments)
+    ]
     stripped = v7.CreatableTopic(
         name=TopicName(topic.name),
         num_partitions=i32(topic.num_partitions),
         replication_factor=i16(topic.replication_factor),
-        assignments=tuple(
-            v7.CreatableReplicaAssignment(
-                partition_index=one.partition_index, broker_ids=one.broker_ids
-            )
-            for one in topic.assignments
-        ),
-        configs=kept,
+        assignments=tuple(assignments),
+        configs=tuple(kept),
     )
     return _RequestedTopic(topic, stripped, own)
 

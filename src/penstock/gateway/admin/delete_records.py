@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 async def delete_records(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    settings, body = context.gateway.topic_configs, context.request.body
-    refused = [one for one in body.topics if one.name == settings.topic]
+    settings, body = context.gateway.topic_configs, await context.body()
+    steps = context.steps()
+    refused = [one async for one in steps.over(body.topics) if one.name == settings.topic]
     if not refused:
         return await context.forward()
     types = context.request.response_types
-    results = [
-        types.DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=tuple(
-                types.DeleteRecordsPartitionResult(
-                    partition_index=partition.partition_index,
-                    low_watermark=i64(-1),
-                    error_code=ErrorCode(INVALID_TOPIC_EXCEPTION),
-                )
-                for partition in topic.partitions
-            ),
+    results = []
+    async for topic in steps.over(refused):
+        partitions = [
+            types.DeleteRecordsPartitionResult(
+                partition_index=partition.partition_index,
+                low_watermark=i64(-1),
+                error_code=ErrorCode(INVALID_TOPIC_EXCEPTION),
+            )
+            async for partition in steps.over(topic.partitions)
+        ]
+        results.append(
+            types.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions))
         )
-        for topic in refused
-    ]
     throttle_time = NO_TIME
-    kept = tuple(one for one in body.topics if one.name != settings.topic)
+    kept = [one async for one in steps.over(body.topics) if one.name != settings.topic]
     if kept:
-        response = await context.forward_changed(replace(body, topics=kept))
+        response = await context.forward_changed(replace(body, topics=tuple(kept)))
         throttle_time = response.throttle_time
         results = [*response.topics, *results]
-    return context.request.response(
+    return await context.response(
         context.request.response_type(throttle_time=throttle_time, topics=tuple(results))
     )

@@ -31,53 +31,70 @@ _MESSAGES_FROM: Final = 5
 
 async def delete_topics(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    settings, body = context.gateway.topic_configs, context.request.body
+    settings, steps = context.gateway.topic_configs, context.steps()
     if not settings.are_stored:
         frame = await context.forward()
-        for one in context.request.read_response(frame).responses:
+        async for one in steps.over((await context.read_response(frame)).responses):
             if one.error_code == NONE and one.name is not None:
                 context.gateway.topic_deleted(one.name)
         return frame
-    if context.request.version >= _IDS_FROM:
-        named = {topic.name for topic in body.topics if topic.name is not None}
-        own_id = await _id_of_settings_topic(context, body)
-
-        def is_refused(one: Any) -> bool:
-            return one.name == settings.topic or (own_id is not None and one.topic_id == own_id)
-
-        refused = [one for one in body.topics if is_refused(one)]
-        kept = tuple(one for one in body.topics if not is_refused(one))
-        left = replace(body, topics=kept)
-    else:
-        named = set(body.topic_names)
-        refused = [name for name in body.topic_names if name == settings.topic]
-        left = replace(
-            body, topic_names=tuple(name for name in body.topic_names if name != settings.topic)
-        )
-        kept = left.topic_names
-    kept_for = {name for name in named if settings.names(name)}
-    over = {name: settings.open_creations(name) for name in kept_for}
-    ids = await context.topic_ids(kept_for)
-    if not refused:
+    body = await context.body()
+    asked = _Asked(context, body)
+    await asked.read()
+    over = {
+        name: settings.open_creations(name)
+        async for name in steps.over(asked.names)
+        if settings.names(name)
+    }
+    ids = await context.topic_ids(over)
+    if not asked.refused:
         frame = await context.forward()
-        response = context.request.read_response(frame)
-    elif kept:
-        response = await context.forward_changed(left)
+        response = await context.read_response(frame)
+    elif asked.kept:
+        response = await context.forward_changed(replace(body, **{asked.field: tuple(asked.kept)}))
     else:
         response = None
-    deleted = [one for one in response.responses if one.error_code == NONE] if response else []
+    responses = response.responses if response else ()
+    deleted = [one async for one in steps.over(responses) if one.error_code == NONE]
     await context.finish(_forget(context, deleted, ids, over))
-    if not refused:
+    if not asked.refused:
         return frame
-    results = [
-        *(response.responses if response else ()),
-        *(_refusal(context, one) for one in refused),
-    ]
-    return context.request.response(
+    results = [*responses, *[_refusal(context, one) async for one in steps.over(asked.refused)]]
+    return await context.response(
         replace(response, responses=tuple(results))
         if response
         else context.request.response_type(throttle_time=NO_TIME, responses=tuple(results))
     )
+
+
+class _Asked:
+    """What a request asks to delete.
+
+    Attributes:
+        field: The field of the request with the topics.
+        names: The names of topics.
+        refused: The topics that are not deleted.
+        kept: The others.
+    """
+
+    def __init__(self, context: RequestContext, body: Any) -> None:
+        self._context = context
+        self._body = body
+        self._has_ids = context.request.version >= _IDS_FROM
+        self.field = "topics" if self._has_ids else "topic_names"
+        self.names: set[str] = set()
+        self.refused: list[Any] = []
+        self.kept: list[Any] = []
+
+    async def read(self) -> None:
+        own = self._context.gateway.topic_configs.topic
+        own_id = await _id_of_settings_topic(self._context, self._body) if self._has_ids else None
+        async for one in self._context.steps().over(getattr(self._body, self.field)):
+            name = one.name if self._has_ids else one
+            if name is not None:
+                self.names.add(name)
+            is_own = name == own or (own_id is not None and one.topic_id == own_id)
+            (self.refused if is_own else self.kept).append(one)
 
 
 async def _id_of_settings_topic(context: RequestContext, body: Any) -> UUID | None:
@@ -94,7 +111,7 @@ async def _forget(
     settings = context.gateway.topic_configs
     gone: list[UUID] = []
     ended: list[UUID] = []
-    for one in deleted:
+    async for one in context.steps().over(deleted):
         topic_id = getattr(one, "topic_id", None) or ids.get(one.name)
         if topic_id is not None:
             gone.append(topic_id)

@@ -72,4 +72,4 @@ async def _refused(context: RequestContext, why: str | None) -> bytes:
     if version >= 1:
         fields["error_message"] = why
         fields["throttle_time"] = NO_TIME
-    return request.response(request.response_type(**fields))
+    return await context.response(request.response_type(**fields))

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreateTopicsResponse
-from kio.schema.errors import ErrorCode
-from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
@@ -26,14 +23,16 @@ from kio.static.primitive import i16, i32, i32Timedelta
 from penstock.cluster.metadata import INTERNAL_TOPICS, MetadataUnavailableError
 from penstock.engine.admin_policies import TopicCreation
 from penstock.gateway.admin.policy_checks import PolicyChecks, Refusal
-from penstock.wire.addresses import replace_addresses
+from penstock.wire import topics
+from penstock.wire.addresses import replace_in_slices
 from penstock.wire.client_requests import as_version
 from penstock.wire.errors import (
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from penstock.wire.own_requests import read_response, write_request
+from penstock.wire.own_requests import response_in_slices
+from penstock.wire.primitives import INT16
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,63 +41,57 @@ if TYPE_CHECKING:
 
 _CHOICE_FROM: Final = 4
 """The first version in which a client says whether topics may be created."""
+_OWN_VERSION: Final = 12
 _TIMEOUT: Final = i32Timedelta.parse(dt.timedelta(seconds=30))
 
 
 async def metadata(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    body = context.request.body
-    creates = context.request.version < _CHOICE_FROM or body.allow_auto_topic_creation
+    body = await context.body()
+    version = context.request.version
+    creates = version < _CHOICE_FROM or body.allow_auto_topic_creation
     if not creates or not body.topics:
         return await context.forward()
-    frame, response = await _without_creation(context)
-    unknown = [
-        topic.name
-        for topic in response.topics
-        if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION and topic.name is not None
-    ]
-    if not unknown or not await context.gateway.cluster.creates_topics():
-        return frame
-    refusals = {name: await _refusal(context, name) for name in unknown}
+    frame = await _without_creation(context, body)
+    found_in = version if version >= _CHOICE_FROM else _OWN_VERSION
+    unknown = await context.in_turns(topics.unknown_in(frame, found_in))
+    if unknown and await context.gateway.cluster.creates_topics():
+        frame = await _with_creations(context, frame, unknown)
+    return frame if version >= _CHOICE_FROM else await _in_old_version(context, frame)
+
+
+async def _with_creations(
+    context: RequestContext, frame: bytes, unknown: Sequence[topics.UnknownTopic]
+) -> bytes:
+    """Have the topics created that the policy accepts; return the response with its refusals."""
+    refusals = {topic.name: await _refusal(context, topic.name) for topic in unknown}
     allowed = [name for name, refusal in refusals.items() if refusal is None]
     if allowed:  # the cluster creates them
-        await context.send_as_client(_question(allowed, creating=True), MetadataResponse)
-    topics = tuple(
-        replace(topic, error_code=ErrorCode(_code(context, refusals[topic.name])))
-        if topic.name in refusals
-        else topic
-        for topic in response.topics
-    )
-    return context.request.response(replace(response, topics=topics))
+        await context.send_metadata(allowed, creating=True)
+    changed = bytearray(frame)
+    async for topic in context.steps().over(unknown):
+        INT16.pack_into(changed, topic.code_at, _code(context, refusals[topic.name]))
+    return bytes(changed)
 
 
-async def _without_creation(context: RequestContext) -> tuple[bytes, Any]:
-    """Send the client's request without automatic creation.
+async def _without_creation(context: RequestContext, body: Any) -> bytes:
+    """Send the client's request without automatic creation; return the response.
 
-    Returns:
-        The frame and the body of the response.
+    Before version 4 that cannot be said: the response is one of version 12.
     """
     request = context.request
     if request.version >= _CHOICE_FROM:
-        asked = request.with_body(replace(request.body, allow_auto_topic_creation=False))
-        frame = await context.forward(asked)
-        return frame, request.read_response(frame)
-    question = _question([topic.name for topic in request.body.topics], creating=False)
-    frame = await context.send(
-        partial(write_request, request=question, client_id=request.client_id)
-    )
+        asked = request.with_body(replace(body, allow_auto_topic_creation=False))
+        return await context.forward(await context.in_turns(asked))
+    return await context.send_metadata([topic.name for topic in body.topics])
+
+
+async def _in_old_version(context: RequestContext, frame: bytes) -> bytes:
     learn = context.gateway.addresses.learn_for_clients
-    replaced = b"".join(replace_addresses(frame, request.api_key, 12, learn))
-    body = as_version(read_response(replaced, MetadataResponse), request.response_type)
-    return request.response(body), body
-
-
-def _question(names: Sequence[str], *, creating: bool) -> MetadataRequest:
-    return MetadataRequest(
-        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(one)) for one in names),
-        allow_auto_topic_creation=creating,
-        include_topic_authorized_operations=False,
-    )
+    api_key, kind = context.request.api_key, context.request.response_type
+    parts = await context.in_turns(replace_in_slices(frame, api_key, _OWN_VERSION, learn))
+    body = await context.in_turns(response_in_slices(b"".join(parts), MetadataResponse))
+    return await context.response(await context.in_turns(as_version(body, kind)))
 
 
 async def _refusal(context: RequestContext, topic: str) -> Refusal | None:

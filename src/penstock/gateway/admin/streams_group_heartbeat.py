@@ -9,7 +9,7 @@ which is at least the count that a broker would choose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32
@@ -21,40 +21,46 @@ from penstock.wire.client_requests import NO_TIME
 from penstock.wire.errors import NONE, POLICY_VIOLATION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from penstock.gateway.request_context import RequestContext
 
 
+_NAMES_MAX: Final = 20
+"""So many topics a message names."""
+
+
 async def streams_group_heartbeat(context: RequestContext) -> bytes:
     """Return the response to a request."""
-    topology = context.request.body.topology
+    topology = (await context.body()).topology
     if topology is None:
         return await context.forward()
-    internal = {topic.name: topic for topic in _internal(topology)}
-    read = {name for subtopology in topology.subtopologies for name in subtopology.source_topics}
-    found = {
-        topic.name: topic
-        for topic in await context.find_topics(read | internal.keys())
-        if topic.code == NONE
-    }
+    steps = context.steps()
+    internal = {topic.name: topic async for topic in steps.over(_internal(topology))}
+    read = {name async for name in steps.over(_sources(topology))}
+    asked_for = await context.find_topics(read | internal.keys())
+    found = {topic.name: topic async for topic in steps.over(asked_for) if topic.code == NONE}
     given = [int(topic.partitions) for topic in internal.values()]
     absent = sorted(read - found.keys() - internal.keys())
-    undecided = [name for name in internal if name not in found and not internal[name].partitions]
+    undecided = [
+        name
+        async for name in steps.over(internal)
+        if name not in found and not internal[name].partitions
+    ]
     checks = PolicyChecks(context)
-    left_out = {name for name in undecided if absent and checks.leaves_out(name)}
+    left_out = {name async for name in steps.over(undecided) if absent and checks.leaves_out(name)}
     if absent and left_out != set(undecided):
         # The broker would store the topology, and create them later without another request.
-        return _refused(
+        return await _refused(
             context,
             Refusal(
                 POLICY_VIOLATION,
-                f"Source topics {', '.join(absent)} are missing: the policy cannot be asked about "
-                f"{', '.join(sorted(undecided))}, which get as many partitions",
+                f"Source topics {_listed(absent)} are missing: the policy cannot be asked about "
+                f"{_listed(sorted(undecided))}, which get as many partitions",
             ),
         )
     largest = max((*given, *(topic.partitions for topic in found.values())), default=1)
-    for name, topic in internal.items():
+    async for name, topic in steps.over(internal.items()):
         if name in found or name in left_out:
             continue
         try:
@@ -65,12 +71,12 @@ async def streams_group_heartbeat(context: RequestContext) -> bytes:
             unjudged = checks.cannot_be_judged(name, error)
             if unjudged is None:
                 continue
-            return _refused(context, unjudged)
+            return await _refused(context, unjudged)
         configs = {config.key: config.value for config in topic.topic_configs}
         asked = TopicCreation(name, int(topic.partitions) or largest, replicas, None, configs)
         refusal = await checks.creation(asked)
         if refusal is not None:
-            return _refused(context, refusal)
+            return await _refused(context, refusal)
     return await context.forward()
 
 
@@ -80,14 +86,26 @@ def _internal(topology: Any) -> Iterator[Any]:
         yield from subtopology.state_changelog_topics
 
 
-def _refused(context: RequestContext, refusal: Refusal) -> bytes:
-    return context.request.response(
+def _sources(topology: Any) -> Iterator[str]:
+    for subtopology in topology.subtopologies:
+        yield from subtopology.source_topics
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names in one text; a string of the protocol has 32 KiB at most, a name 249 bytes."""
+    more = len(names) - _NAMES_MAX
+    return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+async def _refused(context: RequestContext, refusal: Refusal) -> bytes:
+    body = await context.body()
+    return await context.response(
         context.request.response_type(
             throttle_time=NO_TIME,
             error_code=ErrorCode(refusal.code),
             error_message=refusal.message,
-            member_id=context.request.body.member_id,
-            member_epoch=i32(context.request.body.member_epoch),
+            member_id=body.member_id,
+            member_epoch=i32(body.member_epoch),
             heartbeat_interval=NO_TIME,
             acceptable_recovery_lag=i32(0),
             task_offset_interval=NO_TIME,

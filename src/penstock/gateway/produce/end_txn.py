@@ -34,7 +34,7 @@ answers are the coordinator's. No gateway needs to know what another one dropped
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId
@@ -55,13 +55,14 @@ async def end_txn(context: RequestContext) -> bytes:
     """Return the response to a request."""
     request = context.request
     response = await context.forward()
-    if not request.body.committed:
+    body = await context.body()
+    if not body.committed:
         return response
-    code = int(request.read_response(response).error_code)
+    code = int((await context.read_response(response)).error_code)
     if code not in {INVALID_TXN_STATE, PRODUCER_FENCED}:
         return response
-    code, producer = await _end_empty(context, code)
-    return request.response(
+    code, producer = await _end_empty(context, body, code)
+    return await context.response(
         request.response_type(
             throttle_time=NO_TIME,
             error_code=ErrorCode(code),
@@ -71,19 +72,19 @@ async def end_txn(context: RequestContext) -> bytes:
     )
 
 
-async def _end_empty(context: RequestContext, code: int) -> tuple[int, Producer]:
+async def _end_empty(context: RequestContext, body: Any, code: int) -> tuple[int, Producer]:
     """End a transaction without partitions.
 
     Args:
         context: The request.
+        body: Its body.
         code: The coordinator's answer to it.
 
     Returns:
         The answer for the client: a success with the producer's next epoch, a retriable error, or
         `code` for every other transaction.
     """
-    body, client_id = context.request.body, context.request.client_id
-    transactional_id = body.transactional_id
+    transactional_id, client_id = body.transactional_id, context.request.client_id
     describe = partial(
         transactions.describe_request, transactional_id=transactional_id, client_id=client_id
     )

@@ -55,7 +55,7 @@ from penstock.wire.errors import (
 from penstock.wire.names import NO_ID, is_topic_name
 from penstock.wire.produce import ENTRY_BYTES, VALID_ACKS, PartitionResponse, ProduceResponse
 from penstock.wire.producers import LastSequence
-from penstock.wire.slices import result_of
+from penstock.wire.slices import finish, result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from penstock.gateway.produce.producer_state.cluster import ClusterStore
     from penstock.records.header import BatchProducer
     from penstock.wire.produce import ProduceRequest, TopicData
+    from penstock.wire.slices import Slices
 
     Position = tuple[int, int]
 
@@ -221,10 +222,13 @@ class ProduceExchange(Held):
 
     def _on_topics(self, frame: bytes) -> None:
         """Handle the Metadata response."""
+        self._gateway.turns.begin(topics.names_in(frame), self._on_names, self._fail_connection)
+
+    def _on_names(self, names: Sequence[topics.NamedTopic]) -> None:
         if self.state is State.CANCELLED:
             return
         errors: dict[str | UUID, int] = {}
-        for found in topics.names_response(frame):
+        for found in names:
             if found.code or found.name is None:
                 errors[found.name or found.topic_id] = found.code or UNKNOWN_TOPIC_ID
             else:
@@ -695,7 +699,8 @@ class ProduceExchange(Held):
     def _note_answers(self) -> None:
         """Record which batches have to come again before what is sent after them."""
         postponed, number = self._gateway.postponed, self._connection.number
-        if not (self.responses or postponed) or not self.expects_response:
+        comes_again = any(one.code in RETRIABLE for one in self.responses.values())
+        if not (comes_again or postponed) or not self.expects_response:
             return
         for position, sent_by, by, data in self._sent():
             response = self.responses.get(position)
@@ -845,12 +850,16 @@ class ProduceExchange(Held):
             self._reading.cancel()
         self._intercepted.cancel()
 
-    def local_response(self) -> Buffers:
+    def local_response(self) -> Buffers | Slices[Buffers]:
         """Return the response to a request of which nothing was sent to the broker."""
         self._intercepted.acknowledge(self.responses)
-        return self.request.response(self.responses, None)
+        return self._response(None)
 
-    def _merge(self, frame: bytes) -> Sequence[bytes | memoryview]:
+    def _response(self, broker: ProduceResponse | None) -> Buffers | Slices[Buffers]:
+        response = self.request.response(self.responses, broker)
+        return response if self.request.entries > SLICE else finish(response)
+
+    def _merge(self, frame: bytes) -> Buffers | Slices[Buffers]:
         if self._readdress is not None:
             frame = b"".join(result_of(self._readdress(frame)))
         response = ProduceResponse(frame, self.version)
@@ -858,4 +867,4 @@ class ProduceExchange(Held):
         self._intercepted.acknowledge(self.responses)
         if not self.responses and not response.is_changed:
             return [frame]
-        return self.request.response(self.responses, response)
+        return self._response(response)
