@@ -7,6 +7,7 @@
 
 pub mod cursor;
 pub mod fault;
+pub mod json;
 pub mod section;
 pub mod splice;
 
@@ -14,3 +15,5 @@ pub mod splice;
 mod arrow;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_json;

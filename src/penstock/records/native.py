@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from penstock.records.stored import StoredRecords
 
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """`penstock_native.INTERFACE` of an extension that this module can use: `native/src/python.rs`."""
 _new_header = partial(tuple.__new__, Header)
 

@@ -51,16 +51,20 @@ class Compiled(NamedTuple):
 class CompiledSchemas:
     """Compiles the schemas of a registry; an immutable schema is compiled once."""
 
-    def __init__(self, registry: Registry, *, unknown_fields: bool = False) -> None:
+    def __init__(
+        self, registry: Registry, *, unknown_fields: bool = False, formats: bool = False
+    ) -> None:
         """Compile nothing yet.
 
         Args:
             registry: Has the schemas that others refer to.
             unknown_fields: Whether Protobuf messages may have fields that their schema does not
                 have.
+            formats: Whether `format` of JSON Schemas is judged.
         """
         self._registry = registry
         self._unknown_fields = unknown_fields
+        self._formats = formats
         self._kept: MutableMapping[int | str, Compiled] = LRUCache(
             _KEPT, lambda compiled: max(compiled.size, _LEAST)
         )
@@ -90,7 +94,9 @@ class CompiledSchemas:
     def _made(self, schema: RegisteredSchema) -> Compiled:
         try:
             source = self._registry.source(schema)
-            compiled = compile_schema(source, unknown_fields=self._unknown_fields)
+            compiled = compile_schema(
+                source, unknown_fields=self._unknown_fields, formats=self._formats
+            )
         except InvalidSchemaError as error:
             return Compiled(None, None, str(error), str(error), len(schema.text))
         except OSError as error:
