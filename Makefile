@@ -37,10 +37,10 @@ CARGO := PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo
 # The tests run in random order; the seed stands in the first lines of what pytest prints.
 IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 # Suites that are targets of their own.
-OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser
+OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -141,6 +141,16 @@ fuzz: setup  ## 500,000 requests that lie, and as many record sections; INPUTS= 
 
 schemas: setup  ## 100,000 pairs of a JSON schema and a text a draft, judged in both ways; PAIRS= for another number, SEED= to repeat
 	$(BIN)/python -m tests.policies.json_schema.run_oracle $(or $(PAIRS),100000) $(SEED)
+
+# Packages that carry the suites, of exact versions; what is fetched once is kept.
+$(CACHE)/suites/.fetched: requirements/suites.txt $(STAMP)
+	rm -rf $(@D) && mkdir -p $(@D)
+	$(BIN)/pip download --quiet --require-hashes --no-deps --no-binary :all: --cache-dir $(CACHE)/pip --dest $(@D) -r $<
+	cd $(@D) && for archive in *.tar.gz; do tar xzf $$archive; done
+	touch $@
+
+suites: setup $(CACHE)/suites/.fetched  ## suites that nobody here wrote, fetched here: JSON Schema's; SUITE= for one of them
+	$(BIN)/python -m pytest tests/suites$(if $(SUITE),/test_$(SUITE).py) -m suites -q
 
 kills: setup  ## the gateway killed 200 times at random while topics are created and altered
 	$(BIN)/python -m pytest tests/integration/topics/test_kills.py --kill-rounds=200

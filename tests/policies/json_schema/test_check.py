@@ -183,7 +183,9 @@ from tests.policies.json_schema.schemas import check
 recursive = {"anyOf": [{"items": {"$ref": "#"}}], "properties": {"a": {"$ref": "#"}}}
 chain = {"$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}]} for n in range(5000)} | {"5000": {"items": {"$ref": "#"}}}, "$ref": "#/$defs/0"}
 scopes = {"$id": "http://x/", "$dynamicAnchor": "n", "anyOf": [{"$ref": "o"}], "$defs": {"o": {"$id": "o", "$defs": {"n": {"$dynamicAnchor": "n"}}, "$dynamicRef": "#n"}}}
-for schema in ({}, recursive, {"multipleOf": 3}, {"uniqueItems": True}, chain, scopes):
+# What has no bound in the library is refused by its work, or takes minutes: see work.py.
+endless = (chain, scopes) if sys.argv[1] == "native" else ()
+for schema in ({}, recursive, {"multipleOf": 3}, {"uniqueItems": True}, *endless):
     judged = check(Path(tempfile.mkdtemp()), schema, implementation=sys.argv[1])
     for text in (b"[" * 10**7, b'{"a":' * 10**6, b"[" * 10**6 + b"]" * 10**6, b'"' + bytes([92]) * 10**6,
                  b"1" * 10**6, b"-" * 10**6, bytes([255]) * 10**6, b"[" + b"{}," * 10**5 + b"{}]",

@@ -44,6 +44,8 @@ class SchemaDocuments(ABC):
     _other = "a schema"
     _default = LATEST
     """The draft of a schema without `$schema`."""
+    ignores_unknown_formats = False
+    """Whether a `format` that is not known says nothing, where formats are judged."""
 
     def __init__(self, name: str, uri: str, schema: Any) -> None:
         """Take the schema's own document.

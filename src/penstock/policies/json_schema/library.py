@@ -54,7 +54,7 @@ class LibraryCheck:
             jsonschema_rs.validator_for,
             files.schema,
             validate_formats=formats,
-            ignore_unknown_formats=False,
+            ignore_unknown_formats=files.ignores_unknown_formats,
             retriever=partial(_retrieved, files),
             base_uri=files.uri,
         )

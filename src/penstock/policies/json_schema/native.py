@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonschema_rs
@@ -64,7 +65,9 @@ class NativeCheck:
             SchemaError: It is not a valid schema, or refers to what is not there.
             MetaschemaNeeded: It refers to a metaschema.
         """
-        self._schema = _compiled(native, files, _format if formats else None)
+        self._schema = _compiled(
+            native, files, partial(_format, files.ignores_unknown_formats) if formats else None
+        )
         self.is_bounded = not (formats or self._schema.backtracks)
 
     def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
@@ -89,6 +92,8 @@ def _compiled(
             made = native.json_schema(documents, formats)
         except ValueError as error:
             raise SchemaError(f"{files.names} cannot be used: {error}") from None
+        except SchemaError as error:  # of a format
+            raise SchemaError(f"{files.names} {error}") from None
         if not isinstance(made, list):
             return made
         for uri in made:
@@ -106,7 +111,7 @@ def _document(uri: str, schema: Any, draft: int) -> tuple[str, int, bytes]:
     return uri, draft, json.dumps(schema, ensure_ascii=False).encode(errors="surrogatepass")
 
 
-def _format(draft: int, name: str) -> Callable[[str], bool]:
+def _format(ignores_unknown: bool, draft: int, name: str) -> Callable[[str], bool]:
     """Return what says whether a string is of a format, as the library says it.
 
     Raises:
@@ -115,7 +120,7 @@ def _format(draft: int, name: str) -> Callable[[str], bool]:
     schema = {"$schema": uri_of(draft), "format": name}
     try:
         check: Callable[[str], bool] = jsonschema_rs.validator_for(
-            schema, validate_formats=True, ignore_unknown_formats=False
+            schema, validate_formats=True, ignore_unknown_formats=ignores_unknown
         ).is_valid
     except ValueError as error:
         raise SchemaError(about(error)) from None

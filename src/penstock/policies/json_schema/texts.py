@@ -31,6 +31,7 @@ class SchemaTexts(SchemaDocuments):
     """A schema and those that it refers to, as texts."""
 
     _default = 7
+    ignores_unknown_formats = True
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
         """Read a schema's own text.
