@@ -17,7 +17,8 @@ KEYS: Final = {
     FOLDER: (".", "The folder of schemas; a relative one starts at the file's folder."),
     FORMATS: (
         "false",
-        "`true`: `format` is judged, and an unknown one is an error. `false`: it says nothing.",
+        "`true`: `format` is judged, and an unknown one is an error. `false`: it says nothing. "
+        "`SchemaPolicy` reads this key, too.",
     ),
     NULL_VALUES: (
         "accept",

@@ -116,3 +116,12 @@ def test_values_are_made_and_written():
         schema.decode(b"secret")
     with pytest.raises(ValueError, match=r"^the value cannot be written as JSON$"):
         schema.encode({"secret": object()})
+
+
+def test_formats_are_judged_where_they_are_to_be():
+    source = SchemaSource("JSON", json.dumps({"format": "email"}))
+    assert list(compile_json(source).objections([b'"x"'])) == []
+    refused = [(0, 'must be of format "email"')]
+    assert list(compile_json(source, formats=True).objections([b'"x"'])) == refused
+    of_ours = SchemaSource("JSON", json.dumps({"format": "of-ours"}))
+    assert list(compile_json(of_ours, formats=True).objections([b'"x"'])) == []
