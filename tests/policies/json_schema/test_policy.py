@@ -213,3 +213,17 @@ def test_a_text_that_a_topic_is_to_have_is_tried(folder):
     assert instances.try_validation_policy(name, "../x.json") == (
         "../x.json is outside the folder of schemas"
     )
+
+
+def test_a_refusal_without_a_reason_is_the_same_refusal(folder, monkeypatch):
+    """The library explains the first 100 of a batch: to be judged alone changes the text alone."""
+    monkeypatch.setenv("PENSTOCK_NATIVE", "0")
+    write(folder, branches={"anyOf": [{"type": "integer"}]})
+    configs = {"json.schema.folder": str(folder)}
+    verdicts = judge(JsonSchema, [b'"x"'] * 150, configs=configs, validation_policy="branches.json")
+
+    assert [verdict.code for verdict in verdicts] == [87] * 150
+    assert {verdict.message for verdict in verdicts} == {
+        "the value fits no schema of anyOf",
+        "the value does not fit the schema",
+    }

@@ -91,7 +91,9 @@ class LibraryCheck:
             return FLAWS["tooDeep"]
         if self._validator.is_valid(document):
             return None
-        if not explanations.take(self.work.milliseconds(len(text), levels)):
+        if not self.work.is_linear and not explanations.take(
+            self.work.milliseconds(len(text), levels)
+        ):
             return NO_REASON
         try:
             self._validator.validate(document)

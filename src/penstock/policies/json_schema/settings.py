@@ -17,8 +17,7 @@ KEYS: Final = {
     FOLDER: (".", "The folder of schemas; a relative one starts at the file's folder."),
     FORMATS: (
         "false",
-        "`true`: `format` is judged, and an unknown one is an error. `false`: it says nothing. "
-        "`SchemaPolicy` reads this key, too.",
+        "`true`: `format` is judged (by `SchemaPolicy`, too). `false`: it says nothing.",
     ),
     NULL_VALUES: (
         "accept",

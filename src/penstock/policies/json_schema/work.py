@@ -79,6 +79,11 @@ class Work:
     branches: bool = False
     repeats: int = 1
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether a reason takes no longer than a verdict: the library stops at the first."""
+        return not self.branches and self.repeats == 1
+
     def milliseconds(self, size: int, levels: int) -> float:
         """Return how long it takes at most to gather the reasons for a text.
 
@@ -86,7 +91,7 @@ class Work:
             size: Its bytes.
             levels: How many arrays and objects are inside each other.
         """
-        if not self.branches and self.repeats == 1:
+        if self.is_linear:
             return _MS_PER_BYTE * size
         if self.in_place > MAX_EXPLAINED or self.repeats**levels > MAX_REPEATS:
             return inf
