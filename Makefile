@@ -40,7 +40,7 @@ IN_ORDER := $(if $(ORDER),--randomly-seed=$(ORDER))
 OTHERS := not go and not chaos and not interop and not spark_processes and not parity and not registry and not dist and not helm and not sbom and not browser and not suites
 IN_PARTS := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas kills soak conformance suites chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
+.PHONY: again help setup demo dist unit test test-native slow coverage console-browser screenshots interop chaos spark parity registry model fuzz schemas suites kills soak conformance chart sbom site man lint format bench bench-records bench-schemas bench-metrics bench-small bench-topics bench-state bench-connections bench-spark docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 12
@@ -119,10 +119,6 @@ registry: setup  ## a real schema registry (Apicurio, fetched here), with what C
 	$(BIN)/python -m tests.registry.apicurio
 	$(BIN)/python -m pytest tests/registry -m registry
 
-suites: setup  ## suites and programs of others beside ours: Confluent's serializers and a real registry, through the gateway
-	$(BIN)/python -m tests.registry.apicurio
-	$(BIN)/python -m pytest tests/suites -m suites
-
 # Debian's chromium, or another one: CHROMIUM=.
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
@@ -152,8 +148,9 @@ kills: setup  ## the gateway killed 200 times at random while topics are created
 soak: setup  ## all clients at once for 20 minutes, while brokers, gateways, workers, connections, topics and the registry come and go; MINUTES=, SEED=, WITHOUT=
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(foreach client,$(WITHOUT),--without $(client))
 
-suites: setup  ## schemas and tests that nobody here wrote, fetched here, and what their own parsers say; SEED= to repeat; needs Go
-	$(BIN)/python -m pytest tests/suites -m suites -s -o timeout=3000 $(if $(SEED),--suites-seed=$(SEED))
+suites: setup  ## tests and schemas of others, fetched here: JSON Schema, Avro, Protobuf, CEL, Confluent's rules and serializers with a registry; SUITE= for one, SEED= to repeat; needs Go
+	$(BIN)/python -m tests.registry.apicurio
+	$(BIN)/python -m pytest tests/suites$(if $(SUITE),/test_$(SUITE).py) -m suites -s -o timeout=3000 $(if $(SEED),--suites-seed=$(SEED))
 
 conformance: setup  ## own test suites of franz-go, librdkafka, rskafka and Kafka Streams, fetched here, directly and through the gateway; SHORT=1, SEED=, WITHOUT=; needs Go, cargo, a C compiler, a JDK
 	$(BIN)/python -m tests.conformance $(if $(SHORT),--short) $(if $(SEED),--seed $(SEED)) $(foreach suite,$(WITHOUT),--without $(suite))

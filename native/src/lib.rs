@@ -9,6 +9,7 @@
 pub mod avro;
 pub mod cursor;
 pub mod fault;
+pub mod json;
 pub mod section;
 pub mod splice;
 
@@ -18,3 +19,5 @@ mod arrow;
 mod python;
 #[cfg(feature = "python")]
 mod python_avro;
+#[cfg(feature = "python")]
+mod python_json;

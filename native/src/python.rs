@@ -12,11 +12,12 @@ use pyo3::types::{PyBytes, PyIterator, PyRange, PyString, PyTuple};
 
 use crate::arrow::{BinaryArray, BinaryColumn};
 use crate::python_avro::AvroNodes;
+use crate::python_json::{JsonSchema, json_schema};
 use crate::section::{Headers, Origin, Section, Unread};
 use crate::splice::{Appended, Change, ForAll, Splicer, Unwritten};
 
 /// Goes up with every change of what Python sees: `penstock.native` has the same.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 /// From here on other threads may run while the records are read; below, changing threads costs more.
 const RELEASED_FROM_BYTES: usize = 64 * 1024;
@@ -437,5 +438,7 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<BinaryColumn>()?;
     module.add_class::<AvroNodes>()?;
     module.add_function(wrap_pyfunction!(read, module)?)?;
-    module.add_function(wrap_pyfunction!(read_stored, module)?)
+    module.add_function(wrap_pyfunction!(read_stored, module)?)?;
+    module.add_class::<JsonSchema>()?;
+    module.add_function(wrap_pyfunction!(json_schema, module)?)
 }

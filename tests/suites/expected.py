@@ -60,5 +60,20 @@ def compare(found: Mapping[str, str], rows: Iterable[Expected]) -> tuple[list[st
     return unknown, [pattern for pattern, fitting in names.items() if not fitting]
 
 
+def unexplained(suite: str, by: str, failed: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Compare the cases that an implementation fails with those that are known; see `compare`."""
+    rows = (row for row in expected(suite) if row.by in {by, "all"})
+    return compare(dict.fromkeys(failed, by), rows)
+
+
+def guide_table(suite: str) -> str:
+    """Return the differences of a suite as docs/schemas.md has them."""
+    rows = [
+        f"| {', '.join(f'`{case}`' for case in row.cases)} | {row.by} | {row.reason} |"
+        for row in expected(suite)
+    ]
+    return "\n".join(("| cases | by | why |", "|---|---|---|", *rows))
+
+
 def _fits(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites.expected import Expected, compare, expected, reasons
+from tests.suites.expected import Expected, compare, expected, guide_table, reasons
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text("utf-8").splitlines()
 
@@ -22,6 +22,11 @@ def test_the_guide_shows_each_with_its_reason(suite):
 def test_the_guide_shows_each_difference_of_a_format(suite, title):
     rows = {f"| {title} | `{case}` | {reason} |" for case, reason in reasons(suite).items()}
     assert rows == {line for line in GUIDE if line.startswith(f"| {title} | `")}
+
+
+def test_the_guide_shows_the_differences_of_implementations():
+    _, _, rest = "\n".join(GUIDE).partition("<!-- of tests/suites/expected.toml: json_schema -->\n")
+    assert rest.partition("\n<!-- end -->")[0] == guide_table("json_schema")
 
 
 def test_what_is_not_known_and_what_is_not_found():

@@ -1,4 +1,4 @@
-"""Both ways of judging, side by side over pairs of schemas and texts."""
+"""Both implementations, side by side over pairs of schemas and texts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.policies.json_schema.check import Check
-from penstock.policies.json_schema.files import SchemaError, SchemaFiles
+from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.files import SchemaFiles
 from tests.policies.json_schema.pairs import Pairs
+from tests.policies.json_schema.schemas import Judged, compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,58 +19,57 @@ TEXTS: int = 5
 
 
 class Difference(NamedTuple):
-    """A text about which the two ways do not agree."""
+    """A text, or a schema, about which the two do not agree."""
 
     schema: dict[str, Any]
     text: bytes
-    fast: bool | str
-    slow: str | None
+    native: str | None
+    library: str | None
 
 
 class Outcome(NamedTuple):
     """What came of some pairs.
 
     Attributes:
-        pairs: How many pairs were judged by both ways.
-        fits: How many of them fit, by the slow way.
-        schemas: How many schemas went which way: `fast`, `slow`, or were refused: `refused`.
-        why_slow: What kept schemas from the fast way.
+        pairs: How many pairs were judged by both.
+        fits: How many of them fit, by the library.
+        refused: How many schemas cannot be used.
+        other_reasons: How many texts are refused by both with different reasons.
         differences: The pairs about which the two do not agree.
     """
 
     pairs: int
     fits: int
-    schemas: Counter[str]
-    why_slow: Counter[str]
+    refused: int
+    other_reasons: int
     differences: list[Difference]
 
 
 def compare(draft: str, pairs: int, folder: Path, *, seed: int = 0) -> Outcome:
-    """Judge pairs by both ways; schemas that are for the slow way alone are counted only."""
+    """Judge pairs by both implementations."""
     made = Pairs(draft, seed)
-    done = fits = 0
-    schemas: Counter[str] = Counter()
-    why_slow: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     differences = []
-    while done < pairs:
+    while counts["pairs"] < pairs:
         schema = made.schema()
-        check = compiled(schema, folder)
-        way = "refused" if check is None else "fast" if check.fits else "slow"
-        schemas[way] += 1
-        if check is None or check.fits is None:
-            why_slow.update(check.features.slow if check else ())
+        both = [read(schema, folder, name) for name in ("native", "library")]
+        if None in both:
+            counts["refused"] += 1
+            if any(both):
+                differences.append(Difference(schema, b"", *(str(one) for one in both)))
             continue
         for _ in range(TEXTS):
             text = made.text(schema)
-            fast, slow = fast_answer(check, text), check.objection(text, "value")
-            done += 1
-            fits += slow is None
-            if (fast is True) != (slow is None):
-                differences.append(Difference(schema, text, fast, slow))
-    return Outcome(done, fits, schemas, why_slow, differences)
+            native, library = (one.objection(text) for one in both if one)
+            counts["pairs"] += 1
+            counts["fits"] += library is None
+            counts["other"] += None not in {native, library} and native != library
+            if (native is None) != (library is None):
+                differences.append(Difference(schema, text, native, library))
+    return Outcome(counts["pairs"], counts["fits"], counts["refused"], counts["other"], differences)
 
 
-def compiled(schema: dict[str, Any], folder: Path) -> Check | None:
+def read(schema: dict[str, Any], folder: Path, implementation: str) -> Judged | None:
     """Compile a schema whose definitions are in a second file, too; None where it is refused."""
     definitions = "$defs" if "$defs" in schema else "definitions"
     other = {definitions: schema[definitions]}
@@ -78,15 +78,6 @@ def compiled(schema: dict[str, Any], folder: Path) -> Check | None:
     (folder / "other.json").write_text(json.dumps(other))
     (folder / "schema.json").write_text(json.dumps(schema))
     try:
-        return Check(SchemaFiles(folder, "schema.json"), formats=False)
+        return Judged(compiled(SchemaFiles(folder, "schema.json"), implementation))
     except SchemaError:
         return None
-
-
-def fast_answer(check: Check, text: bytes) -> bool | str:
-    """Return what the fast way says, as a name where it raises."""
-    assert check.fits is not None
-    try:
-        return check.fits(text)
-    except Exception as error:
-        return type(error).__name__

@@ -1,15 +1,34 @@
-"""Schemas written into a folder, for tests."""
+"""Schemas written into a folder, for tests, and judged by either implementation."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.policies.json_schema.check import Check
+from penstock.policies.json_schema import native
+from penstock.policies.json_schema.check import Check, compile_check, objection
 from penstock.policies.json_schema.files import SchemaFiles
+from penstock.policies.json_schema.library import LibraryCheck
+from penstock.policies.json_schema.native import MetaschemaNeeded, NativeCheck
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.policies.json_schema.documents import SchemaDocuments
+
+MODULE = native.module()
+IMPLEMENTATIONS = ["library", *(["native"] if MODULE else [])]
+"""Those that are installed: the library always is."""
+
+
+class Judged:
+    """A compiled schema, asked for one text at a time."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+
+    def objection(self, text: bytes, field: str = "value") -> str | None:
+        return objection(self.check, text, field)
 
 
 def write(folder: Path, **schemas: Any) -> None:
@@ -19,7 +38,22 @@ def write(folder: Path, **schemas: Any) -> None:
         (folder / f"{name}.json").write_text(text)
 
 
-def check(folder: Path, schema: Any, *, formats: bool = False) -> Check:
-    """Compile one schema."""
+def compiled(files: SchemaDocuments, implementation: str, *, formats: bool = False) -> Check:
+    """Compile by one implementation; by the library what native/ leaves to it."""
+    if implementation == "native":
+        try:
+            return NativeCheck(MODULE, files, formats=formats)
+        except MetaschemaNeeded:
+            pass
+    return LibraryCheck(files, formats=formats)
+
+
+def check(
+    folder: Path, schema: Any, *, formats: bool = False, implementation: str | None = None
+) -> Judged:
+    """Compile one schema, by what is chosen where an implementation is not given."""
     write(folder, schema=schema)
-    return Check(SchemaFiles(folder, "schema.json"), formats=formats)
+    files = SchemaFiles(folder, "schema.json")
+    if implementation is None:
+        return Judged(compile_check(files, formats=formats))
+    return Judged(compiled(files, implementation, formats=formats))

@@ -5,13 +5,15 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
+from penstock.policies.explanations import MOST, NO_REASON
 from penstock.policies.json_schema.documents import SchemaError
-from penstock.policies.json_schema.features import MAX_EXPLAINED, MAX_SCHEMAS
-from tests.policies.json_schema.schemas import check
+from penstock.policies.json_schema.work import MAX_EXPLAINED, MAX_SCHEMAS
+from tests.policies.json_schema.schemas import IMPLEMENTATIONS, check
 
 MEMORY = 2 * 2**30
 CPU_S = 60
@@ -34,29 +36,34 @@ def doubling(levels: int, keyword: str = "anyOf", **beside: object) -> dict[str,
 RECURSIVE = {"properties": {"a": {"$ref": "#"}}}
 
 
-def judge(text: str) -> None:
+def judge(text: str, implementation: str) -> None:
     """Judge by a schema, as a process that may be lost; print what it says."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            made = check(Path(folder), json.loads(text))
+            made = check(Path(folder), json.loads(text), implementation=implementation)
         except SchemaError as error:
             print("schema", error)
         else:
             for value in ("1", '"text"', "{}"):
-                print(made.objection(value.encode(), "value"))
+                print(made.objection(value.encode()))
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 @pytest.mark.parametrize("beside", [{}, RECURSIVE], ids=["", "recursive"])
 @pytest.mark.parametrize("levels", [13, 20, 60])
-def test_a_small_schema_does_not_end_the_process_that_reads_it(levels, keyword, beside):
+def test_a_small_schema_does_not_end_the_process_that_reads_it(
+    levels, keyword, beside, implementation
+):
     schema = json.dumps(doubling(levels, keyword, **beside))
-    code = "import sys; from tests.policies.json_schema.test_explosions import judge; judge(sys.stdin.read())"
+    code = (
+        "import sys; from tests.policies.json_schema.test_explosions import judge; "
+        "judge(sys.stdin.read(), sys.argv[1])"
+    )
     ran = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, implementation],
         input=schema,
         capture_output=True,
         text=True,
@@ -64,24 +71,79 @@ def test_a_small_schema_does_not_end_the_process_that_reads_it(levels, keyword, 
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    if 2**levels > MAX_SCHEMAS:
+    if implementation == "library" and 2**levels > MAX_SCHEMAS:
         assert f"more than {MAX_SCHEMAS} schemas" in ran.stdout
-    else:
-        number, text, _ = ran.stdout.splitlines()
-        assert number.startswith("the value does not fit; where is not said")
-        assert (text == "None") == (keyword == "anyOf")
+        return
+    number, text, _ = ran.stdout.splitlines()
+    said = NO_REASON if implementation == "library" else f"schema of {keyword}"
+    assert said in number or f"exactly one {said}" in number
+    assert (text == "None") == (keyword == "anyOf")
+
+
+def test_a_deep_schema_does_not_end_the_process_either(tmp_path, implementation):
+    for levels in (100, 1000, 100_000):
+        for text in ('{"items":' * levels + "{}" + "}" * levels,
+                     '{"anyOf":[' * levels + "{}" + "]}" * levels):  # fmt: skip
+            if levels == 100:
+                made = check(tmp_path, text, implementation=implementation)
+                assert made.objection(b"[[1]]") is None
+            else:
+                with pytest.raises(SchemaError):
+                    check(tmp_path, text, implementation=implementation)
 
 
 def test_reasons_are_given_as_long_as_they_are_few(tmp_path):
-    few, many = check(tmp_path, doubling(9)), check(tmp_path, doubling(10))
-    assert few.features.in_place <= MAX_EXPLAINED < many.features.in_place
-    assert few.objection(b"1", "value") == "the value fits no schema of anyOf"
-    assert many.objection(b"1", "value").startswith("the value does not fit; ")
-    assert many.objection(b'"text"', "value") is None
+    few = check(tmp_path, doubling(9), implementation="library")
+    many = check(tmp_path, doubling(10), implementation="library")
+    assert few.check.work.in_place <= MAX_EXPLAINED < many.check.work.in_place
+    assert few.objection(b"1") == "the value fits no schema of anyOf"
+    assert many.objection(b"1") == f"the value {NO_REASON}"
+    assert many.objection(b'"text"') is None
 
 
 def test_what_is_inside_is_another_value(tmp_path):
     schema = {"properties": {f"p{n}": {"anyOf": [{"type": "string"}] * 10} for n in range(500)}}
-    made = check(tmp_path, schema)
-    assert made.features.in_place <= 11
-    assert "/p7" in made.objection(b'{"p7": 1}', "value")
+    made = check(tmp_path, schema, implementation="library")
+    assert made.check.work.in_place <= 11
+    assert "/p7" in made.objection(b'{"p7": 1}')
+
+
+RECURSIVE_ANY = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"$ref": "#"}}]}
+
+
+def grown(levels: int, width: int) -> bytes:
+    """An array of arrays and so on, at the end of which something does not fit."""
+    row = ",".join(["[1,2,3]"] * width)
+    return ("[" * levels + row + ',"x"' + "]" * levels).encode()
+
+
+def test_an_explanation_is_bounded(tmp_path, implementation):
+    """It took seconds, of 197 KB that deflate to 1.3 KB."""
+    judged = check(tmp_path, RECURSIVE_ANY, implementation=implementation)
+    texts = [grown(100, 24_000)] * 20
+    began = time.thread_time()
+    assert [at for at, _ in judged.check.refused(texts)] == list(range(20))
+    assert time.thread_time() - began < 20 * 0.05 + 0.25
+
+
+def test_a_hundred_refusals_of_a_batch_are_explained_where_that_takes_work(tmp_path):
+    judged = check(tmp_path, {"anyOf": [{"type": "integer"}]}, implementation="library")
+    texts = [text for _, text in judged.check.refused([b'"x"'] * 150)]
+    assert texts == ["fits no schema of anyOf"] * MOST + [NO_REASON] * 50
+    judged = check(tmp_path, {"type": "integer"}, implementation="library")
+    texts = [text for _, text in judged.check.refused([b'"x"'] * 150)]
+    assert texts == ["must be of type integer"] * 150
+
+
+@pytest.mark.skipif("native" not in IMPLEMENTATIONS, reason="native/ is not built")
+def test_what_takes_too_much_work_is_refused(tmp_path):
+    """Alternatives without an end, none of which is remembered: what has been seen counts."""
+    inner = {"oneOf": [{"$ref": f"#/$defs/{n}"} for n in range(8)]}
+    branches = {str(n): {"properties": {"a": inner, f"p{n}": {}}} for n in range(8)}
+    schema = {"$defs": branches, "anyOf": [inner] * 8, "unevaluatedProperties": False}
+    many = {"$defs": {"e": {"enum": [[n] for n in range(3000)]}}, "items": {"$ref": "#/$defs/e"}}
+    for made, text in ((many, b"[" + b"[2999]," * 200_000 + b"1]"), (schema, b'{"b":1}')):
+        judged = check(tmp_path, made, implementation="native")
+        began = time.thread_time()
+        assert judged.objection(text) is not None
+        assert time.thread_time() - began < 1

@@ -5,17 +5,24 @@ import urllib.request
 
 import pytest
 
-from penstock.policies.json_schema.check import Check
+from penstock.policies.json_schema.check import compile_check
 from penstock.policies.json_schema.files import MAX_BYTES, SchemaError, SchemaFiles
-from tests.policies.json_schema.schemas import write
+from tests.policies.json_schema.schemas import Judged, compiled, write
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+def judged(folder, implementation=None):
+    files = SchemaFiles(folder, "schema.json")
+    if implementation is None:
+        return Judged(compile_check(files, formats=False))
+    return Judged(compiled(files, implementation))
 
 
 def objection(folder, name="schema.json"):
     """What is wrong with a schema; None if nothing is."""
     try:
-        Check(SchemaFiles(folder, name), formats=False)
+        compile_check(SchemaFiles(folder, name), formats=False)
     except SchemaError as error:
         return str(error)
     return None
@@ -32,22 +39,20 @@ def objection(folder, name="schema.json"):
         ('{"$schema": "http://json-schema.org/draft-03/schema#"}', "schema.json: $schema must be one of http"),
         ('{"$schema": 7}', "schema.json: $schema must be one of http"),
         ('{"type": "strin"}', 'schema.json is not a valid schema at /type: "strin" is not valid under'),
-        ('{"pattern": "(?=a)"}', "expressions must be of those that are matched in linear time"),
-        ('{"pattern": "(a)\\\\1"}', "expressions must be of those that are matched in linear time"),
-        ('{"pattern": "("}', 'schema.json is not a valid schema at /pattern: "(" is not a "regex"'),
+        ('{"pattern": "("}', '"(" is not a '),
         ('{"$ref": "no.json"}', "schema.json: $ref to no.json: no.json: there is no such file"),
-        ('{"$ref": "#/$defs/no"}', "Pointer '/$defs/no' does not exist"),
+        ('{"$ref": "#/$defs/no"}', "/$defs/no"),
         ('{"$ref": "http://localhost:9/x.json"}', "no file in the folder of schemas has this $id"),
         ('{"$ref": "../../../etc/passwd"}', "$ref to etc/passwd: etc/passwd: there is no such file"),
         ('{"$ref": "file:///etc/passwd"}', "etc/passwd: there is no such file"),
-        ('{"$ref": "file:///%2e%2e/%2e%2e/etc/passwd"}', "there is no such file"),
+        ('{"$ref": "file:///%2e%2e/%2e%2e/etc/passwd"}', "etc/passwd"),
         ('{"$ref": "%2e%2e%2fother"}', "is outside the folder of schemas"),
         ('{"$ref": "#"}', "leads back to itself without a step into the document"),
         ("[" * 100_000, "schema.json is not JSON"),
         ('{"allOf":[' * 400 + "{}" + "]}" * 400, "schema.json"),
         ('{"$comment": "' + "x" * MAX_BYTES + '"}', f"schema.json is larger than {MAX_BYTES} bytes"),
     ],
-    ids=range(22),
+    ids=range(20),
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused_with_a_reason(tmp_path, text, said):
     folder = tmp_path / "schemas"
@@ -86,7 +91,7 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path, name, said):
         ({"items": 3}, "schema.json: $ref to b.json: it is not a valid schema at /items: 3 is not"),
         ({"type": "strin"}, "schema.json: $ref to b.json: it is not a valid schema at /type: "),
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$ref to b.json: it: $schema must"),
-        ({"pattern": "(?=a)"}, "schema.json, or a file it refers to, is not a valid schema at /pattern"),
+        ({"pattern": "(a"}, '"(a" is not a '),
         ("{", "schema.json: $ref to b.json: b.json is not JSON"),
         ({"$ref": "c.json"}, "$ref to c.json: c.json: there is no such file"),
     ],
@@ -101,10 +106,9 @@ def test_references_lead_to_files_of_the_folder(tmp_path):
     (tmp_path / "inner").mkdir()
     write(tmp_path, schema={"$ref": "inner/a.json#/$defs/x"}, b={"type": "integer"})
     write(tmp_path / "inner", a={"$defs": {"x": {"$ref": "../b.json"}}})
-    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+    check = judged(tmp_path)
 
-    assert check.fits is not None
-    assert (check.fits(b"1"), check.fits(b'"a"')) == (True, False)
+    assert check.objection(b"1") is None
     assert check.objection(b'"a"', "value") == "the value must be of type integer"
 
 
@@ -112,9 +116,8 @@ def test_a_file_is_found_by_the_id_that_it_has(tmp_path):
     (tmp_path / "inner").mkdir()
     write(tmp_path, schema={"$id": "https://x.org/s/order", "items": {"$ref": "sku"}}, broken="{")
     write(tmp_path / "inner", a={"$id": "https://x.org/s/sku", "type": "integer"})
-    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+    check = judged(tmp_path)
 
-    assert check.fits is not None
     assert check.objection(b'["a"]', "value") == "the value at /0 must be of type integer"
 
 
@@ -137,7 +140,7 @@ def test_nothing_is_fetched(tmp_path, monkeypatch):
 
 def test_the_drafts_metaschemas_are_known(tmp_path):
     write(tmp_path, schema={"$schema": DRAFT_7, "$ref": DRAFT_7})
-    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+    check = judged(tmp_path)
 
     assert check.objection(b'{"type": 3}', "value") is not None
     assert check.objection(b'{"type": "string"}', "value") is None
@@ -147,16 +150,81 @@ def test_a_file_that_names_no_draft_is_of_that_of_the_schema(tmp_path):
     """Read as 2020-12, `items` could not be a list and `additionalItems` would say nothing."""
     other = {"items": [{"type": "integer"}], "additionalItems": False}
     write(tmp_path, schema={"$schema": DRAFT_7, "$ref": "b.json"}, b=other)
-    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+    check = judged(tmp_path)
 
-    assert check.fits is not None
     for text, fits in ((b"[1]", True), (b'["a"]', False), (b"[1, 2]", False)):
-        assert (check.fits(text), check.objection(text, "value") is None) == (fits, fits)
+        assert (check.objection(text) is None) == fits
 
 
-def test_files_of_several_drafts_are_judged_the_slow_way(tmp_path):
-    write(tmp_path, schema={"items": {"$ref": "b.json"}}, b={"$schema": DRAFT_7})
-    check = Check(SchemaFiles(tmp_path, "schema.json"), formats=False)
+def test_files_may_be_of_several_drafts(tmp_path, implementation):
+    other = {"$schema": DRAFT_7, "items": [{"type": "integer"}]}
+    write(tmp_path, schema={"items": {"$ref": "b.json"}}, b=other)
+    check = judged(tmp_path, implementation)
 
-    assert check.features.slow == {"several drafts"}
-    assert not check.features.bounded
+    assert check.objection(b"[[1, 2]]") is None
+    assert check.objection(b'[["a"]]') == "the value at /0/0 must be of type integer"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://json-schema.org/draft-07/schema",
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft-07/schema#",
+    ],
+)
+def test_a_draft_is_known_by_each_way_to_write_it(tmp_path, uri, implementation):
+    write(tmp_path, schema={"$schema": uri, "items": [{"type": "integer"}]})
+
+    assert judged(tmp_path, implementation).objection(b'["a"]') is not None
+
+
+def test_a_metaschema_of_ones_own_is_a_file(tmp_path, implementation):
+    base = "https://json-schema.org/draft/2020-12"
+    vocabulary = {f"{base}/vocab/core": True, f"{base}/vocab/applicator": True}
+    meta = {"$id": "https://acme.com/meta", "$schema": f"{base}/schema", "$vocabulary": vocabulary}
+    schema = {
+        "$schema": "https://acme.com/meta",
+        "properties": {"a": {"type": "string"}, "b": False},
+    }
+    write(tmp_path, meta=meta, schema=schema)
+    check = judged(tmp_path, implementation)
+
+    assert check.objection(b'{"a": 1}') is None  # types are of another vocabulary
+    assert check.objection(b'{"b": 1}') == "the value at /b may not be there"
+
+
+def test_a_nested_relative_id_is_joined_once(tmp_path, implementation):
+    write(
+        tmp_path,
+        schema={
+            "$id": "https://acme.com/a/root.json",
+            "items": {"$ref": "inner/"},
+            "$defs": {
+                "inner": {
+                    "$id": "inner/",
+                    "$ref": "one.json",
+                    "$defs": {"one": {"$id": "one.json", "type": "integer"}},
+                }
+            },
+        },
+    )
+
+    assert judged(tmp_path, implementation).objection(b'["a"]') is not None
+    assert judged(tmp_path, implementation).objection(b"[1]") is None
+
+
+def test_look_around_may_be_used(tmp_path, implementation):
+    write(tmp_path, schema={"pattern": "^(?!x)[a-z]+$"})
+    check = judged(tmp_path, implementation)
+
+    assert check.objection(b'"abc"') is None
+    assert check.objection(b'"xbc"') == 'the value must match "^(?!x)[a-z]+$"'
+
+
+def test_look_around_that_goes_back_without_an_end_refuses(tmp_path, implementation):
+    write(tmp_path, schema={"pattern": "^(?=(a+)+$)(a+)+$"})
+    check = judged(tmp_path, implementation)
+
+    assert check.objection(b'"' + b"a" * 10_000 + b'b"') is not None

@@ -12,6 +12,7 @@ from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
 from penstock.policies import JsonSchema
+from penstock.policies.json_schema import native
 from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
 from penstock.policy.testing import judge
 from tests.policies.json_schema.schemas import write
@@ -45,7 +46,9 @@ class Batch:
 
 @pytest.fixture
 def folder(tmp_path):
-    write(tmp_path, order=ORDER, key={"type": "string", "maxLength": 50}, slow={"multipleOf": 2})
+    write(
+        tmp_path, order=ORDER, key={"type": "string", "maxLength": 50}, slow={"pattern": "^(?!a)"}
+    )
     return tmp_path
 
 
@@ -122,6 +125,7 @@ def test_the_engine_judges_by_it(folder):
     assert (bad.code, bad.message) == (87, 'the value lacks the property "id"')
 
 
+@pytest.mark.skipif(native.module() is None, reason="native/ is not built")
 def test_only_what_is_bounded_says_so(folder):
     judging = policy(folder)
 
@@ -174,8 +178,10 @@ def test_what_is_wrong_appears_at_start(folder, configs, said):
 
 
 def test_a_missing_package_is_named_at_start(folder, monkeypatch):
-    monkeypatch.delitem(sys.modules, "penstock.policies.json_schema.check", raising=False)
-    monkeypatch.setitem(sys.modules, "corvus_json_schema_rs", None)
+    for name in [name for name in sys.modules if name.startswith("penstock.policies.json_schema.")]:
+        if name.rpartition(".")[2] not in {"policy", "settings", "files", "documents", "dialects"}:
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
 
     with pytest.raises(ConfigurationError, match=r"install penstock\[json-schema\]"):
         loaded(folder)
@@ -207,3 +213,17 @@ def test_a_text_that_a_topic_is_to_have_is_tried(folder):
     assert instances.try_validation_policy(name, "../x.json") == (
         "../x.json is outside the folder of schemas"
     )
+
+
+def test_a_refusal_without_a_reason_is_the_same_refusal(folder, monkeypatch):
+    """The library explains the first 100 of a batch: to be judged alone changes the text alone."""
+    monkeypatch.setenv("PENSTOCK_NATIVE", "0")
+    write(folder, branches={"anyOf": [{"type": "integer"}]})
+    configs = {"json.schema.folder": str(folder)}
+    verdicts = judge(JsonSchema, [b'"x"'] * 150, configs=configs, validation_policy="branches.json")
+
+    assert [verdict.code for verdict in verdicts] == [87] * 150
+    assert {verdict.message for verdict in verdicts} == {
+        "the value fits no schema of anyOf",
+        "the value does not fit the schema",
+    }

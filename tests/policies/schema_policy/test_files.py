@@ -1,12 +1,15 @@
 """Files that refer to themselves, to others without end, and to what is not theirs to name."""
 
 import json
+from uuid import UUID
 
 import pytest
 
+from penstock.policies import SchemaPolicy
 from penstock.policies.schema_policy import files
 from penstock.policies.schema_policy.files import compile_file
 from penstock.policies.schema_policy.settings import SchemaFileName
+from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
 
 pytestmark = pytest.mark.system
 PROTO3 = 'syntax = "proto3"; '
@@ -73,3 +76,20 @@ def test_imports_are_found_in_time_that_the_text_bounds(tmp_path):
     (tmp_path / "a.proto").write_text(text)
     schema = compile_file(tmp_path, SchemaFileName("a.proto", "A"))
     assert [position for position, _ in schema.objections([b"\x0a\2\x08\1", b"\x0a\2"])] == [1]
+
+
+@pytest.mark.parametrize(("formats", "refused"), [("true", True), ("false", False)])
+def test_the_key_of_json_schema_says_whether_formats_are_judged(tmp_path, formats, refused):
+    (tmp_path / "a.json").write_text('{"format": "date"}')
+    configs = {"json.schema.formats": formats}
+    topic = {"confluent.value.schema.validation": "true", "schema.file": "a.json"}
+    policy = SchemaPolicy()
+    policy.use_folder(tmp_path)
+    policy.configure(configs)
+    metadata = TopicMetadata(TopicIdPartition(UUID(int=1), "orders", 0), "", topic)
+    record = RecordProxy((), None, b'"x"')
+    if refused:
+        with pytest.raises(InvalidRecordException, match="must be of format"):
+            policy.validate(metadata, record)
+    else:
+        policy.validate(metadata, record)

@@ -12,15 +12,16 @@ from collections import Counter
 from typing import Any, Final
 from urllib.parse import urldefrag, urljoin
 
-DRAFTS: Final = {
-    "http://json-schema.org/draft-04/schema": 4,
-    "http://json-schema.org/draft-06/schema": 6,
-    "http://json-schema.org/draft-07/schema": 7,
-    "https://json-schema.org/draft/2019-09/schema": 2019,
-    "https://json-schema.org/draft/2020-12/schema": 2020,
-}
-"""The drafts by their `$schema`; draft 4 to 7 by number, the later ones by year."""
-LATEST: Final = 2020
+from penstock.policies.json_schema.dialects import (
+    DRAFTS,
+    LATEST,
+    Dialect,
+    dialect_of,
+    draft_of_uri,
+    uri_of,
+    without,
+)
+
 ROOT: Final = "file:///"
 """Where the URIs of documents start that do not give themselves another one."""
 
@@ -41,6 +42,10 @@ class SchemaDocuments(ABC):
     """
 
     _other = "a schema"
+    _default = LATEST
+    """The draft of a schema without `$schema`."""
+    ignores_unknown_formats = False
+    """Whether a `format` that is not known says nothing, where formats are judged."""
 
     def __init__(self, name: str, uri: str, schema: Any) -> None:
         """Take the schema's own document.
@@ -50,10 +55,12 @@ class SchemaDocuments(ABC):
         """
         self.problem = ""
         self.name = name
-        self.schema = schema
-        self.draft = draft_of(name, schema)
-        self.uri = identified(uri, schema)
-        self._by_uri: dict[str, Any] = {self.uri: schema}
+        self._by_uri: dict[str, Any] = {}
+        self.uri = identified(uri, schema, self._default)
+        dialect = self._dialect(name, schema, Dialect(self._default))
+        self.draft = dialect.draft
+        self.schema = self._by_uri[self.uri] = _written(schema, dialect)
+        self._own = dialect
 
     @abstractmethod
     def _find(self, uri: str) -> Any:
@@ -76,22 +83,45 @@ class SchemaDocuments(ABC):
         if uri not in self._by_uri:
             try:
                 found = self._find(uri)
-                draft_of("it", found, self.draft)
-                # Evaluators differ in what they take a document for that does not say its draft.
-                dialect = {"$schema": self._dialect}
-                self._by_uri[uri] = dialect | found if isinstance(found, dict) else found
+                dialect = self._dialect("it", found, self._own)
             except SchemaError as error:
                 raise self.refused(uri, str(error)) from None
+            # Evaluators differ in what they take a document for that does not say its draft.
+            self._by_uri[uri] = _written(found, dialect)
         return self._by_uri[uri]
+
+    def _dialect(self, name: str, schema: Any, default: Dialect) -> Dialect:
+        """Return what the keywords of a document mean.
+
+        Raises:
+            SchemaError: Its `$schema` is of no draft that is known, and there is no such document.
+        """
+        if not isinstance(schema, dict) or "$schema" not in schema:
+            return default
+        given = schema["$schema"]
+        draft = draft_of_uri(given)
+        if draft is not None:
+            return Dialect(draft)
+        return self._custom(name, given)
+
+    def _custom(self, name: str, given: object) -> Dialect:
+        """Return the dialect of a metaschema of one's own, which is read as a document."""
+        try:
+            found = self._find(urldefrag(urljoin(self.uri, str(given))).url)
+        except SchemaError:
+            found = None
+        dialect = dialect_of(found)
+        if dialect is None:
+            raise SchemaError(
+                f"{name}: $schema must be one of {', '.join(DRAFTS)}, or a document among the "
+                f"schemas that has one of these, not {given}"
+            )
+        return dialect
 
     def refused(self, uri: str, why: str) -> SchemaError:
         """Return the error about a `$ref`, which `problem` keeps: evaluators hide it."""
         self.problem = f"{self.name}: $ref to {uri.removeprefix(ROOT)}: {why}"
         return SchemaError(self.problem)
-
-    @property
-    def _dialect(self) -> str:
-        return next(uri for uri, draft in DRAFTS.items() if draft == self.draft)
 
     @property
     def names(self) -> str:
@@ -103,13 +133,6 @@ class SchemaDocuments(ABC):
     def is_document(self, uri: str) -> bool:
         """Return whether a URI is that of a whole document that has been read."""
         return uri in self._by_uri
-
-    @property
-    def has_other_drafts(self) -> bool:
-        """Whether a document that has been read is of another draft than the schema itself."""
-        return any(
-            draft_of(uri, one, self.draft) != self.draft for uri, one in self._by_uri.items()
-        )
 
 
 def parsed(name: str, data: bytes) -> Any:
@@ -139,24 +162,26 @@ def parsed(name: str, data: bytes) -> Any:
     return schema
 
 
-def draft_of(name: str, schema: Any, default: int = LATEST) -> int:
-    """Return the draft of a document, a value of `DRAFTS`.
-
-    Raises:
-        SchemaError: Its `$schema` is of no draft that is known.
-    """
-    if not isinstance(schema, dict) or "$schema" not in schema:
-        return default
-    given = schema["$schema"]
-    draft = DRAFTS.get(given.rstrip("#")) if isinstance(given, str) else None
-    if draft is None:
-        raise SchemaError(f"{name}: $schema must be one of {', '.join(DRAFTS)}, not {given}")
-    return draft
+def draft_of(schema: Any, default: int) -> int:
+    """Return the draft that a schema names; another one where it names none that is known."""
+    draft = draft_of_uri(schema.get("$schema")) if isinstance(schema, dict) else None
+    return default if draft is None else draft
 
 
-def identified(uri: str, schema: Any) -> str:
+def identified(uri: str, schema: Any, default: int = LATEST) -> str:
     """Return the URI by which a schema is known that is read from a URI."""
     if not isinstance(schema, dict):
         return uri
-    own = schema.get("$id", schema.get("id") if "draft-04" in str(schema.get("$schema")) else None)
+    own = schema.get("id" if draft_of(schema, default) == 4 else "$id")
     return urldefrag(urljoin(uri, own)).url if isinstance(own, str) else uri
+
+
+def _written(schema: Any, dialect: Dialect) -> Any:
+    """Return a schema that says its draft, without what its dialect does not have."""
+    if not isinstance(schema, dict):
+        return schema
+    return {"$schema": uri_of(dialect.draft)} | {
+        keyword: value
+        for keyword, value in without(schema, dialect.ignored).items()
+        if keyword != "$schema"
+    }

@@ -27,7 +27,7 @@ from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHint
 from penstock.policy import RecordValidationPolicy as Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.policies.json_schema.check import Check
     from penstock.policy import RecordProxy, TopicMetadata
@@ -45,17 +45,10 @@ class Columns(Protocol):
 
 
 class _TopicChecks(NamedTuple):
-    """The checks of one text.
-
-    Attributes:
-        key: How keys are judged, or None.
-        value: How values are judged, or None.
-        fits: The fast way for a value; None where there is none, or where the key is judged, too.
-    """
+    """The checks of one text: how keys and how values are judged, or None."""
 
     key: Check | None
     value: Check | None
-    fits: Callable[[bytes], bool] | None
 
 
 class JsonSchema(Policy):
@@ -105,13 +98,10 @@ class JsonSchema(Policy):
         self._checks(text)
 
     def is_bounded(self, text: str) -> bool:
-        """Return whether judging a record takes time in proportion to its bytes.
+        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
 
-        It does where the fast way judges, the schema is not recursive, has no `uniqueItems`, no
-        `anyOf` or `oneOf` over what is inside arrays and objects, and takes at most 300 steps:
-        one for each subschema with each reference replaced by what it means, for each entry of
-        `enum` and `required`, and three for each character of a pattern and each time that one
-        is repeated. A text that cannot be used is not bounded.
+        It does where `native/` judges, no `format` is judged and no pattern has look-around. A
+        text that cannot be used is not bounded.
 
         Args:
             text: The topic's `record.validation.policy`.
@@ -120,23 +110,21 @@ class JsonSchema(Policy):
             checks = self._checks(text)
         except ValueError:
             return False
-        return all(one is None or one.features.bounded for one in (checks.key, checks.value))
+        return all(check is None or check.is_bounded for check in checks)
 
     def all_fit(self, text: str, batch: Columns) -> bool:
-        """Return whether the fast way accepts every record; False where another way has to judge.
+        """Return whether every record is accepted; False as well where that takes long to find out.
 
         Args:
             text: The topic's `record.validation.policy`.
             batch: The records.
 
         Raises:
-            ValueError: A schema is missing or cannot be used, or a record is not JSON.
+            ValueError: A schema is missing or cannot be used.
         """
-        checks, settings = self._checks(text), self._settings
-        return (
-            checks.key is None or _column_fits(checks.key, batch.keys, settings.null_keys)
-        ) and (
-            checks.value is None or _column_fits(checks.value, batch.values, settings.null_values)
+        return all(
+            (null or None not in column) and check.all_fit(column)
+            for check, column, _, null in self._columns(text, batch)
         )
 
     def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
@@ -146,77 +134,63 @@ class JsonSchema(Policy):
             InvalidRecordException: One does not; the text says where and why, in the words of
                 the schema.
         """
-        checks = self._checks(topic.validation_policy)
-        fits, data = checks.fits, record.value
-        if fits is not None and data is not None:
-            try:
-                if fits(data):
-                    return
-            except Exception:  # noqa: S110 - no answer: the slow way has one
-                pass
-        objection = self._objection(checks, record)
-        if objection is not None:
-            raise InvalidRecordException(objection)
+        for _, text in self.validate_batch(topic, _Single(record)):
+            raise InvalidRecordException(text)
 
-    def validate_batch(self, topic: TopicMetadata, batch: Columns) -> Iterator[tuple[int, str]]:
-        """Yield the position and the text of each record that `validate` would refuse."""
-        key, value, _ = self._checks(topic.validation_policy)
-        if key is None:
-            assert value is not None
-            yield from self._column(value, batch.values, "value", self._settings.null_values)
-            return
-        refused = dict(self._column(key, batch.keys, "key", self._settings.null_keys))
+    def validate_batch(self, topic: TopicMetadata, batch: Columns) -> Iterable[tuple[int, str]]:
+        """Return the position and the text of each record that `validate` would refuse."""
+        refused: dict[int, str] = {}
+        for check, column, field, null in self._columns(topic.validation_policy, batch):
+            for position, text in check.refused(column):
+                refused.setdefault(position, f"the {field} {text}")
+            if not null:
+                for position, data in enumerate(column):
+                    if data is None:
+                        refused.setdefault(position, f"the {field} is null")
+        return sorted(refused.items()) if refused else ()
+
+    def _columns(self, text: str, batch: Columns) -> Iterator[_Column]:
+        """Yield what is judged: the key first, whose objection counts."""
+        key, value = self._checks(text)
+        if key is not None:
+            yield _Column(key, batch.keys, "key", self._settings.null_keys)
         if value is not None:
-            found = self._column(value, batch.values, "value", self._settings.null_values)
-            refused = dict(found) | refused  # the first objection counts: the key's
-        yield from sorted(refused.items())
-
-    def _column(
-        self, check: Check, column: Sequence[bytes | None], field: str, null: bool
-    ) -> Iterator[tuple[int, str]]:
-        fits = check.fits
-        for position, data in enumerate(column):
-            if fits is not None and data is not None:
-                try:
-                    if fits(data):
-                        continue
-                except Exception:  # noqa: S110 - no answer: the slow way has one
-                    pass
-            text = self._slow(check, data, field, null)
-            if text is not None:
-                yield position, text
-
-    def _objection(self, checks: _TopicChecks, record: RecordProxy) -> str | None:
-        settings = self._settings
-        for check, data, field, null in (
-            (checks.key, record.key, "key", settings.null_keys),
-            (checks.value, record.value, "value", settings.null_values),
-        ):
-            if check is not None:
-                for _, text in self._column(check, (data,), field, null):
-                    return text
-        return None
-
-    def _slow(self, check: Check, data: bytes | None, field: str, null: bool) -> str | None:
-        if data is None:
-            return None if null else f"the {field} is null"
-        return check.objection(data, field)
+            yield _Column(value, batch.values, "value", self._settings.null_values)
 
     def _read(self, text: str) -> _TopicChecks:
-        from penstock.policies.json_schema.check import Check  # noqa: PLC0415 - an extra
+        from penstock.policies.json_schema.check import compile_check  # noqa: PLC0415 - an extra
 
-        names = schema_names(text)
         checks: dict[str, Check] = {}
-        for field, name in names.items():
+        for field, name in schema_names(text).items():
             try:
                 files = SchemaFiles(self._folder, name)
-                checks[field] = Check(files, formats=self._settings.formats)
+                checks[field] = compile_check(files, formats=self._settings.formats)
             except SchemaError as error:
                 raise ValueError(str(error)) from None
-        key, value = checks.get("key"), checks.get("value")
-        return _TopicChecks(key, value, value.fits if key is None and value else None)
+        return _TopicChecks(checks.get("key"), checks.get("value"))
 
 
-def _column_fits(check: Check, column: Sequence[bytes | None], null: bool) -> bool:
-    fits = check.fits
-    return fits is not None and all(null if data is None else fits(data) for data in column)
+class _Column(NamedTuple):
+    """Keys or values, and what judges them.
+
+    Attributes:
+        check: The schema.
+        column: The keys or values.
+        field: Which of both, as messages call it.
+        null: Whether one may be missing.
+    """
+
+    check: Check
+    column: Sequence[bytes | None]
+    field: str
+    null: bool
+
+
+class _Single:
+    """One record as a batch."""
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self, record: RecordProxy) -> None:
+        self.keys = (record.key,)
+        self.values = (record.value,)

@@ -30,6 +30,21 @@ def reason(error: ValidationError, names: Collection[str]) -> str:
     return f"at {place} {expected}" if place else expected
 
 
+def native_reason(keyword: str, written: str | None, place: str) -> str:
+    """Return the text about what `native/` found, as what is said of a value.
+
+    Args:
+        keyword: The keyword that the value breaks, or a key of `FLAWS`.
+        written: What the schema says there, as JSON; None of a flaw.
+        place: The value's JSON pointer.
+    """
+    if written is None:
+        return FLAWS[keyword]
+    kind = _Written(keyword, json.loads(written))
+    expected = _EXPECTED.get(keyword, _by_keyword)(kind)
+    return f"at {place} {expected}" if place else expected
+
+
 def pointer(path: list[str | int], names: Collection[str]) -> str:
     """Return a path as a JSON pointer, with `*` for each name that is not among `names`."""
     return "".join(
@@ -40,6 +55,26 @@ def pointer(path: list[str | int], names: Collection[str]) -> str:
         else "/*"
         for step in path
     )
+
+
+class _Written:
+    """A failure of `native/`, with the attributes that the library's have.
+
+    Attributes:
+        name: The keyword.
+    """
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self._value = value
+
+    def __getattr__(self, _: str) -> Any:
+        return self._value
+
+    @property
+    def types(self) -> list[str]:
+        """What `type` allows."""
+        return sorted(self._value) if isinstance(self._value, list) else [self._value]
 
 
 def _shown(value: Any) -> str:
@@ -55,6 +90,15 @@ def _by_keyword(kind: ValidationErrorKind) -> str:
     return f"breaks {kind.name}"
 
 
+FLAWS: Final = {
+    "notJson": "is not JSON",
+    "notUtf8": "is not JSON, which is UTF-8",
+    "tooDeep": "has more than 127 levels of arrays and objects",
+    "tooLarge": "has a number that is too large for a double",
+    "tooLong": "is longer than 4 GB",
+    "tooMuch": "takes too much work to judge by its schema",
+}
+"""What is said of a text that no schema has been asked about, or not to the end."""
 _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "type": lambda kind: f"must be of type {' or '.join(kind.types)}",
     "required": lambda kind: f"lacks the property {_shown(kind.property)}",
@@ -80,6 +124,8 @@ _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "unevaluatedItems": lambda _: "has more items than the schema allows",
     "propertyNames": lambda _: "has a property with a name that the schema does not allow",
     "contains": lambda _: "does not have the items that contains asks for",
+    "contentEncoding": lambda kind: f"must be encoded in {_shown(kind.content_encoding)}",
+    "contentMediaType": lambda kind: f"must be of media type {_shown(kind.content_media_type)}",
     "anyOf": lambda _: "fits no schema of anyOf",
     "oneOf": lambda _: "does not fit exactly one schema of oneOf",
     "not": lambda _: "fits the schema of not",

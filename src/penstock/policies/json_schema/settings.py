@@ -17,7 +17,7 @@ KEYS: Final = {
     FOLDER: (".", "The folder of schemas; a relative one starts at the file's folder."),
     FORMATS: (
         "false",
-        "`true`: `format` is judged, and an unknown one is an error. `false`: it says nothing.",
+        "`true`: `format` is judged (by `SchemaPolicy`, too). `false`: it says nothing.",
     ),
     NULL_VALUES: (
         "accept",
@@ -56,10 +56,19 @@ class JsonSchemaSettings:
                 raise ValueError(f"{key} is unknown; there are {', '.join(KEYS)}")
         return cls(
             _given(configs, FOLDER) or ".",
-            _either(configs, FORMATS, "true", "false"),
+            judges_formats(configs),
             _either(configs, NULL_VALUES, "accept", "refuse"),
             _either(configs, NULL_KEYS, "accept", "refuse"),
         )
+
+
+def judges_formats(configs: Mapping[str, str]) -> bool:
+    """Return whether `format` is judged, by `JsonSchema` and by `SchemaPolicy`.
+
+    Raises:
+        ValueError: The key has a value that it cannot have.
+    """
+    return _either(configs, FORMATS, "true", "false")
 
 
 def _given(configs: Mapping[str, str], key: str) -> str:

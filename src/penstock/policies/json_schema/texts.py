@@ -1,5 +1,8 @@
 """A schema given as a text, with the texts that it refers to, each by its name.
 
+It is taken for what Confluent's serializer for Java takes it for (`JsonSchema.rawSchema` of
+`kafka-json-schema-provider`): of draft 7 where it has no `$schema`, or one that is not known.
+
 A name is what stands in `$ref`, as in the references of Confluent's Schema Registry. Nothing else
 is found: no file is read and nothing is fetched.
 """
@@ -10,10 +13,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin
 
+from penstock.policies.json_schema.dialects import Dialect
 from penstock.policies.json_schema.documents import (
     ROOT,
     SchemaDocuments,
     SchemaError,
+    draft_of,
     identified,
     parsed,
 )
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 
 class SchemaTexts(SchemaDocuments):
     """A schema and those that it refers to, as texts."""
+
+    _default = 7
+    ignores_unknown_formats = True
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
         """Read a schema's own text.
@@ -37,6 +45,12 @@ class SchemaTexts(SchemaDocuments):
         """
         self._references = references
         super().__init__("the schema", ROOT, _parsed("the schema", text))
+
+    def _custom(self, name: str, given: object) -> Dialect:
+        try:
+            return super()._custom(name, given)
+        except SchemaError:
+            return Dialect(self._default)
 
     def _find(self, uri: str) -> Any:
         if uri in self._references:
@@ -61,7 +75,7 @@ class SchemaTexts(SchemaDocuments):
         """The names of references by the `$id` that they give themselves."""
         ids = {}
         for name, text in self._references.items():
-            own = identified("", _parsed(f"the reference {name}", text))
+            own = identified("", _parsed(f"the reference {name}", text), self._default)
             if own:
                 ids[own] = name
         return ids
@@ -74,9 +88,7 @@ class SchemaTexts(SchemaDocuments):
         """Return a reference without its own `$id`: it is known by the URI that leads to it."""
         schema = _parsed(f"the reference {name}", self._references[name])
         if isinstance(schema, dict):
-            schema.pop("$id", None)
-            if "draft-04" in str(schema.get("$schema")):
-                schema.pop("id", None)
+            schema.pop("id" if draft_of(schema, self._default) == 4 else "$id", None)
         return schema
 
 

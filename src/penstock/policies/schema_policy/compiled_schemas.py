@@ -64,6 +64,7 @@ class CompiledSchemas:
         registry: Registry,
         *,
         unknown_fields: bool = False,
+        formats: bool = False,
         options: RuleOptions = RuleOptions(),  # noqa: B008 - immutable
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -73,12 +74,14 @@ class CompiledSchemas:
             registry: Has the schemas that others refer to.
             unknown_fields: Whether Protobuf messages may have fields that their schema does not
                 have.
+            formats: Whether `format` of JSON Schemas is judged.
             options: How rules are read.
             clock: Seconds.
         """
         self._registry = registry
         self._options = options
         self._unknown_fields = unknown_fields
+        self._formats = formats
         self._clock = clock
         self._kept: MutableMapping[int | str, Compiled] = LRUCache(
             _KEPT, lambda compiled: max(compiled.size, _LEAST)
@@ -115,7 +118,9 @@ class CompiledSchemas:
         try:
             source = self._registry.source(schema)
             compiled = compile_schema(
-                as_it_arrives(schema, source), unknown_fields=self._unknown_fields
+                as_it_arrives(schema, source),
+                unknown_fields=self._unknown_fields,
+                formats=self._formats,
             )
         except InvalidSchemaError as error:
             return Compiled(None, None, str(error), str(error), len(schema.text))

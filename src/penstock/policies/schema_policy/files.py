@@ -33,7 +33,7 @@ _SCHEME: Final = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def compile_file(
-    folder: Path, file: SchemaFileName, *, unknown_fields: bool = False
+    folder: Path, file: SchemaFileName, *, unknown_fields: bool = False, formats: bool = False
 ) -> CompiledSchema:
     """Compile the schema of a file.
 
@@ -41,6 +41,7 @@ def compile_file(
         folder: The configuration file's: no file outside it is read.
         file: Which.
         unknown_fields: Whether Protobuf messages may have fields that the schema does not have.
+        formats: Whether `format` of a JSON Schema is judged.
 
     Raises:
         ValueError: It is missing, or cannot be used; the text names `schema.file`.
@@ -56,7 +57,7 @@ def compile_file(
     try:
         text = _read(folder, file.name)
         source = SchemaSource(kind, text, _references(folder, file.name, text, kind), file.message)
-        return compile_schema(source, unknown_fields=unknown_fields)
+        return compile_schema(source, unknown_fields=unknown_fields, formats=formats)
     except InvalidSchemaError as error:
         raise ValueError(f"{FILE}={file.name}: {error}") from None
     except OSError as error:

@@ -87,7 +87,7 @@ class SchemaPolicy(Policy):
 
         Args:
             configs: The configuration file; keys that do not start with `schema.` are passed
-                over.
+                over, but for `json.schema.formats`.
 
         Raises:
             ValueError: A key has a wrong value, or a package is missing.
@@ -113,6 +113,7 @@ class SchemaPolicy(Policy):
                 self._registry,
                 unknown_fields=self._settings.unknown_fields,
                 options=options,
+                formats=self._settings.formats,
             )
 
     def get_hints(self) -> RecordIntrospectionHints:
@@ -277,5 +278,10 @@ class SchemaPolicy(Policy):
     def _file_judge(self, file: SchemaFileName, *, is_key: bool) -> Judge:
         from penstock.policies.schema_policy.files import compile_file  # noqa: PLC0415 - an extra
 
-        compiled = compile_file(self._folder, file, unknown_fields=self._settings.unknown_fields)
+        compiled = compile_file(
+            self._folder,
+            file,
+            unknown_fields=self._settings.unknown_fields,
+            formats=self._settings.formats,
+        )
         return FileJudge(compiled, file.name, is_key=is_key)

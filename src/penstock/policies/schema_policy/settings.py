@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.policies.json_schema.settings import judges_formats
 from penstock.policies.schema_policy.registry.settings import PREFIX
 from penstock.policies.schema_policy.registry.subjects import (
     STRATEGY_NAMES,
@@ -141,6 +142,8 @@ class FileSettings:
     """The values of `FILE_KEYS`: whether a null passes, and unknown fields.
 
     Attributes:
+        formats: Whether `format` of JSON Schemas is judged: `json.schema.formats`, the key of
+            `JsonSchema`.
         preparation_s: How long the look-ups of a batch may take together, in seconds.
         judging_s: The same of those that are needed once more while it is judged.
     """
@@ -148,6 +151,7 @@ class FileSettings:
     null_values: bool
     null_keys: bool
     unknown_fields: bool
+    formats: bool
     preparation_s: float
     judging_s: float
 
@@ -163,8 +167,17 @@ class FileSettings:
                 raise ValueError(
                     f"{key} is unknown; there are {', '.join(FILE_KEYS)} and {PREFIX}*"
                 )
-        shares = (int(configs.get(key, ms)) / 1000 * share for key, ms, share in _DEADLINES)
-        return cls(*(_accepts(configs, key) for key in FILE_KEYS), *shares)
+        preparation_s, judging_s = (
+            int(configs.get(key, ms)) / 1000 * share for key, ms, share in _DEADLINES
+        )
+        return cls(
+            _accepts(configs, NULL_VALUES),
+            _accepts(configs, NULL_KEYS),
+            _accepts(configs, UNKNOWN_FIELDS),
+            formats=judges_formats(configs),
+            preparation_s=preparation_s,
+            judging_s=judging_s,
+        )
 
 
 def _accepts(configs: Mapping[str, str], key: str) -> bool:

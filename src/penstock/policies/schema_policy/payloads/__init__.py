@@ -19,12 +19,15 @@ _COMPILERS: Final = {
 }
 
 
-def compile_schema(source: SchemaSource, *, unknown_fields: bool = False) -> CompiledSchema:
+def compile_schema(
+    source: SchemaSource, *, unknown_fields: bool = False, formats: bool = False
+) -> CompiledSchema:
     """Compile a schema, with the packages of its type alone.
 
     Args:
         source: The schema.
         unknown_fields: Whether Protobuf messages may have fields that the schema does not have.
+        formats: Whether `format` of JSON Schemas is judged.
 
     Raises:
         InvalidSchemaError: It cannot be used: it is wrong, too large or of an unknown type.
@@ -46,6 +49,8 @@ def compile_schema(source: SchemaSource, *, unknown_fields: bool = False) -> Com
         ) from None
     if source.schema_type == "PROTOBUF":
         return cast("CompiledSchema", compiler(source, allow_unknown_fields=unknown_fields))
+    if source.schema_type == "JSON":
+        return cast("CompiledSchema", compiler(source, formats=formats))
     return cast("CompiledSchema", compiler(source))
 
 

@@ -1,0 +1,38 @@
+"""How many refused records of a batch are explained, and how much work that may be.
+
+A verdict comes first: a record is refused whether or not it is explained. Where a reason takes
+more work than the verdict, the first `MOST` refused records of a batch get one, each within
+`RECORD_MS` and all of them within `BATCH_MS`; the others get `NO_REASON`. What counts is work as
+it is foretold from sizes, not a clock, so that the same batch always gets the same texts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST: Final = 100
+RECORD_MS: Final = 50.0
+BATCH_MS: Final = 250.0
+NO_REASON: Final = "does not fit the schema"
+
+
+class Explanations:
+    """The explanations of one batch."""
+
+    __slots__ = ("_left", "_left_ms")
+
+    def __init__(self) -> None:
+        self._left = MOST
+        self._left_ms = BATCH_MS
+
+    def take(self, milliseconds: float) -> bool:
+        """Return whether one more refused record may be explained.
+
+        Args:
+            milliseconds: What its explanation takes at most, as far as can be foretold.
+        """
+        if not self._left or milliseconds > min(RECORD_MS, self._left_ms):
+            return False
+        self._left -= 1
+        self._left_ms -= milliseconds
+        return True

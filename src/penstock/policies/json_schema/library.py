@@ -1,0 +1,157 @@
+"""Texts judged by `jsonschema-rs`, where `native/` is not installed: the same verdicts, slower.
+
+The library has no bound on what it takes to gather reasons, so that is foretold: see `work.py`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin
+
+import jsonschema_rs
+import orjson
+
+from penstock.policies.explanations import NO_REASON, Explanations
+from penstock.policies.json_schema.dialects import METASCHEMAS
+from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.reasons import FLAWS, reason
+from penstock.policies.json_schema.validity import about, check_schema
+from penstock.policies.json_schema.work import work_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.policies.json_schema.documents import SchemaDocuments
+    from penstock.policies.json_schema.native import Texts
+    from penstock.policies.json_schema.work import Work
+
+MAX_LEVELS: Final = 127
+MAX_STEPS_BACK: Final = 100_000
+"""How often a pattern with look-around may go back within one text, as in `native/`."""
+_TOO_DEEP: Final = "depth limit exceeded"
+_TOO_LARGE: Final = "infinity when parsed as double"
+
+
+class LibraryCheck:
+    """Judges texts by one schema; implements `check.Check`."""
+
+    is_bounded = False
+
+    def __init__(self, files: SchemaDocuments, *, formats: bool) -> None:
+        """Compile a schema.
+
+        Args:
+            files: The schema.
+            formats: Whether `format` is judged.
+
+        Raises:
+            SchemaError: It is not a valid schema, refers to what is not there, or is too large.
+        """
+        files.problem = ""
+        check_schema(files, files.schema)
+        make = partial(
+            jsonschema_rs.validator_for,
+            files.schema,
+            validate_formats=formats,
+            ignore_unknown_formats=files.ignores_unknown_formats,
+            retriever=partial(_retrieved, files),
+            base_uri=files.uri,
+        )
+        try:
+            self._validator = _validator(make)
+            self.work = _work(files)
+        except SchemaError:
+            raise
+        except (ValueError, jsonschema_rs.ReferencingError, RecursionError) as error:
+            between = " " if isinstance(error, jsonschema_rs.ValidationError) else ": "
+            message = f"{files.names}{between}{about(error)}"
+            raise SchemaError(files.problem or message) from None
+
+    def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield what `check.Check.refused` says."""
+        explanations = Explanations()
+        for position, text in enumerate(texts):
+            if text is not None:
+                found = self._refusal(bytes(text[start:]), explanations)
+                if found is not None:
+                    yield position, found
+
+    def all_fit(self, texts: Texts, start: int = 0) -> bool:
+        """Return what `check.Check.all_fit` says."""
+        return next(self.refused(texts, start), None) is None
+
+    def _refusal(self, text: bytes, explanations: Explanations) -> str | None:
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            return _flaw(text, str(error))
+        levels = _levels(text, document)
+        if levels > MAX_LEVELS:
+            return FLAWS["tooDeep"]
+        if self._validator.is_valid(document):
+            return None
+        if not self.work.is_linear and not explanations.take(
+            self.work.milliseconds(len(text), levels)
+        ):
+            return NO_REASON
+        try:
+            self._validator.validate(document)
+        except jsonschema_rs.ValidationError as error:
+            return reason(error, self.work.names)
+        return NO_REASON  # the library disagrees with itself: its no counts
+
+
+def _validator(make: Callable[..., Any]) -> Any:
+    """Return a validator whose patterns are linear; the other kind where there is look-around."""
+    try:
+        return make(pattern_options=jsonschema_rs.RegexOptions())
+    except ValueError as error:
+        if "regex" not in str(error):
+            raise
+    return make(pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_STEPS_BACK))
+
+
+def _flaw(text: bytes, error: str) -> str:
+    """Return the reason in our words: the reader's are not promised to be without content."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return FLAWS["notUtf8"]
+    if _TOO_LARGE in error:
+        return FLAWS["tooLarge"]
+    return FLAWS["tooDeep" if _TOO_DEEP in error else "notJson"]
+
+
+def _levels(text: bytes, document: Any) -> int:
+    """Return how many arrays and objects are inside each other."""
+    if text.count(b"[") + text.count(b"{") <= 1:
+        return isinstance(document, list | dict)
+    levels, inside = 0, [document]
+    while True:
+        inside = [one for one in inside if isinstance(one, dict | list)]
+        if not inside:
+            return levels
+        levels += 1
+        inside = [
+            value for one in inside for value in (one.values() if isinstance(one, dict) else one)
+        ]
+
+
+def _retrieved(files: SchemaDocuments, uri: str) -> Any:
+    """Return a document that a schema refers to, after a look at whether it is a schema itself."""
+    schema = files.retrieve(uri)
+    check_schema(files, schema, uri)
+    return schema
+
+
+def _work(files: SchemaDocuments) -> Work:
+    registry = jsonschema_rs.Registry([(files.uri, files.schema)], retriever=files.retrieve)
+
+    def lookup(base: str, reference: str) -> tuple[Any, str]:
+        if urljoin(base, reference).startswith(METASCHEMAS):
+            return True, base
+        found = registry.resolver(base).lookup(reference)
+        return found.contents, found.resolver.base_uri
+
+    return work_of(files, lookup)

@@ -1,0 +1,127 @@
+"""Texts judged in Rust (`native/src/json`), by the bytes, with the reason beside the verdict.
+
+What is judged is bounded: each text may take steps in proportion to its bytes, and all of a column
+share a number of others. Each schema judges each value once, by however many ways it is reached.
+A text that takes more is refused, with a reason that says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import jsonschema_rs
+
+from penstock.policies.json_schema.dialects import METASCHEMAS, draft_of_uri, uri_of
+from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.reasons import native_reason
+from penstock.policies.json_schema.validity import about, check_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from penstock.policies.json_schema.documents import SchemaDocuments
+
+    Texts = Iterable[bytes | memoryview | None]
+
+SHARED_STEPS: Final = 20_000_000
+"""What the texts of a column may take together, besides what each has for its bytes: a step is a
+schema that judges a value, and takes about 10 ns."""
+INLINE_STEPS: Final = 200_000
+"""The same, for texts of which only acceptance counts: the gateway's event loop waits for it."""
+_MOST_ROUNDS: Final = 1001
+
+
+class MetaschemaNeeded(Exception):  # noqa: N818 - no error: another evaluator has them
+    """A schema refers to a metaschema, which is not among its documents."""
+
+
+def module() -> Any:
+    """Return `penstock_native`; None where it is not installed, not to be used, or too old."""
+    if os.environ.get("PENSTOCK_NATIVE") == "0":
+        return None
+    try:
+        found = importlib.import_module("penstock_native")
+    except ImportError:
+        return None
+    return found if hasattr(found, "json_schema") else None
+
+
+class NativeCheck:
+    """Judges texts by one schema; implements `check.Check`."""
+
+    def __init__(self, native: Any, files: SchemaDocuments, *, formats: bool) -> None:
+        """Compile a schema.
+
+        Args:
+            native: `penstock_native`.
+            files: The schema.
+            formats: Whether `format` is judged.
+
+        Raises:
+            SchemaError: It is not a valid schema, or refers to what is not there.
+            MetaschemaNeeded: It refers to a metaschema.
+        """
+        self._schema = _compiled(
+            native, files, partial(_format, files.ignores_unknown_formats) if formats else None
+        )
+        self.is_bounded = not (formats or self._schema.backtracks)
+
+    def refused(self, texts: Texts, start: int = 0) -> Iterator[tuple[int, str]]:
+        """Yield what `check.Check.refused` says."""
+        for position, (keyword, written, pointer) in self._schema.refused(
+            texts, start, SHARED_STEPS
+        ):
+            yield position, native_reason(keyword, written, pointer)
+
+    def all_fit(self, texts: Texts, start: int = 0) -> bool:
+        """Return what `check.Check.all_fit` says."""
+        return bool(self._schema.all_fit(texts, start, INLINE_STEPS))
+
+
+def _compiled(
+    native: Any, files: SchemaDocuments, formats: Callable[[int, str], Any] | None
+) -> Any:
+    check_schema(files, files.schema)
+    documents = [_document(files.uri, files.schema, files.draft)]
+    for _ in range(_MOST_ROUNDS):
+        try:
+            made = native.json_schema(documents, formats)
+        except ValueError as error:
+            raise SchemaError(f"{files.names} cannot be used: {error}") from None
+        except SchemaError as error:  # of a format
+            raise SchemaError(f"{files.names} {error}") from None
+        if not isinstance(made, list):
+            return made
+        for uri in made:
+            if uri.startswith(METASCHEMAS):
+                raise MetaschemaNeeded
+            found = files.retrieve(uri)
+            check_schema(files, found, uri)
+            documents.append(_document(uri, found, files.draft))
+    raise SchemaError(f"{files.name} refers to more than {_MOST_ROUNDS} documents in a row")
+
+
+def _document(uri: str, schema: Any, draft: int) -> tuple[str, int, bytes]:
+    if isinstance(schema, dict):
+        draft = draft_of_uri(schema["$schema"]) or draft
+    return uri, draft, json.dumps(schema, ensure_ascii=False).encode(errors="surrogatepass")
+
+
+def _format(ignores_unknown: bool, draft: int, name: str) -> Callable[[str], bool]:
+    """Return what says whether a string is of a format, as the library says it.
+
+    Raises:
+        SchemaError: There is no such format.
+    """
+    schema = {"$schema": uri_of(draft), "format": name}
+    try:
+        check: Callable[[str], bool] = jsonschema_rs.validator_for(
+            schema, validate_formats=True, ignore_unknown_formats=ignores_unknown
+        ).is_valid
+    except ValueError as error:
+        raise SchemaError(about(error)) from None
+    return check

@@ -1,0 +1,48 @@
+"""Whether a document is a schema of its draft, by the metaschema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import jsonschema_rs
+
+from penstock.policies.json_schema.documents import SchemaError
+
+if TYPE_CHECKING:
+    from penstock.policies.json_schema.documents import SchemaDocuments
+
+_MAX_MESSAGE: Final = 300
+
+
+def check_schema(files: SchemaDocuments, schema: Any, uri: str | None = None) -> None:
+    """Look whether a document is a schema.
+
+    Args:
+        files: What it belongs to.
+        schema: What is in it.
+        uri: Its URI where a `$ref` leads to it; None for the schema itself.
+
+    Raises:
+        SchemaError: It is none.
+    """
+    if not isinstance(schema, dict):
+        return
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except (ValueError, RecursionError) as error:
+        if uri is not None:
+            raise files.refused(uri, f"it {about(error)}") from None
+        between = " " if isinstance(error, jsonschema_rs.ValidationError) else ": "
+        raise SchemaError(f"{files.names}{between}{about(error)}") from None
+
+
+def about(error: BaseException) -> str:
+    """Return what an error of the library says, as what is said of a schema."""
+    if not isinstance(error, jsonschema_rs.ValidationError):
+        return _cut(str(error))
+    place = "".join(f"/{step}" for step in error.instance_path)
+    return f"is not a valid schema at {place or 'its root'}: {_cut(error.message)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}..."
