@@ -49,9 +49,11 @@
     │   ├── PolicyViolationException
     │   ├── ProduceRequestInterceptorSkipRecordException
     │   └── RetriableException           not now: what a policy needs is away
-    │       └── RegistryAwayException    policies: no URL of a schema registry can be asked
+    │       ├── RegistryAwayException    policies: no URL of a schema registry can be asked
+    │       └── UndecidableException     until what is judged by changes: stored records fail
     ├── EndedError                       gateway: a connection without a byte
     ├── EvaluationError                  policies: a rule has no result for a value
+    ├── MetaschemaNeeded                 policies: a JSON Schema that jsonschema-rs judges
     ├── NoAnswerError                    policies: one URL of a schema registry fails
     ├── SchemaError                      policies: a JSON Schema cannot be used
     └── UnfitError                       policies: what is wrong with an Avro payload

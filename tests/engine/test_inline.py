@@ -22,7 +22,7 @@ from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED
-from penstock.policies.json_schema import native
+from penstock.native import find_native
 from penstock.policies.json_schema.native import NativeCheck
 from penstock.records.batch import read_batch
 from tests.gateways import write_configuration
@@ -45,7 +45,7 @@ class Passes(BrokerRecordValidator):
     def validate_record(self, topic_partition, key, value, headers): pass
 """
 pytestmark = pytest.mark.skipif(
-    native.module() is None, reason="without native/ nothing is accepted inline"
+    find_native()[0] is None, reason="without native/ nothing is accepted inline"
 )
 
 

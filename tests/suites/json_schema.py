@@ -12,6 +12,7 @@ from tests.suites.fetched import sdist
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FOLDER: Final = cache_folder() / "suites" / "jsonschema-4.26.0" / "json"
 _SUM: Final = "0c26707e2efad8aa1bfc5b7ce170f3fccc2e4918ff85989ba9ffa9facb2be326"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.policies.json_schema import native
+from penstock.native import find_native
 from penstock.policies.json_schema.check import Check, compile_check, objection
 from penstock.policies.json_schema.files import SchemaFiles
 from penstock.policies.json_schema.library import LibraryCheck
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.policies.json_schema.documents import SchemaDocuments
 
-MODULE = native.module()
+MODULE, _ = find_native()
 IMPLEMENTATIONS = ["library", *(["native"] if MODULE else [])]
 """Those that are installed: the library always is."""
 

@@ -11,8 +11,8 @@ import pytest
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.plan import Plan
+from penstock.native import find_native
 from penstock.policies import JsonSchema
-from penstock.policies.json_schema import native
 from penstock.policy import InvalidRecordException, RecordProxy, TopicIdPartition, TopicMetadata
 from penstock.policy.testing import judge
 from tests.policies.json_schema.schemas import write
@@ -125,7 +125,7 @@ def test_the_engine_judges_by_it(folder):
     assert (bad.code, bad.message) == (87, 'the value lacks the property "id"')
 
 
-@pytest.mark.skipif(native.module() is None, reason="native/ is not built")
+@pytest.mark.skipif(find_native()[0] is None, reason="native/ is not built")
 def test_only_what_is_bounded_says_so(folder):
     judging = policy(folder)
 

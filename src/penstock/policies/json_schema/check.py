@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.native import find_native
 from penstock.policies.json_schema import native
 from penstock.policies.json_schema.library import LibraryCheck
 
@@ -56,7 +57,7 @@ def compile_check(files: SchemaDocuments, *, formats: bool) -> Check:
     Raises:
         SchemaError: It is not a valid schema, refers to what is not there, or is too large.
     """
-    found = native.module()
+    found, _ = find_native()
     if found is not None:
         try:
             return native.NativeCheck(found, files, formats=formats)

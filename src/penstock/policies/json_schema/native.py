@@ -7,9 +7,7 @@ A text that takes more is refused, with a reason that says so.
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,17 +35,6 @@ _MOST_ROUNDS: Final = 1001
 
 class MetaschemaNeeded(Exception):  # noqa: N818 - no error: another evaluator has them
     """A schema refers to a metaschema, which is not among its documents."""
-
-
-def module() -> Any:
-    """Return `penstock_native`; None where it is not installed, not to be used, or too old."""
-    if os.environ.get("PENSTOCK_NATIVE") == "0":
-        return None
-    try:
-        found = importlib.import_module("penstock_native")
-    except ImportError:
-        return None
-    return found if hasattr(found, "json_schema") else None
 
 
 class NativeCheck:

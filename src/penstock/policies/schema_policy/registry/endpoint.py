@@ -10,7 +10,7 @@ from base64 import b64encode
 from functools import partial
 from threading import Lock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from urllib3.response import BaseHTTPResponse
 
-    from penstock.policies.schema_policy.registry.oauth import TokenSource
     from penstock.policies.schema_policy.registry.settings import RegistrySettings
 
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -32,6 +31,16 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 _ACCEPTED: Final = (
     "application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json"
 )
+
+
+class Tokens(Protocol):
+    """Has the token that is sent with each request; see `oauth.TokenSource`."""
+
+    def token(self, limit: float) -> str:
+        """Return a token that is valid now, within this many seconds."""
+
+    def is_refused(self, token: str) -> None:
+        """Record that the registry refused a token."""
 
 
 class Answer(NamedTuple):
@@ -58,9 +67,7 @@ class Endpoint:
         not_before: When it is asked again after a failure; for the owner's use.
     """
 
-    def __init__(
-        self, url: str, settings: RegistrySettings, tokens: TokenSource | None = None
-    ) -> None:
+    def __init__(self, url: str, settings: RegistrySettings, tokens: Tokens | None = None) -> None:
         """Contact nobody yet.
 
         Args:
