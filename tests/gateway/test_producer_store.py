@@ -116,6 +116,30 @@ async def test_a_cluster_that_does_not_respond_is_not_taken_for_one_without_stat
         await open_producers(configuration, "c", "g", loses_records=False)
 
 
+async def test_a_topic_that_cannot_be_read_is_logged_once_a_minute(tmp_path):
+    """Each batch of each producer reads it: hundreds of lines a second otherwise."""
+    configuration = read_configuration(
+        tmp_path / "gateway.properties",
+        {"listeners": "PLAINTEXT://127.0.0.1:0", "upstream.bootstrap.servers": "127.0.0.1:1"},
+    )
+    store = ClusterStore(
+        configuration, configuration.upstream_properties, Presence("g", shares=True)
+    )
+
+    async def read_to_end(_timeout_s):
+        raise CompactedTopicError("it could not be read in time")
+
+    store._follower.read_to_end = read_to_end
+    with capture_logs() as logs:
+        for _ in range(100):
+            with pytest.raises(CompactedTopicError):
+                await store.read_to_end()
+        store._logged_at -= 60
+        with pytest.raises(CompactedTopicError):
+            await store.read_to_end()
+    assert [(line["log_level"], line["times"]) for line in logs] == [("error", 1), ("error", 100)]
+
+
 @pytest.fixture
 async def opened(tmp_path):
     configuration = read_configuration(

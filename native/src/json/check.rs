@@ -13,6 +13,7 @@ use super::node::{
     ArrayChecks, Constant, Contains, InPlace, Limit, Node, NodeId, NumberCheck, ObjectChecks,
     OneOf, Place, Schema, StringChecks, types,
 };
+use super::pattern::Pattern;
 use super::text::{Flaw, Kind, Text, Value, Values};
 
 /// How many schemas may judge inside each other: this much of the stack is taken at most.
@@ -307,6 +308,16 @@ impl Check<'_, '_> {
         true
     }
 
+    /// Return whether a text matches; None, and nothing more is judged, where that is not found out.
+    fn matches(&mut self, pattern: &Pattern, text: &str) -> Option<bool> {
+        if !self.take(pattern.steps(text.len())) {
+            return None;
+        }
+        let found = pattern.matches(text);
+        self.is_over |= found.is_none();
+        found
+    }
+
     fn one_of(&mut self, allowed: &OneOf, at: u32) -> bool {
         let value = self.text.at(at);
         if let Some(strings) = &allowed.strings
@@ -338,7 +349,11 @@ impl Check<'_, '_> {
             (Kind::Whole | Kind::Decimal, Constant::Number(number)) => {
                 self.text.number(value).compare(*number).is_eq()
             }
-            (Kind::String, Constant::String(text)) => self.text.string(value) == text.as_str(),
+            (Kind::String, Constant::String(text)) => {
+                let is_plain = self.text.plain(value).is_some();
+                (is_plain || self.take(u64::from(value.len) / 16))
+                    && self.text.string(value) == text.as_str()
+            }
             (Kind::Array, Constant::Array(items)) => {
                 value.len as usize == items.len() && {
                     let mut child = at + 1;
@@ -412,11 +427,10 @@ impl Check<'_, '_> {
         }
         let text = self.text.string(value);
         if let Some((pattern, place)) = &checks.pattern {
-            if !self.take(pattern.steps(text.len())) {
-                return false;
-            }
-            if !pattern.matches(&text) {
-                return self.fail("pattern", *place, at);
+            match self.matches(pattern, &text) {
+                None => return false,
+                Some(false) => return self.fail("pattern", *place, at),
+                Some(true) => {}
             }
         }
         if let Some((format, place)) = checks.format {
@@ -442,6 +456,9 @@ impl Check<'_, '_> {
         {
             return true; // whatever the characters are
         }
+        if !self.take(bytes / 64) {
+            return false;
+        }
         let characters = match self.text.plain(value) {
             // Each character has one byte that does not continue another one.
             Some(raw) => raw.iter().map(|&byte| u64::from(byte & 0xc0 != 0x80)).sum(),
@@ -461,6 +478,10 @@ impl Check<'_, '_> {
     }
 
     fn content(&mut self, checks: &StringChecks, text: &str, at: u32) -> bool {
+        let is_read = checks.base64.is_some() || checks.json.is_some();
+        if is_read && !self.take(text.len() as u64 / 4) {
+            return false;
+        }
         let decoded;
         let mut bytes = text.as_bytes();
         if let Some(place) = checks.base64 {
@@ -697,6 +718,9 @@ impl Check<'_, '_> {
         mut seen: Option<&mut Seen>,
     ) -> bool {
         let count = self.text.at(at).len as usize;
+        if !self.take(count as u64 / 8) {
+            return false;
+        }
         let is_simple = checks.patterns.is_empty()
             && checks.additional.is_none()
             && checks.names.is_none()
@@ -773,10 +797,8 @@ impl Check<'_, '_> {
         if !checks.patterns.is_empty() {
             let text = self.text.string(self.text.at(name));
             for (pattern, node) in &checks.patterns {
-                if !self.take(pattern.steps(text.len())) {
-                    return false;
-                }
-                if pattern.matches(&text) {
+                let Some(is_match) = self.matches(pattern, &text) else { return false };
+                if is_match {
                     is_matched = true;
                     if !self.value(*node, name + 1, None) {
                         return false;
@@ -940,6 +962,9 @@ impl Check<'_, '_> {
     /// Take the anchors of a resource into the dynamic scope, where no other one has them.
     fn enter(&mut self, resource: u32) {
         let own = &self.schema.anchors[resource as usize];
+        if !self.take(self.scopes.len() as u64) {
+            return;
+        }
         let scope = &self.scopes[self.scope as usize];
         if own.iter().all(|(anchor, _)| scope.contains_key(anchor)) {
             return;

@@ -3,7 +3,7 @@
 use regex::Regex;
 
 /// How often an expression with look-around or references back may go back within one text;
-/// beyond it the text does not match.
+/// beyond it nothing is known of the text.
 pub const MAX_STEPS_BACK: usize = 100_000;
 
 /// A regular expression.
@@ -29,11 +29,11 @@ impl Pattern {
             .map(|regex| Self::Backtracking(Box::new(regex)))
     }
 
-    /// Return whether a text matches somewhere.
-    pub fn matches(&self, text: &str) -> bool {
+    /// Return whether a text matches somewhere; None where that takes too long to find out.
+    pub fn matches(&self, text: &str) -> Option<bool> {
         match self {
-            Self::Linear(regex) => regex.is_match(text),
-            Self::Backtracking(regex) => regex.is_match(text).unwrap_or(false),
+            Self::Linear(regex) => Some(regex.is_match(text)),
+            Self::Backtracking(regex) => regex.is_match(text).ok(),
         }
     }
 

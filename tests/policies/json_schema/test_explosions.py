@@ -147,3 +147,50 @@ def test_what_takes_too_much_work_is_refused(tmp_path):
         began = time.thread_time()
         assert judged.objection(text) is not None
         assert time.thread_time() - began < 1
+
+
+BACK = r"(.*)(.*)(.*)\1x\2|forbidden"
+"""A pattern that goes back more often than it may, in a text of forty letters."""
+LONG = b"a" * 40 + b"forbidden"
+
+
+@pytest.mark.skipif("native" not in IMPLEMENTATIONS, reason="native/ is not built")
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"pattern": BACK}, b'"%s"' % LONG),
+        ({"not": {"pattern": BACK}}, b'"%s"' % LONG),
+        ({"if": {"pattern": BACK}, "then": False}, b'"%s"' % LONG),
+        ({"patternProperties": {BACK: False}}, b'{"%s": 1}' % LONG),
+    ],
+)
+def test_a_pattern_that_is_given_up_lets_nothing_pass(tmp_path, schema, text):
+    judged = check(tmp_path, schema, implementation="native")
+    assert judged.objection(text) == "the value takes too much work to judge by its schema"
+    assert not judged.check.all_fit([text])
+
+
+def test_the_library_says_so_too(tmp_path):
+    judged = check(tmp_path, {"pattern": r"^(?=.*a)(\w+\s?)*\1$"}, implementation="library")
+    reason = judged.objection(b'"' + b"a" * 40 + b'!"')
+    assert reason == "the value takes too much work to judge by its schema"
+
+
+MANY = json.dumps({f"k{n}": 0 for n in range(80_000)}).encode()
+
+
+@pytest.mark.skipif("native" not in IMPLEMENTATIONS, reason="native/ is not built")
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"allOf": [{"properties": {"zz": True}}] * 2000}, MANY),
+        ({"allOf": [{"not": {"const": "x"}}] * 2000}, b'"' + b"\\u0041" * 160_000 + b'"'),
+        ({"allOf": [{"minLength": 500_000}] * 2000}, ('"' + "é" * 500_000 + '"').encode()),
+    ],
+    ids=["properties", "escapes", "characters"],
+)
+def test_what_a_keyword_reads_counts(tmp_path, schema, text):
+    judged = check(tmp_path, schema, implementation="native")
+    began = time.process_time()
+    judged.check.all_fit([text])
+    assert time.process_time() - began < 1

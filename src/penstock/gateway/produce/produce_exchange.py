@@ -314,9 +314,7 @@ class ProduceExchange(Held):
         if producers and shared is not None:
             try:
                 await shared.read_to_end()
-            except CompactedTopicError as error:
-                log.error("batches are held back: the state of their producers is not known",
-                          reason=str(error))  # fmt: skip
+            except CompactedTopicError:
                 for position in self._unknown_producers(modes_are_known=not self._unread):
                     self.responses[position] = PartitionResponse(
                         REQUEST_TIMED_OUT, _PRODUCER_STATE_NOT_READ
@@ -802,9 +800,7 @@ class ProduceExchange(Held):
         try:
             try:
                 await shared.read_to_end()
-            except CompactedTopicError as error:
-                log.error("batches are held back: the state of their producers is not known",
-                          reason=str(error))  # fmt: skip
+            except CompactedTopicError:
                 found = {
                     (topic, number): LastSequence(REQUEST_TIMED_OUT)
                     for topic, numbers in unknown.items()

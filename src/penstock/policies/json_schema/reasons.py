@@ -115,7 +115,10 @@ _EXPECTED: Final[dict[str, Callable[[Any], str]]] = {
     "maxItems": _limit("has more items than"),
     "minProperties": _limit("has fewer properties than"),
     "maxProperties": _limit("has more properties than"),
-    "pattern": lambda kind: f"must match {_shown(kind.pattern)}",
+    # Where a pattern with look-around was given up, the kind of the error has no pattern.
+    "pattern": lambda kind: (
+        f"must match {_shown(kind.pattern)}" if hasattr(kind, "pattern") else FLAWS["tooMuch"]
+    ),
     "format": lambda kind: f"must be of format {_shown(kind.format)}",
     "uniqueItems": lambda _: "has the same item twice",
     "additionalProperties": lambda _: "has a property that the schema does not allow",

@@ -6,10 +6,12 @@ unknown producer reads the topic to its end first. So a producer may change gate
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.compacted_topic_follower import LogFollower
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.presence import Presence, announce, withdraw
@@ -27,6 +29,8 @@ log = structlog.get_logger()
 
 READ_TIMEOUT_S: Final = 5.0
 """How long a producer that is new here waits until the topic has been read."""
+_LOG_EVERY_S: Final = 60.0
+"""Many producers wait for the topic, and each of them tries again."""
 
 
 class ClusterStore:
@@ -53,6 +57,8 @@ class ClusterStore:
         self._follower = LogFollower(topic, self._read)
         self.writes = self._follower.writes
         self._is_present = False
+        self._unread = 0
+        self._logged_at = -_LOG_EVERY_S
 
     async def start(self, timeout_s: float, take: Take) -> None:
         """Read all records, and follow the topic from here on.
@@ -73,9 +79,24 @@ class ClusterStore:
         """Read the topic up to its present end.
 
         Raises:
-            CompactedTopicError: It cannot be read now.
+            CompactedTopicError: It cannot be read now; the log says so once a minute.
         """
-        await self._follower.read_to_end(READ_TIMEOUT_S)
+        try:
+            await self._follower.read_to_end(READ_TIMEOUT_S)
+        except CompactedTopicError as error:
+            self._log_unread(error)
+            raise
+
+    def _log_unread(self, error: CompactedTopicError) -> None:
+        self._unread += 1
+        now = time.monotonic()
+        if now - self._logged_at >= _LOG_EVERY_S:
+            log.error(
+                "batches are held back: the state of their producers is not known",
+                reason=str(error),
+                times=self._unread,
+            )
+            self._logged_at, self._unread = now, 0
 
     def keep(self, key: ProducerKey, record: bytes, done: Callable[[str | None], None]) -> None:
         """Write a record; `done` is called with None when it is replicated, or with an error."""
