@@ -52,6 +52,8 @@ class KeptAnswers:
         urls: Sequence[str] = (),
         folder: CacheFolder | None = None,
         clock: Callable[[], float] = time.time,
+        *,
+        caller: Sequence[str] = (),
     ) -> None:
         """Look at nothing yet.
 
@@ -59,8 +61,10 @@ class KeptAnswers:
             urls: Those of the registry: what one of them said counts for all, and for no others.
             folder: Where answers outlive the gateway; None for nowhere.
             clock: Seconds since the epoch.
+            caller: Who asks, as `RegistrySettings.caller`: what others were told does not count.
         """
-        registry = sha256("\n".join(sorted(urls)).encode()).hexdigest()[:16]
+        asked = json.dumps([sorted(urls), list(caller)])
+        registry = sha256(asked.encode()).hexdigest()[:16]
         self._prefix = f"penstock.schema-registry/{registry}/"
         self._folder = folder
         self._clock = clock
