@@ -532,3 +532,21 @@ def test_a_copy_that_is_behind_refuses_nothing_that_another_knows(registry, judg
         assert objections(order(99)) == [
             "the value has schema id 99, which the registry does not know"
         ]
+
+
+@pytest.mark.parametrize("level", ["id", "payload", "rules"])
+@pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
+def test_protobuf_that_cannot_be_used_is_undecidable_also_where_messages_name_subjects(
+    registry, strategy, level
+):
+    unusable = 'syntax = "proto3"; package shop; import "missing.proto"; message Order { }'
+    subject = "shop.Order" if strategy == "RecordNameStrategy" else "orders-shop.Order"
+    records = [framed(registry.register(subject, unusable, "PROTOBUF"), b"\x00")]
+    by_record = VALUES | {
+        "confluent.value.subject.name.strategy": strategy,
+        "schema.validation.level": level,
+    }
+    outcome, message = only(verdicts(registry, records, by_record))
+    assert outcome == "postponed"
+    assert "schema id 1 cannot be judged by: " in message
+    assert accepts(verdicts(registry, records, by_record | ACCEPT))

@@ -83,6 +83,7 @@ class _Part(NamedTuple):
         compiled: The schema that they are judged by and its rules; None where none is accepted.
         payloads: Of each that is judged, bytes in which its payload is.
         start: Where that starts in them.
+        has_subject: Whether it is known which subject the schema has to be under.
     """
 
     by: _Usable | str
@@ -90,6 +91,7 @@ class _Part(NamedTuple):
     compiled: Compiled | None = None
     payloads: Sequence[bytes] = ()
     start: int = 0
+    has_subject: bool = True
 
 
 class RegistryJudge:
@@ -170,10 +172,10 @@ class RegistryJudge:
             UndecidableException: The schema or its rules cannot be used, and nothing else is
                 wrong.
         """
-        by, positions, compiled, payloads, start = part
+        by, positions, compiled, payloads, start, has_subject = part
         if isinstance(by, str):
             return [(position, by) for position in positions]
-        if self._level is Level.ID:
+        if self._level is Level.ID and has_subject:
             return ()
         assert compiled is not None
         if compiled.schema is None:
@@ -282,6 +284,10 @@ class RegistryJudge:
     ) -> Iterator[_Part]:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
         types = self._schemas.of(registered, framed.schema)
+        if types.schema is None:  # so nobody knows which subject it has to be under
+            by = _Usable(_named(framed.schema), self._clock())
+            yield _Part(by, positions, types, payloads, framed.start, has_subject=False)
+            return
         by_name: dict[str | None, list[int]] = {}
         for index, payload in enumerate(payloads):
             name = types.message_name(payload[framed.start :])

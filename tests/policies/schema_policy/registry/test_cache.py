@@ -647,3 +647,103 @@ def test_a_registry_that_hangs_holds_up_what_is_known_once(client, clock, tmp_pa
     for one in range(1, 21):
         assert registry.subject_versions(one, f"s{one}") == ((f"s{one}", 2),)
     refresher.close()
+
+
+class Late(ScriptedClient):
+    """Answers with what was there when it was asked, once it is let."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = threading.Event()
+
+    def subject_versions(self, schema_id):
+        return self._late(lambda: super(Late, self).subject_versions(schema_id))
+
+    def latest(self, subject):
+        return self._late(lambda: super(Late, self).latest(subject))
+
+    def _late(self, ask):
+        try:
+            return ask()
+        finally:
+            assert self.gate.wait(60)
+
+
+def waits_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def late(clock, monkeypatch, tmp_path):
+    """A registry that knows something, and is slow when it is asked for it again."""
+    monkeypatch.setattr(cache, "PATIENCE_S", 0.05)
+    client = Late()
+    client.gate.set()
+    known(client)
+    refresher = Refresher(client, clock)
+    kept = KeptAnswers(("http://a",), CacheFolder(tmp_path), Wall(clock))
+    made = Registry(client, clock, kept=kept, refresher=refresher)
+    all_of(made)
+    client.gate.clear()
+    clock.passes(cache.SUBJECTS_SECONDS + 1)
+    made.allow(60)
+    assert made.subject_versions(17, "orders-value") == (("orders-value", 4),)
+    made.allow(60)
+    assert made.latest("orders-value")[1] == 4
+    client.gate.set()
+    waits_for(lambda: all(one.answer.done() for one in refresher._pending.values()))
+    refresher.is_away = False
+    yield made, client, kept
+    client.gate.set()
+    refresher.close()
+
+
+def test_what_came_late_is_not_new_hours_later(late, clock):
+    registry, client, _ = late
+    client.subjects[17] = ()
+    client.schemas["orders-value", 5] = client.schemas[17]
+    clock.passes(6 * 3600)
+    registry.allow(60)
+    assert registry.subject_versions(17, "orders-value") == ()
+    assert registry.latest("orders-value")[1] == 5
+
+
+def test_what_came_late_counts_from_when_it_was_asked_for(late, clock):
+    registry, client, kept = late
+    asked = kept.now()
+    clock.passes(cache.STALE_SECONDS + 1)
+    client.subjects[17] = ()
+    client.schemas["orders-value", 5] = client.schemas[17]
+    registry.allow(60)
+    assert registry.subject_versions(17, "orders-value") == (("orders-value", 4),)
+    assert registry.latest("orders-value")[1] == 4
+    assert kept.versions("subjects/17").at == asked
+    assert kept.latest("latest/orders-value").at == asked
+    clock.passes(cache.LATEST_SECONDS - cache.STALE_SECONDS)
+    registry.allow(60)
+    assert registry.latest("orders-value")[1] == 5
+    clock.passes(cache.SUBJECTS_SECONDS - cache.LATEST_SECONDS)
+    registry.allow(60)
+    assert registry.subject_versions(17, "orders-value") == ()
+
+
+def test_that_something_is_unknown_does_not_count_for_longer_where_it_came_late(late, clock):
+    registry, client, _ = late
+    client.gate.clear()
+    del client.schemas["orders-value", 4]
+    clock.passes(6 * 3600)
+    registry._kept.keep_latest("latest/orders-value", client.schemas[17], 4)
+    clock.passes(cache.LATEST_SECONDS + 1)
+    registry.allow(60)
+    assert registry.latest("orders-value")[1] == 4
+    client.gate.set()
+    waits_for(registry._refresher._pending["latest", "orders-value"].answer.done)
+    registry._refresher.is_away = False
+    clock.passes(cache.STALE_SECONDS + 1)
+    registry.allow(60)
+    assert registry.latest("orders-value") is None
+    client.schemas["orders-value", 5] = client.schemas[17]
+    assert registry.latest("orders-value")[1] == 5

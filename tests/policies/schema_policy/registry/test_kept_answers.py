@@ -1,5 +1,7 @@
 """What a registry said, for other workers and after a restart."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
@@ -9,6 +11,8 @@ from penstock.policies.schema_policy.registry.kept_answers import (
     KeptAnswers,
     NothingKept,
 )
+from penstock.policies.schema_policy.registry.opening import open_registry
+from penstock.policies.schema_policy.registry.settings import RegistrySettings
 from penstock.policy import share_value, sharing
 from tests.policies.schema_policy.clock import Clock
 
@@ -63,6 +67,82 @@ def test_registries_are_told_apart(tmp_path):
     KeptAnswers(("http://a",), CacheFolder(tmp_path)).keep_schema("schemas/17", SCHEMA)
     assert KeptAnswers(URLS, CacheFolder(tmp_path)).schema("schemas/17") is None
     assert NothingKept().schema("schemas/17") is None
+
+
+BEARER = "schema.registry.bearer.auth."
+OAUTH = {
+    BEARER + "credentials.source": "OAUTHBEARER",
+    BEARER + "issuer.endpoint.url": "https://issuer.example/token",
+    BEARER + "client.id": "dev",
+    BEARER + "client.secret": "kept to itself",
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        (
+            {"schema.registry.basic.auth.user.info": "dev:1"},
+            {"schema.registry.basic.auth.user.info": "prod:1"},
+            False,
+        ),
+        (
+            {"schema.registry.basic.auth.user.info": "dev:1"},
+            {"schema.registry.basic.auth.user.info": "dev:2"},
+            True,
+        ),
+        ({}, {"schema.registry.basic.auth.user.info": "dev:1"}, False),
+        ({BEARER + "token": "a"}, {BEARER + "token": "b"}, False),
+        (
+            {BEARER + "token": "a", BEARER + "logical.cluster": "lsrc-1"},
+            {BEARER + "token": "a", BEARER + "logical.cluster": "lsrc-2"},
+            False,
+        ),
+        (
+            {BEARER + "token": "a", BEARER + "identity.pool.id": "x"},
+            {BEARER + "token": "a", BEARER + "logical.cluster": "x"},
+            False,
+        ),
+        (OAUTH, OAUTH | {BEARER + "client.id": "prod"}, False),
+        (OAUTH, OAUTH | {BEARER + "issuer.endpoint.url": "https://other.example/token"}, False),
+        (OAUTH, OAUTH | {BEARER + "scope": "prod"}, False),
+        (OAUTH, OAUTH | {BEARER + "logical.cluster": "lsrc-2"}, False),
+        (OAUTH, OAUTH | {BEARER + "client.secret": "renewed"}, True),
+        (OAUTH, OAUTH | {"schema.registry.timeout.ms": "7"}, True),
+    ],
+)
+def test_registries_behind_one_url_are_told_apart_by_who_asks(tmp_path, first, second, is_same):
+    url = {"schema.registry.url": "https://a"}
+    one, other = (RegistrySettings.from_configs(url | given) for given in (first, second))
+    KeptAnswers(one.urls, CacheFolder(tmp_path), caller=one.caller).keep_schema("x", SCHEMA)
+    kept = KeptAnswers(other.urls, CacheFolder(tmp_path), caller=other.caller)
+    assert (kept.schema("x") is not None) == is_same
+
+
+def test_opened_registries_keep_answers_apart_by_who_asks():
+    found = []
+    for user in ("dev", "prod"):
+        settings = RegistrySettings.from_configs(
+            {"schema.registry.url": "http://a", "schema.registry.basic.auth.user.info": f"{user}:1"}
+        )
+        registry = open_registry(settings)
+        registry._client = SimpleNamespace(
+            schema_by_id=lambda schema_id, user=user: RegisteredSchema(
+                "AVRO", f'"{user}"', schema_id=schema_id
+            )
+        )
+        found.append(registry.schema(7).text)
+    assert found == ['"dev"', '"prod"']
+
+
+def test_who_asks_holds_no_secret():
+    for given in (
+        {"schema.registry.basic.auth.user.info": "dev:5ecret"},
+        {BEARER + "token": "5ecret"},
+        OAUTH | {BEARER + "client.secret": "5ecret"},
+    ):
+        settings = RegistrySettings.from_configs({"schema.registry.url": "https://a"} | given)
+        assert "5ecret" not in "".join(settings.caller)
 
 
 @pytest.mark.parametrize(

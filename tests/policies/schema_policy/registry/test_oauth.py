@@ -164,3 +164,21 @@ def jwt(**claims):
 )
 def test_where_the_endpoint_does_not_say_the_token_may(token, lifetime):
     assert oauth._lifetime(token, 1000) == lifetime
+
+
+@pytest.mark.parametrize(
+    "lifetime", ["\u00b2", "1" * 5000, 10**400, float("nan"), float("inf"), 0, -1, "x", [], "1e3"]
+)
+def test_a_lifetime_that_is_none_is_no_answer(issuer, registry, client, lifetime):
+    issuer.lifetime = lifetime
+    with pytest.raises(RetriableException, match="expires_in"):
+        client.schema_by_id(1)
+    assert registry.requests == []
+
+
+@pytest.mark.parametrize("exp", [10**400, float("inf"), float("-inf"), float("nan")])
+def test_a_token_that_expires_at_no_time_is_no_answer(issuer, registry, client, exp):
+    issuer.answer = {"access_token": jwt(exp=exp)}
+    with pytest.raises(RetriableException, match="exp is no time"):
+        client.schema_by_id(1)
+    assert registry.requests == []

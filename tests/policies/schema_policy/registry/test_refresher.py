@@ -11,6 +11,7 @@ from penstock.policies.schema_policy.registry.errors import (
     UnknownSchemaError,
 )
 from penstock.policies.schema_policy.registry.refresher import Refresher
+from tests.policies.schema_policy.clock import Clock
 
 PLENTY = 30.0
 
@@ -67,6 +68,44 @@ def test_what_hangs_is_waited_for_once_and_then_no_more(refresher, client):
     until(lambda: not refresher.is_away and client.asked == ["a", "b", "c"])
     assert refresher.ask("a", lambda asks: asks.ask("again"), PLENTY) == "a"
     assert refresher.ask("a", lambda asks: asks.ask("again"), PLENTY) == "again"
+
+
+@pytest.mark.parametrize("error", [None, UnknownSchemaError("gone"), RegistryAwayException("x")])
+def test_what_came_late_is_dropped_where_it_was_asked_too_long_ago(client, error):
+    clock = Clock()
+    refresher = Refresher(client, clock)
+
+    def late(asks):
+        asks.ask("late")
+        if error is not None:
+            raise error
+        return "late"
+
+    with pytest.raises(RegistryAwayException):
+        refresher.ask("a", late, 0.05)
+    until(lambda: client.asked == ["late"])
+    client.gate.set()
+    until(refresher._pending["a"].answer.done)
+    clock.passes(module.LATE_AT_MOST_S + 1)
+    refresher.is_away = False
+    assert refresher.ask("a", lambda asks: asks.ask("new"), PLENTY) == "new"
+    assert refresher.age == 0
+    refresher.close()
+
+
+def test_an_answer_is_as_old_as_its_question(client):
+    clock = Clock()
+    refresher = Refresher(client, clock)
+    with pytest.raises(RegistryAwayException):
+        refresher.ask("a", lambda asks: asks.ask("late"), 0.05)
+    assert refresher.age == 0
+    until(lambda: client.asked == ["late"])
+    client.gate.set()
+    until(refresher._pending["a"].answer.done)
+    clock.passes(module.LATE_AT_MOST_S - 1)
+    assert refresher.ask("a", lambda asks: asks.ask("new"), PLENTY) == "late"
+    assert refresher.age == module.LATE_AT_MOST_S - 1
+    refresher.close()
 
 
 def test_errors_are_those_of_the_question(refresher):

@@ -96,7 +96,7 @@ class _Kept(NamedTuple, Generic[_Found]):
     Attributes:
         value: What the registry said.
         until: Until when it counts, in seconds of the clock.
-        at: When it was said, as `KeptAnswers.now`.
+        at: When the registry was asked, as `KeptAnswers.now`.
     """
 
     value: _Found
@@ -141,6 +141,7 @@ class Registry:
         self._kept = kept or NothingKept()
         self._refresher = refresher
         self._patience = PATIENCE_S
+        self._age = 0.0  # of the last answer: seconds since it was asked for
         self._until = inf
         self._topic = ""
         self._budget, self._rereads = (
@@ -264,8 +265,9 @@ class Registry:
             _keep(self._versions, schema_id, kept._replace(until=now + STALE_SECONDS))
             return kept.value
         self._take_note(schema_id, subject, pairs, was_known=kept is not None)
-        _keep(self._versions, schema_id, _Kept(pairs, now + SUBJECTS_SECONDS, self._kept.now()))
-        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs)
+        said = self._just_said(pairs, SUBJECTS_SECONDS)
+        _keep(self._versions, schema_id, said)
+        self._kept.keep_versions(_SUBJECTS_OF.format(schema_id), pairs, said.at)
         return pairs
 
     def _known_versions(self, schema_id: int) -> _Kept[Sequence[tuple[str, int]]] | None:
@@ -321,8 +323,9 @@ class Registry:
                 raise
             _keep(self._latest, subject, kept._replace(until=now + STALE_SECONDS))
             return kept.value
-        _keep(self._latest, subject, _Kept(found, now + LATEST_SECONDS, self._kept.now()))
-        self._kept.keep_latest(question, *found)
+        said = self._just_said(found, LATEST_SECONDS)
+        _keep(self._latest, subject, said)
+        self._kept.keep_latest(question, *found, said.at)
         return found
 
     def source(self, schema: RegisteredSchema) -> SchemaSource:
@@ -390,7 +393,7 @@ class Registry:
                 if kept is None or self._is_too_old(kept):
                     raise
                 return kept.value
-            self._kept.keep_schema(question, found)
+            self._kept.keep_schema(question, found, self._kept.now() - self._age)
         _keep(self._schemas, key, found)
         return found
 
@@ -408,6 +411,10 @@ class Registry:
         age = max(0.0, self._kept.now() - said.at)
         return _Kept(said.value, self._clock() + seconds - age, said.at)
 
+    def _just_said(self, value: _Found, seconds: float) -> _Kept[_Found]:
+        """Return the last answer, which counts for so many seconds since it was asked for."""
+        return _Kept(value, self._clock() + seconds - self._age, self._kept.now() - self._age)
+
     def _is_too_old(self, kept: _Kept[_Found]) -> bool:
         return self._kept.now() - kept.at > STALE_AT_MOST
 
@@ -415,16 +422,20 @@ class Registry:
         self, key: object, kept: _Kept[_Found] | None, question: Callable[[Client], _Found]
     ) -> _Found:
         """Ask a question, and wait no longer than the answer that is known is worth."""
-        if kept is None or self._refresher is None:
-            return question(self._client)
         began = self._clock()
-        if self._kept.now() - kept.at > LATELY_S:
-            wait = min(self._until - began, _LONGEST_WAIT_S)
-            return self._refresher.ask(key, question, wait)
+        if kept is None or self._refresher is None:
+            try:
+                return question(self._client)
+            finally:
+                self._age = self._clock() - began
+        is_lately = self._kept.now() - kept.at <= LATELY_S
+        wait = self._patience if is_lately else min(self._until - began, _LONGEST_WAIT_S)
         try:
-            return self._refresher.ask(key, question, self._patience)
+            return self._refresher.ask(key, question, wait)
         finally:
-            self._patience -= self._clock() - began
+            self._age = self._refresher.age
+            if is_lately:
+                self._patience -= self._clock() - began
 
     def _ask(self, key: object, ask: Callable[[], _Found]) -> _Found:
         """Ask the registry, unless it has just said that there is no such, or nothing."""
@@ -440,12 +451,13 @@ class Registry:
             if miss is not None:
                 raise UnknownSchemaError(miss.text)
             raise RetriableException(_TOO_MANY)
+        self._age = 0.0
         try:
             found = ask()
         except UnknownSchemaError as error:
             budget.spend(self._topic)
             again = miss is not None and age < MISS_SECONDS
-            self._misses[key] = _Miss(self._clock(), str(error), is_last=again)
+            self._misses[key] = _Miss(self._clock() - self._age, str(error), is_last=again)
             raise
         except RegistryAwayException:
             raise  # the client does not ask again for a second, whatever is wanted

@@ -52,6 +52,8 @@ class KeptAnswers:
         urls: Sequence[str] = (),
         folder: CacheFolder | None = None,
         clock: Callable[[], float] = time.time,
+        *,
+        caller: Sequence[str] = (),
     ) -> None:
         """Look at nothing yet.
 
@@ -59,8 +61,10 @@ class KeptAnswers:
             urls: Those of the registry: what one of them said counts for all, and for no others.
             folder: Where answers outlive the gateway; None for nowhere.
             clock: Seconds since the epoch.
+            caller: Who asks, as `RegistrySettings.caller`: what others were told does not count.
         """
-        registry = sha256("\n".join(sorted(urls)).encode()).hexdigest()[:16]
+        asked = json.dumps([sorted(urls), list(caller)])
+        registry = sha256(asked.encode()).hexdigest()[:16]
         self._prefix = f"penstock.schema-registry/{registry}/"
         self._folder = folder
         self._clock = clock
@@ -82,17 +86,22 @@ class KeptAnswers:
         """Return the schema and its version that were the answer."""
         return self._find(question, lambda body: (_schema(body), answers.version(body)))
 
-    def keep_schema(self, question: str, schema: RegisteredSchema) -> None:
-        """Keep an answer."""
-        self._keep(question, _as_json(schema))
+    def keep_schema(self, question: str, schema: RegisteredSchema, at: float | None = None) -> None:
+        """Keep an answer: of a time, as `Said.at`, or of now."""
+        self._keep(question, _as_json(schema), at)
 
-    def keep_versions(self, question: str, pairs: Sequence[tuple[str, int]]) -> None:
-        """Keep an answer."""
-        self._keep(question, [{"subject": one, "version": version} for one, version in pairs])
+    def keep_versions(
+        self, question: str, pairs: Sequence[tuple[str, int]], at: float | None = None
+    ) -> None:
+        """Keep an answer: of a time, as `Said.at`, or of now."""
+        pairs_as_json = [{"subject": one, "version": version} for one, version in pairs]
+        self._keep(question, pairs_as_json, at)
 
-    def keep_latest(self, question: str, schema: RegisteredSchema, version: int) -> None:
-        """Keep an answer."""
-        self._keep(question, _as_json(schema) | {"version": version})
+    def keep_latest(
+        self, question: str, schema: RegisteredSchema, version: int, at: float | None = None
+    ) -> None:
+        """Keep an answer: of a time, as `Said.at`, or of now."""
+        self._keep(question, _as_json(schema) | {"version": version}, at)
 
     def forget(self, question: str) -> None:
         """Forget an answer: the registry has none any more."""
@@ -125,8 +134,8 @@ class KeptAnswers:
             return None
         return said if said.at <= self._clock() + _FUTURE_S else None
 
-    def _keep(self, question: str, answer: Any) -> None:
-        name, now = self._prefix + question, self._clock()
+    def _keep(self, question: str, answer: Any, at: float | None) -> None:
+        name, now = self._prefix + question, self._clock() if at is None else at
         body = json.dumps(answer, separators=(",", ":")).encode()
         with suppress(ValueError):  # a name may be too long; then it is known here alone
             share_value(name, b"%.3f\n" % now + body)
@@ -150,8 +159,8 @@ class NothingKept(KeptAnswers):
     def _find(self, question: str, read: Callable[[bytes], _Value]) -> None:
         del question, read
 
-    def _keep(self, question: str, answer: Any) -> None:
-        del question, answer
+    def _keep(self, question: str, answer: Any, at: float | None) -> None:
+        del question, answer, at
 
     def forget(self, question: str) -> None:
         """Do nothing."""

@@ -7,6 +7,7 @@ client, whose keys these are.
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from base64 import b64encode, urlsafe_b64decode
@@ -29,6 +30,8 @@ FAILURE_S: Final = 1.0
 """How long nothing is asked after a failure."""
 _LIFETIME_S: Final = 3600.0
 _LONGEST: Final = 65_536
+_LONGEST_LIFETIME_S: Final = 1e9
+_DIGITS: Final = re.compile(r"[0-9]{1,10}")
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
@@ -139,17 +142,28 @@ def _read(answer: Answer, now: float) -> tuple[str, float]:
     if not isinstance(token, str) or len(token) > _LONGEST or not _PRINTABLE.fullmatch(token):
         raise NoAnswerError("gives no access_token", away=True)
     lifetime = found.get("expires_in")
-    if isinstance(lifetime, str) and lifetime.isdigit():
+    if lifetime is None:
+        return token, _lifetime(token, now)
+    if isinstance(lifetime, str) and _DIGITS.fullmatch(lifetime):
         lifetime = int(lifetime)
-    if not isinstance(lifetime, int | float) or not 0 < lifetime < 10**9:
-        lifetime = _lifetime(token, now)
+    if not isinstance(lifetime, int | float) or not 0 < lifetime < _LONGEST_LIFETIME_S:
+        raise NoAnswerError("gives no expires_in that can be used", away=True)
     return token, float(lifetime)
 
 
 def _lifetime(token: str, now: float) -> float:
-    """Return the seconds until a JWT expires; an hour where it does not say."""
+    """Return the seconds until a JWT expires; an hour where it does not say.
+
+    Raises:
+        NoAnswerError: It says what is no time.
+    """
     try:
         claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
-        return max(0.0, float(claims["exp"]) - now)
+        expires = float(claims["exp"])
+    except OverflowError:
+        expires = math.inf
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         return _LIFETIME_S
+    if not math.isfinite(expires):
+        raise NoAnswerError("gives a token whose exp is no time", away=True)
+    return min(max(0.0, expires - now), _LONGEST_LIFETIME_S)

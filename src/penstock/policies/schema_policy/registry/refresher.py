@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from threading import Condition, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from penstock.policies.schema_policy.registry.errors import (
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_WAITING: Final = 1000
 """How many questions may wait to be asked."""
+LATE_AT_MOST_S: Final = 15.0
+"""How long ago a question may have been asked for a late answer to count; then it is asked again.
+It is more than the cache lets pass before it comes for a late answer."""
 _IDLE_S: Final = 60.0
 """How long the thread is there without anything to ask."""
 _LATE: Final = "the schema registry takes too long; what it said last counts"
@@ -29,23 +34,44 @@ _Client = TypeVar("_Client")
 _Found = TypeVar("_Found")
 
 
+@dataclass(slots=True, eq=False)
+class _Question(Generic[_Client]):
+    """A question on its way.
+
+    Attributes:
+        ask: Asks it.
+        answer: What came of it.
+        asked_at: When the thread began to ask, in seconds of the clock; valid once there is an
+            answer.
+    """
+
+    ask: Callable[[_Client], Any]
+    answer: Future[Any] = field(default_factory=Future)
+    asked_at: float = 0.0
+
+
 class Refresher(Generic[_Client]):
     """Questions that are asked in a thread. It is used by one thread.
 
     Attributes:
         is_away: Whether the registry did not answer the last question in time.
+        age: How many seconds before `ask` returned, or raised what the registry said, the
+            question was asked; 0 where nothing was said.
     """
 
-    def __init__(self, client: _Client) -> None:
+    def __init__(self, client: _Client, clock: Callable[[], float] = monotonic) -> None:
         """Ask nothing yet.
 
         Args:
             client: Asks the registry; used by the thread alone.
+            clock: Seconds.
         """
         self.is_away = False
+        self.age = 0.0
         self._client = client
-        self._pending: dict[object, Future[Any]] = {}
-        self._questions: deque[tuple[Future[Any], Callable[[_Client], Any]]] = deque()
+        self._clock = clock
+        self._pending: dict[object, _Question[_Client]] = {}
+        self._questions: deque[_Question[_Client]] = deque()
         self._changed = Condition()
         self._thread: Thread | None = None
         self._ends = False
@@ -53,7 +79,8 @@ class Refresher(Generic[_Client]):
     def ask(self, key: object, question: Callable[[_Client], _Found], wait: float) -> _Found:
         """Return the answer to a question, if it comes soon.
 
-        One that comes late is what the next call for the same key returns.
+        One that comes late is what the next call for the same key returns, if it was asked
+        `LATE_AT_MOST_S` ago at most.
 
         Args:
             key: What is asked: a question that is on its way is not asked twice.
@@ -65,23 +92,16 @@ class Refresher(Generic[_Client]):
             RetriableException: It does not answer; a `RegistryAwayException` where it takes
                 longer than that.
         """
-        pending = self._pending.get(key)
-        if pending is None:
-            if len(self._pending) >= MOST_WAITING:
-                self._pending = {
-                    one: asked for one, asked in self._pending.items() if not asked.done()
-                }
-            if len(self._pending) >= MOST_WAITING:
-                raise RegistryAwayException(_LATE)
-            pending = self._pending[key] = Future()
-            self._start(pending, question)
+        self.age = 0.0
+        pending = self._asked(key, question)
         try:
-            found: _Found = pending.result(0 if self.is_away else max(0.0, wait))
+            found: _Found = pending.answer.result(0 if self.is_away else max(0.0, wait))
         except TimeoutError:
             self.is_away = True
             raise RegistryAwayException(_LATE) from None
         finally:
-            if pending.done():
+            if pending.answer.done():
+                self.age = self._clock() - pending.asked_at
                 del self._pending[key]
         return found
 
@@ -91,9 +111,28 @@ class Refresher(Generic[_Client]):
             self._ends = True
             self._changed.notify()
 
-    def _start(self, pending: Future[Any], question: Callable[[_Client], Any]) -> None:
+    def _asked(self, key: object, question: Callable[[_Client], Any]) -> _Question[_Client]:
+        """Return the question that is on its way, or has an answer that counts; or start one."""
+        pending = self._pending.get(key)
+        if pending is not None and not self._is_too_old(pending):
+            return pending
+        self._pending.pop(key, None)
+        if len(self._pending) >= MOST_WAITING:
+            self._pending = {
+                one: asked for one, asked in self._pending.items() if not asked.answer.done()
+            }
+        if len(self._pending) >= MOST_WAITING:
+            raise RegistryAwayException(_LATE)
+        pending = self._pending[key] = _Question(question)
+        self._start(pending)
+        return pending
+
+    def _is_too_old(self, pending: _Question[_Client]) -> bool:
+        return pending.answer.done() and self._clock() - pending.asked_at > LATE_AT_MOST_S
+
+    def _start(self, pending: _Question[_Client]) -> None:
         with self._changed:
-            self._questions.append((pending, question))
+            self._questions.append(pending)
             if self._thread is None:
                 # A daemon: what hangs must not keep a process from its end.
                 self._thread = Thread(target=self._run, daemon=True, name="registry refresher")
@@ -111,15 +150,16 @@ class Refresher(Generic[_Client]):
                 if not self._questions or self._ends:
                     self._thread = None
                     return
-                pending, question = self._questions.popleft()
+                pending = self._questions.popleft()
+            pending.asked_at = self._clock()
             try:
-                found = question(self._client)
+                found = pending.ask(self._client)
             except UnknownSchemaError as error:
                 self.is_away = False
-                pending.set_exception(error)
+                pending.answer.set_exception(error)
             except BaseException as error:
                 self.is_away = True
-                pending.set_exception(error)
+                pending.answer.set_exception(error)
             else:
                 self.is_away = False
-                pending.set_result(found)
+                pending.answer.set_result(found)

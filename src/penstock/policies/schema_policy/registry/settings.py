@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -123,6 +124,24 @@ class RegistrySettings:
     context: str = DEFAULT_CONTEXT
     cache_folder: Path | None = None
     oauth: OAuthSettings | None = None
+
+    @property
+    def caller(self) -> tuple[str, ...]:
+        """Who asks: with the same URLs, others may be given another registry's answers.
+
+        Confluent Cloud chooses a registry by the API key or the logical cluster. Passwords and
+        secrets, which are renewed, have no part in it; of a token, which is all that there may
+        be, a hash has.
+        """
+        user, _, _ = self.user_info.partition(":")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        token = headers.pop("authorization", "")
+        return (
+            user,
+            sha256(token.encode()).hexdigest() if token else "",
+            *(f"{name}: {headers[name]}" for name in sorted(headers)),
+            *((self.oauth.url, self.oauth.client_id, self.oauth.scope) if self.oauth else ()),
+        )
 
     @classmethod
     def from_configs(
