@@ -1,14 +1,18 @@
 """What is kept of producers: in a file, by other gateways, and for how long."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.cluster.brokers import UnreachableError
+from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.configuration import read_configuration
 from penstock.gateway.produce.producer_state.batch import Stored
+from penstock.gateway.produce.producer_state.cluster import ClusterStore
 from penstock.gateway.produce.producer_state.encoding import ProducerKey
 from penstock.gateway.produce.producer_state.local import LocalStore, LocalStoreError
 from penstock.gateway.produce.producer_state.numbers import Range
 from penstock.gateway.produce.producer_state.opening import open_producers
+from penstock.gateway.produce.producer_state.presence import Presence
 from penstock.gateway.produce.producer_state.producers import Arrival, Producers
 
 KEY = ProducerKey("t", 0, 7)
