@@ -48,3 +48,11 @@ def test_what_was_used_last_is_kept():
         assert shared_value("kept") == b"x"
     assert shared_value("large/0") is None
     assert shared_value(f"large/{count - 1}") is not None
+
+
+def test_what_nobody_takes_is_within_the_same_bound():
+    for number in range(12):
+        share_value(f"a/{number}", bytes(VALUE_MAX // 2))
+    taken = take_shared()
+    assert sum(len(value) for _, value in taken) <= SHARED_MAX
+    assert taken[-1][0] == "a/11"

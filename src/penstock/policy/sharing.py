@@ -36,7 +36,8 @@ class SharedStore(LRUCache[str, bytes]):
 
 
 _values = SharedStore()
-_new: dict[str, bytes] = {}
+_new = SharedStore()
+"""Nobody takes it outside a gateway's worker, so it is within the same bound."""
 
 
 def share_value(name: str, value: bytes) -> None:

@@ -285,8 +285,8 @@ class RegistryJudge:
         """Do `_parts` where the subject is named after the Protobuf message of each payload."""
         types = self._schemas.of(registered, framed.schema)
         if types.schema is None:  # so nobody knows which subject it has to be under
-            by = _Usable(_named(framed.schema), self._clock())
-            yield _Part(by, positions, types, payloads, framed.start, has_subject=False)
+            named = _Usable(_named(framed.schema), self._clock())
+            yield _Part(named, positions, types, payloads, framed.start, has_subject=False)
             return
         by_name: dict[str | None, list[int]] = {}
         for index, payload in enumerate(payloads):
