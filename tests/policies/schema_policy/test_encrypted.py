@@ -7,6 +7,7 @@ import pytest
 
 from penstock.policies.schema_policy.compiled_schemas import CompiledSchemas
 from penstock.policies.schema_policy.encrypted import as_it_arrives, encrypts
+from penstock.policies.schema_policy.payloads import compile_schema
 from penstock.policies.schema_policy.payloads.compiled import SchemaSource
 from penstock.policies.schema_policy.registered import RegisteredSchema, SchemaReference
 
@@ -120,3 +121,62 @@ def test_what_is_no_json_schema_is_left_as_it_is():
             source.schema_type, source.text, rule_set={"domainRules": [ENCRYPT]}
         )
         assert as_it_arrives(schema, source) is source
+
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+TAGGED = {"type": "string", "confluent:tags": ["PII"]}
+CIPHER = b"Q0lQSEVS+/=="
+
+
+def texts_of(schema, tags, *values):
+    """Return the reasons for values, by the schema as what its producer encrypts arrives."""
+    text = json.dumps({"$schema": DRAFT_7} | schema)
+    rules = {"domainRules": [
+        {"name": "e", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT", "tags": tags}
+    ]}  # fmt: skip
+    arrives = as_it_arrives(
+        RegisteredSchema("JSON", text, rule_set=rules), SchemaSource("JSON", text, {})
+    )
+    payloads = [json.dumps(value).encode() for value in values]
+    return dict(compile_schema(arrives).objections(payloads, 0))
+
+
+@pytest.mark.parametrize("anchor", [{"$id": "#ssn"}, {"$anchor": "ssn"}])
+def test_a_reference_to_an_anchor_leads_to_its_schema_alone(anchor):
+    schema = {
+        "$schema": DRAFT_7 if "$id" in anchor else "https://json-schema.org/draft/2020-12/schema",
+        "not": {"required": ["forbidden"]},
+        "properties": {"ssn": {"$ref": "#ssn", "confluent:tags": ["PII"]}},
+        "definitions": {"s": anchor | {"type": "string", "pattern": "^[0-9]+$"}},
+    }
+    found = texts_of(schema, ["PII"], {"ssn": CIPHER.decode()}, {"ssn": "1", "forbidden": 1})
+    assert found == {1: "fits the schema of not"}
+
+
+def branch(pattern):
+    return {"properties": {"id": TAGGED | {"pattern": pattern}, "n": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "tags"),
+    [
+        ({"oneOf": [branch("^US"), branch("^UK")]}, ["PII"]),
+        (
+            {"oneOf": [{"properties": {"id": {"const": kind}}} for kind in "ab"]
+             , "properties": {"n": {"type": "integer"}}},
+            [],
+        ),
+        ({"if": branch("^US"), "then": False, "else": branch("^UK")}, ["PII"]),
+        ({"not": branch("^Q"), "properties": {"n": {"type": "integer"}}}, ["PII"]),
+        ({"allOf": [{"patternProperties": {"^i": TAGGED | {"pattern": "^US"}}},
+                    {"properties": {"n": {"type": "integer"}}}]}, ["PII"]),
+        ({"properties": {"n": {"type": "integer"}},
+          "additionalProperties": TAGGED | {"maxLength": 3}}, ["PII"]),
+    ],
+    ids=["oneOf", "union", "if", "not", "patternProperties", "additionalProperties"],
+)  # fmt: skip
+def test_what_is_encrypted_decides_nothing_and_the_rest_is_judged(schema, tags):
+    good, bad = {"id": CIPHER.decode(), "n": 1}, {"id": CIPHER.decode(), "n": "x"}
+    found = texts_of(schema, tags, good, bad)
+    assert 0 not in found
+    assert (1 in found) == ("if" not in schema)

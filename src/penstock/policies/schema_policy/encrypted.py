@@ -9,7 +9,7 @@ says about the text does not hold any more. Source: Confluent's `FieldEncryption
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from penstock.policies.schema_policy.tags import read_patterns
@@ -103,6 +103,34 @@ def as_it_arrives(schema: RegisteredSchema, source: SchemaSource) -> SchemaSourc
     )
 
 
+class _Part(NamedTuple):
+    """A schema within a document, and how it is reached.
+
+    Attributes:
+        schema: The schema.
+        document: Its document.
+        path: Of the values that it is about.
+        is_encrypted: Whether these are encrypted.
+        decided_by: The schemas whose `oneOf`, `if` or `not` it is inside, with the keyword.
+        depth: How many schemas lead to it.
+    """
+
+    schema: Any
+    document: Any
+    path: str
+    is_encrypted: bool = False
+    decided_by: tuple[tuple[dict[str, Any], str], ...] = ()
+    depth: int = 0
+
+    def inner(self, schema: Any) -> _Part:
+        """Return a part that is one further."""
+        return self._replace(schema=schema, depth=self.depth + 1)
+
+    def inside(self, keyword: str) -> _Part:
+        """Return the same part, for what is inside one of its keywords."""
+        return self._replace(decided_by=(*self.decided_by, (self.schema, keyword)))
+
+
 class _Encrypted:
     """Takes what is about texts out of the schemas of encrypted fields."""
 
@@ -121,22 +149,32 @@ class _Encrypted:
 
     def strip(self) -> None:
         """Change the documents."""
-        waiting = [(self._root, self._root, "$", False, 0)]
+        waiting = [_Part(self._root, self._root, "$")]
         while waiting and len(self._seen) < _MOST:
-            schema, document, path, is_encrypted, depth = waiting.pop()
-            if not isinstance(schema, dict) or (id(schema), path, is_encrypted) in self._seen:
+            part = waiting.pop()
+            schema, key = part.schema, (id(part.schema), part.path, part.is_encrypted)
+            if not isinstance(schema, dict) or key in self._seen or part.depth >= _DEEPEST:
                 continue
-            self._seen.add((id(schema), path, is_encrypted))
-            if depth >= _DEEPEST:
-                continue
-            for inner, home in self._same_value(schema, document):
-                waiting.append((inner, home, path, is_encrypted, depth + 1))
-            properties = schema.get("properties")
-            for name, inner in properties.items() if isinstance(properties, dict) else ():
-                below = f"{path}.{name}"
-                waiting.append((inner, document, below, self._is_tagged(inner, below), depth + 1))
-            if is_encrypted:
+            self._seen.add(key)
+            waiting += self._same_value(part)
+            waiting += self._fields(part)
+            if part.is_encrypted:
                 _strip(schema)
+                for decided, keyword in part.decided_by:
+                    _loosen(decided, keyword)
+
+    def _fields(self, part: _Part) -> Iterator[_Part]:
+        """Yield what is said about the properties of an object."""
+        schema = part.schema
+        for keyword in ("properties", "patternProperties"):
+            properties = schema.get(keyword)
+            for name, inner in properties.items() if isinstance(properties, dict) else ():
+                yield self._field(part, inner, name if keyword == "properties" else "*")
+        yield self._field(part, schema.get("additionalProperties"), "*")
+
+    def _field(self, part: _Part, inner: Any, name: str) -> _Part:
+        path = f"{part.path}.{name}"
+        return part.inner(inner)._replace(path=path, is_encrypted=self._is_tagged(inner, path))
 
     def _is_tagged(self, schema: Any, path: str) -> bool:
         if not self._tags:
@@ -147,26 +185,40 @@ class _Encrypted:
         )
         return not self._tags.isdisjoint(given | self._patterns.of(path))
 
-    def _same_value(self, schema: dict[str, Any], document: Any) -> Iterator[tuple[Any, Any]]:
+    def _same_value(self, part: _Part) -> Iterator[_Part]:
         """Yield what is said about the same value, or about its items, which count as it does."""
+        schema = part.schema
         for keyword in _BRANCHES:
             branches = schema.get(keyword)
+            inside = part.inside(keyword) if keyword == "oneOf" else part
             for branch in branches if isinstance(branches, list) else ():
-                yield branch, document
+                yield inside.inner(branch)
+        for keyword in ("if", "not"):
+            yield part.inside(keyword).inner(schema.get(keyword))
+        for keyword in ("then", "else"):
+            yield part.inner(schema.get(keyword))
+        dependent = schema.get("dependentSchemas")
+        for inner in dependent.values() if isinstance(dependent, dict) else ():
+            yield part.inner(inner)
         for keyword in ("items", "prefixItems"):
             items = schema.get(keyword)
             for item in items if isinstance(items, list) else (items,):
-                yield item, document
+                yield part.inner(item)
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            yield self._target(reference, document)
+            found, home = self._target(reference, part.document)
+            yield part.inner(found)._replace(document=home)
 
     def _target(self, reference: str, document: Any) -> tuple[Any, Any]:
+        """Return the schema that a reference leads to, and its document; None for neither."""
         name, _, fragment = reference.partition("#")
         document = self._documents.get(name) if name else document
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            return _anchored(document, fragment), document
         found = document
         try:
-            for step in unquote(fragment).split("/")[1:]:
+            for step in fragment.split("/")[1:]:
                 key = step.replace("~1", "/").replace("~0", "~")
                 found = found[int(key)] if isinstance(found, list) else found[key]
         except (ValueError, LookupError, TypeError):
@@ -174,9 +226,30 @@ class _Encrypted:
         return found, document
 
 
+def _anchored(document: Any, anchor: str) -> Any:
+    """Return the schema of a document that has an anchor, or an `$id` of drafts 4 to 7 like one."""
+    waiting = [document]
+    while waiting:
+        schema = waiting.pop()
+        if isinstance(schema, dict):
+            names = (schema.get("$anchor"), schema.get("$dynamicAnchor"))
+            if anchor in names or f"#{anchor}" in (schema.get("$id"), schema.get("id")):
+                return schema
+            waiting += schema.values()
+        elif isinstance(schema, list):
+            waiting += schema
+    return None
+
+
+def _loosen(schema: dict[str, Any], keyword: str) -> None:
+    """Have a schema not decide by what is encrypted: which branch fits, or whether one does."""
+    if keyword != "oneOf":
+        schema.pop(keyword, None)  # without `if`, `then` and `else` say nothing
+    elif "oneOf" in schema:
+        schema.setdefault("allOf", []).append({"anyOf": schema.pop("oneOf")})
+
+
 def _strip(schema: dict[str, Any]) -> None:
     for keyword in _ABOUT_TEXTS:
         schema.pop(keyword, None)
-    if "oneOf" in schema:  # what told its branches apart may be gone
-        branches = schema.pop("oneOf")
-        schema.setdefault("allOf", []).append({"anyOf": branches})
+    _loosen(schema, "oneOf")  # what told its branches apart may be gone
