@@ -45,3 +45,11 @@ def test_functions(text):
 def test_what_has_no_result(text):
     with pytest.raises(EvaluationError):
         holds(text, 90)
+
+
+@pytest.mark.parametrize("behind", ["\0zz", "x", "\n", "[Europe/Berlin]"])
+def test_a_text_is_nothing_but_a_timestamp(behind):
+    rule = "timestamp.of(message) == timestamp('2020-01-01T00:00:00Z')"
+    assert holds(rule, "2020-01-01T00:00:00Z") is True
+    with pytest.raises(EvaluationError):
+        holds(rule, f"2020-01-01T00:00:00Z{behind}")

@@ -6,6 +6,7 @@ Sources: `TimestampUtils` of Confluent's rules for Java, `timestamp_funcs.py` of
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -37,11 +38,20 @@ def of_unit(value: int, unit: str) -> Any:
     return of_epoch(value, per_second)
 
 
+_RFC_3339: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
 def of_text(text: str) -> Any:
-    """Return the timestamp of a text with its distance from UTC, as RFC 3339 has it."""
+    """Return the timestamp of a text with its distance from UTC, as RFC 3339 has it.
+
+    Raises:
+        ValueError: It is no such text.
+    """
+    if _RFC_3339.fullmatch(text) is None:  # `fromisoformat` takes more, also behind the end
+        raise ValueError("the timestamp is not of RFC 3339")
     found = dt.datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError("the timestamp has no distance from UTC")
     stamp = Timestamp()
     stamp.FromDatetime(found)
     return stamp
