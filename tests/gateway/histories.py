@@ -257,6 +257,7 @@ class World:
             else:
                 decided.append(failure)
 
+        known = producers.find(key, attempt.epoch, request.numbers)
         lost = set(request.dropped)
         own = packed([one for i, one in enumerate(attempt.records) if i not in lost])
         outcome = producers.decide(
@@ -272,7 +273,7 @@ class World:
         request.outgoing = outcome.data
         if outcome.batch.is_whole:
             request.outgoing = packed(attempt.records)
-        if outcome.is_new:
+        if outcome.batch is not known:
             self.kept_of.setdefault(tuple(attempt.records), []).append(set(unpacked(own)))
         if decided:
             done(decided[0])

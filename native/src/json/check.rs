@@ -10,8 +10,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use super::base64;
 use super::node::{
-    ArrayChecks, Constant, Contains, InPlace, Limit, Node, NodeId, NumberCheck, ObjectChecks,
-    OneOf, Place, Schema, StringChecks, types,
+    ArrayChecks, Constant, Contains, Count, InPlace, Limit, Node, NodeId, NumberCheck,
+    ObjectChecks, OneOf, Place, Schema, StringChecks, types,
 };
 use super::pattern::Pattern;
 use super::text::{Flaw, Kind, Text, Value, Values};
@@ -464,17 +464,23 @@ impl Check<'_, '_> {
             Some(raw) => raw.iter().map(|&byte| u64::from(byte & 0xc0 != 0x80)).sum(),
             None => self.text.string(value).chars().count() as u64,
         };
-        if let Some((min, place)) = checks.min
-            && characters < min
-        {
-            return self.fail("minLength", place, at);
+        self.within(characters, checks.min, checks.max, ["minLength", "maxLength"], at)
+    }
+
+    /// Judge a number of characters, items or properties by the least and the most there may be.
+    fn within(
+        &mut self,
+        count: u64,
+        min: Count,
+        max: Count,
+        [least, most]: [&'static str; 2],
+        at: u32,
+    ) -> bool {
+        match (min, max) {
+            (Some((min, place)), _) if count < min => self.fail(least, place, at),
+            (_, Some((max, place))) if count > max => self.fail(most, place, at),
+            _ => true,
         }
-        if let Some((max, place)) = checks.max
-            && characters > max
-        {
-            return self.fail("maxLength", place, at);
-        }
-        true
     }
 
     fn content(&mut self, checks: &StringChecks, text: &str, at: u32) -> bool {
@@ -509,15 +515,8 @@ impl Check<'_, '_> {
         mut seen: Option<&mut Seen>,
     ) -> bool {
         let count = u64::from(value.len);
-        if let Some((min, place)) = checks.min
-            && count < min
-        {
-            return self.fail("minItems", place, at);
-        }
-        if let Some((max, place)) = checks.max
-            && count > max
-        {
-            return self.fail("maxItems", place, at);
+        if !self.within(count, checks.min, checks.max, ["minItems", "maxItems"], at) {
+            return false;
         }
         if let Some(place) = checks.unique
             && !self.is_unique(at, value)
@@ -698,17 +697,7 @@ impl Check<'_, '_> {
             count += u64::from(self.text.counts(self.text.at(child)));
             child = self.text.at(child + 1).next;
         }
-        if let Some((min, place)) = checks.min
-            && count < min
-        {
-            return self.fail("minProperties", place, at);
-        }
-        if let Some((max, place)) = checks.max
-            && count > max
-        {
-            return self.fail("maxProperties", place, at);
-        }
-        true
+        self.within(count, checks.min, checks.max, ["minProperties", "maxProperties"], at)
     }
 
     fn each_property(

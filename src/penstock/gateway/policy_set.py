@@ -72,22 +72,14 @@ class PolicySet(NamedTuple):
 
 
 def submit_or_drop_again(
-    drop_again: Submit,
-    submit: Submit,
-    topic_plan: TopicPlan,
-    partition: int,
-    topic_id: UUID,
-    version: int,
-    data: bytes | memoryview,
-    done: Callable[[Verdict], None],
-    **options: Any,
+    drop_again: Submit, submit: Submit, topic_plan: TopicPlan, *batch: Any, **options: Any
 ) -> None:
     """Have a batch judged, or only have records dropped again where no policy is left to judge it.
 
     Implements `Submit`.
     """
     chosen = submit if topic_plan.policies else drop_again
-    chosen(topic_plan, partition, topic_id, version, data, done, **options)
+    chosen(topic_plan, *batch, **options)
 
 
 def without_response(client: Hashable) -> Hashable:

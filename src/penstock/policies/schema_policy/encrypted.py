@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import unquote
 
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.fields.references import References
 from penstock.policies.schema_policy.tags import read_patterns
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class _Encrypted:
         tags: frozenset[str],
     ) -> None:
         self._root = root
-        self._documents = documents
+        self._references = References(root, documents)
         self._patterns = patterns
         self._tags = tags
         self._seen: set[tuple[int, str, bool]] = set()
@@ -211,34 +212,10 @@ class _Encrypted:
 
     def _target(self, reference: str, document: Any) -> tuple[Any, Any]:
         """Return the schema that a reference leads to, and its document; None for neither."""
-        name, _, fragment = reference.partition("#")
-        document = self._documents.get(name) if name else document
-        fragment = unquote(fragment)
-        if fragment and not fragment.startswith("/"):
-            return _anchored(document, fragment), document
-        found = document
         try:
-            for step in fragment.split("/")[1:]:
-                key = step.replace("~1", "/").replace("~0", "~")
-                found = found[int(key)] if isinstance(found, list) else found[key]
-        except (ValueError, LookupError, TypeError):
-            return None, document
-        return found, document
-
-
-def _anchored(document: Any, anchor: str) -> Any:
-    """Return the schema of a document that has an anchor, or an `$id` of drafts 4 to 7 like one."""
-    waiting = [document]
-    while waiting:
-        schema = waiting.pop()
-        if isinstance(schema, dict):
-            names = (schema.get("$anchor"), schema.get("$dynamicAnchor"))
-            if anchor in names or f"#{anchor}" in (schema.get("$id"), schema.get("id")):
-                return schema
-            waiting += schema.values()
-        elif isinstance(schema, list):
-            waiting += schema
-    return None
+            return self._references.target(reference, document)
+        except (InvalidSchemaError, LookupError, TypeError, ValueError):
+            return None, document  # whoever compiles it says why
 
 
 def _loosen(schema: dict[str, Any], keyword: str) -> None:

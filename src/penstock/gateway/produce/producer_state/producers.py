@@ -66,12 +66,10 @@ class Decided(NamedTuple):
 
     Attributes:
         batch: The batch.
-        is_new: Whether it was decided now; otherwise it is a retry.
         data: The bytes for the broker, except for the sequence numbers; None if nothing is left.
     """
 
     batch: Batch
-    is_new: bool
     data: Buffer | None
 
 
@@ -383,7 +381,7 @@ class Producers:
             self._write(key, producer, partial(_kept, decision, done))
         else:
             done(None)
-        return Decided(decision, decision is not known, outgoing)
+        return Decided(decision, outgoing)
 
     def _write(
         self, key: ProducerKey, producer: Producer, done: Callable[[str | None], None]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.fields.references import References, objects_in
 from penstock.policies.schema_policy.fields.tree import (
     Field,
     Node,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _NODES_MOST: Final = 20_000
 _DEEPEST: Final = 100
-_IDENTITIES: Final = (("$id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#"), ("id", ""))
 _TYPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     "object": ("RECORD", lambda value: isinstance(value, dict)),
     "array": ("ARRAY", lambda value: isinstance(value, list)),
@@ -77,11 +76,11 @@ class _Reader:
     ) -> None:
         self._root = root
         self._documents = documents
+        self._references = References(root, documents)
         self._patterns = patterns
         self._widely = widely
         self._known: dict[tuple[int, str], Node] = {}
         self._inside_of: dict[int, list[Node]] = {}
-        self._identified: dict[int, dict[str, Any]] = {}
         self._anchors: dict[tuple[str, Any], list[tuple[Any, Any]]] = {}
 
     def root(self) -> Node:
@@ -131,7 +130,7 @@ class _Reader:
                     )
                 )
         if isinstance(schema.get("$ref"), str):
-            target, home = self._target(schema["$ref"], document)
+            target, home = self._references.target(schema["$ref"], document)
             node.alternatives.append(self.node(target, home, path, depth + 1))
         if not node.is_leaf:
             node.nullable |= any(branch.nullable for branch in node.alternatives)
@@ -159,7 +158,7 @@ class _Reader:
             tags |= read_inline_tags(one.get("confluent:tags"))
             if self._widely:  # those of all that is said about the same value count, too
                 if isinstance(one.get("$ref"), str):
-                    waiting.append(self._target(one["$ref"], home))
+                    waiting.append(self._references.target(one["$ref"], home))
                 waiting.extend(self._dynamic_targets(one, home))
                 waiting.extend((inner, home) for inner in _of_the_same_value(one))
         return tags
@@ -168,10 +167,10 @@ class _Reader:
         """Yield what a reference may mean that depends on how one comes to it: all that it may."""
         reference = schema.get("$dynamicRef")
         if isinstance(reference, str):
-            yield self._target(reference, document)
+            yield self._references.target(reference, document)
             yield from self._having("$dynamicAnchor", reference.partition("#")[2])
         if isinstance(schema.get("$recursiveRef"), str):
-            yield self._target(schema["$recursiveRef"], document)
+            yield self._references.target(schema["$recursiveRef"], document)
             yield from self._having("$recursiveAnchor", True)
 
     def _having(self, keyword: str, value: Any) -> list[tuple[Any, Any]]:
@@ -181,7 +180,7 @@ class _Reader:
             found = self._anchors[keyword, value] = [
                 (schema, document)
                 for document in (self._root, *self._documents.values())
-                for schema in _objects(document)
+                for schema in objects_in(document)
                 if schema.get(keyword) == value
             ]
         return found
@@ -228,58 +227,6 @@ class _Reader:
         if not tags:
             return inner
         return Node("COMBINED", fields=[Field("", path, inner, tags)])
-
-    def _target(self, reference: str, document: Any) -> tuple[Any, Any]:
-        base, _, fragment = reference.partition("#")
-        if base:
-            document = self._document(base, document)
-        if not fragment:
-            return document, document
-        if not fragment.startswith("/"):
-            return self._anchored(document, fragment), document
-        found = document
-        for step in unquote(fragment)[1:].split("/"):
-            name = step.replace("~1", "/").replace("~0", "~")
-            found = found[int(name)] if isinstance(found, list) else found[name]
-        return found, document
-
-    def _document(self, base: str, document: Any) -> Any:
-        for name, other in (("", self._root), *self._documents.items()):
-            identity = other.get("$id", "") if isinstance(other, dict) else ""
-            if base in (name, identity) or identity.rpartition("/")[2] == base:
-                return other
-        found = self._identities(document).get(base)
-        if found is None:
-            raise InvalidSchemaError("a $ref of the JSON Schema leads to no known document")
-        return found
-
-    def _anchored(self, document: Any, anchor: str) -> Any:
-        found = self._identities(document).get(f"#{anchor}")
-        if found is None:
-            raise InvalidSchemaError("a $ref of the JSON Schema leads to no known anchor")
-        return found
-
-    def _identities(self, document: Any) -> dict[str, Any]:
-        known = self._identified.get(id(document))
-        if known is None:
-            known = self._identified[id(document)] = {}
-            for found in _objects(document):
-                for keyword, begins in _IDENTITIES:
-                    if isinstance(found.get(keyword), str):
-                        known.setdefault(begins + found[keyword], found)
-        return known
-
-
-def _objects(document: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects of a document."""
-    waiting = [document]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, list):
-            waiting.extend(found)
-        elif isinstance(found, dict):
-            yield found
-            waiting.extend(found.values())
 
 
 def _conditional(schema: dict[str, Any]) -> Iterator[Any]:

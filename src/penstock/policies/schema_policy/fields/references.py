@@ -1,0 +1,90 @@
+"""References within a JSON Schema, and into the documents that it refers to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_IDENTITIES: Final = (("$id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#"), ("id", ""))
+
+
+class References:
+    """Follows references, as pointers, anchors, names and identities of documents."""
+
+    def __init__(self, root: Any, documents: Mapping[str, Any]) -> None:
+        """Look at nothing yet.
+
+        Args:
+            root: The schema.
+            documents: What it refers to, by name.
+        """
+        self._root = root
+        self._documents = documents
+        self._identified: dict[int, dict[str, Any]] = {}
+
+    def target(self, reference: str, document: Any) -> tuple[Any, Any]:
+        """Return the schema that a reference leads to, and the document that it stands in.
+
+        Args:
+            reference: A `$ref`.
+            document: The one that it stands in.
+
+        Raises:
+            InvalidSchemaError: There is no such document or anchor.
+            LookupError, TypeError, ValueError: There is no such place in the document.
+        """
+        base, _, fragment = reference.partition("#")
+        if base:
+            document = self._document(base, document)
+        if not fragment:
+            return document, document
+        if not fragment.startswith("/"):
+            return self._anchored(document, fragment), document
+        found = document
+        for step in unquote(fragment)[1:].split("/"):
+            name = step.replace("~1", "/").replace("~0", "~")
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        return found, document
+
+    def _document(self, base: str, document: Any) -> Any:
+        for name, other in (("", self._root), *self._documents.items()):
+            identity = other.get("$id", "") if isinstance(other, dict) else ""
+            if base in (name, identity) or identity.rpartition("/")[2] == base:
+                return other
+        found = self._identities(document).get(base)
+        if found is None:
+            raise InvalidSchemaError("a $ref of the JSON Schema leads to no known document")
+        return found
+
+    def _anchored(self, document: Any, anchor: str) -> Any:
+        found = self._identities(document).get(f"#{anchor}")
+        if found is None:
+            raise InvalidSchemaError("a $ref of the JSON Schema leads to no known anchor")
+        return found
+
+    def _identities(self, document: Any) -> dict[str, Any]:
+        known = self._identified.get(id(document))
+        if known is None:
+            known = self._identified[id(document)] = {}
+            for found in objects_in(document):
+                for keyword, begins in _IDENTITIES:
+                    if isinstance(found.get(keyword), str):
+                        known.setdefault(begins + found[keyword], found)
+        return known
+
+
+def objects_in(document: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects of a document."""
+    waiting = [document]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, list):
+            waiting.extend(found)
+        elif isinstance(found, dict):
+            yield found
+            waiting.extend(found.values())
