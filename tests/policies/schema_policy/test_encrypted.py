@@ -125,6 +125,7 @@ def test_what_is_no_json_schema_is_left_as_it_is():
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 TAGGED = {"type": "string", "confluent:tags": ["PII"]}
+D2020 = "https://json-schema.org/draft/2020-12/schema"
 CIPHER = b"Q0lQSEVS+/=="
 
 
@@ -180,3 +181,35 @@ def test_what_is_encrypted_decides_nothing_and_the_rest_is_judged(schema, tags):
     found = texts_of(schema, tags, good, bad)
     assert 0 not in found
     assert (1 in found) == ("if" not in schema)
+
+
+SHORT = TAGGED | {"maxLength": 3}
+ID = {"id": CIPHER.decode()}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"dependencies": {"id": {"properties": {"id": SHORT}}}}, ID),
+        ({"properties": {"id": {
+            "confluent:tags": ["PII"], "items": [True], "additionalItems": {"maxLength": 3}}}}, {"id": [1, ID["id"]]}),
+        ({"properties": {"ids": {"confluent:tags": ["PII"], "contains": {"maxLength": 3}}}},
+         {"ids": [ID["id"]]}),
+        ({"$schema": D2020, "unevaluatedProperties": SHORT}, ID),
+        ({"$schema": D2020, "properties": {"ids": {
+            "confluent:tags": ["PII"], "prefixItems": [True], "unevaluatedItems": {"maxLength": 3}}}},
+         {"ids": [1, ID["id"]]}),
+        ({"definitions": {"s": {"$id": "https://a.b/s", "definitions": {"t": SHORT},
+                                "properties": {"id": {"$ref": "#/definitions/t",
+                                                      "confluent:tags": ["PII"]}}}},
+          "allOf": [{"$ref": "https://a.b/s"}]}, ID),
+        ({"$defs": {"b": {"properties": {"id": SHORT}}}, "$schema": D2020,
+          "$ref": "#/$defs/b", "not": {"$ref": "#/$defs/b"}}, ID),
+        ({"definitions": {"b": {"properties": {"id": SHORT}}},
+          "if": {"$ref": "#/definitions/b"}, "else": False, "allOf": [{"$ref": "#/definitions/b"}]}, ID),
+    ],
+    ids=["dependencies", "additionalItems", "contains", "unevaluatedProperties",
+         "unevaluatedItems", "$id", "$ref and not", "if and allOf"],
+)  # fmt: skip
+def test_an_encrypted_field_is_found_by_each_way_to_it(schema, value):
+    assert texts_of(schema, ["PII"], value) == {}

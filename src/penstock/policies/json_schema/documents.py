@@ -130,6 +130,11 @@ class SchemaDocuments(ABC):
             return self.name
         return f"{self.name}, or {self._other} it refers to,"
 
+    @property
+    def documents(self) -> tuple[Any, ...]:
+        """The documents that have been read so far."""
+        return tuple(self._by_uri.values())
+
     def is_document(self, uri: str) -> bool:
         """Return whether a URI is that of a whole document that has been read."""
         return uri in self._by_uri

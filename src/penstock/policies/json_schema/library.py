@@ -15,6 +15,7 @@ import orjson
 from penstock.policies.explanations import NO_REASON, Explanations
 from penstock.policies.json_schema.dialects import METASCHEMAS
 from penstock.policies.json_schema.documents import SchemaError
+from penstock.policies.json_schema.inversions import inverted_pattern
 from penstock.policies.json_schema.reasons import FLAWS, reason
 from penstock.policies.json_schema.validity import about, check_schema
 from penstock.policies.json_schema.work import work_of
@@ -61,6 +62,7 @@ class LibraryCheck:
         try:
             self._validator = _validator(make)
             self.work = _work(files)
+            _check_patterns(files)
         except SchemaError:
             raise
         except (ValueError, jsonschema_rs.ReferencingError, RecursionError) as error:
@@ -100,6 +102,17 @@ class LibraryCheck:
         except jsonschema_rs.ValidationError as error:
             return reason(error, self.work.names)
         return NO_REASON  # the library disagrees with itself: its no counts
+
+
+def _check_patterns(files: SchemaDocuments) -> None:
+    """Look whether a pattern that is given up refuses a text, wherever it stands."""
+    pattern = inverted_pattern(files.documents)
+    if pattern is not None:
+        raise SchemaError(
+            f"{files.names} has the pattern {pattern!r}, with look-around or a back-reference, in "
+            "patternProperties or under not, if, oneOf or contains: only penstock_native judges "
+            "that, and it is not installed"
+        )
 
 
 def _validator(make: Callable[..., Any]) -> Any:

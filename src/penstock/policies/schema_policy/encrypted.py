@@ -112,7 +112,8 @@ class _Part(NamedTuple):
         document: Its document.
         path: Of the values that it is about.
         is_encrypted: Whether these are encrypted.
-        decided_by: The schemas whose `oneOf`, `if` or `not` it is inside, with the keyword.
+        decided_by: The schemas whose `oneOf`, `if`, `not` or `contains` it is inside, with the
+            keyword.
         depth: How many schemas lead to it.
     """
 
@@ -123,9 +124,18 @@ class _Part(NamedTuple):
     decided_by: tuple[tuple[dict[str, Any], str], ...] = ()
     depth: int = 0
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """All that matters of the way to the schema."""
+        decided_by = frozenset((id(schema), keyword) for schema, keyword in self.decided_by)
+        return id(self.schema), self.path, self.is_encrypted, decided_by
+
     def inner(self, schema: Any) -> _Part:
         """Return a part that is one further."""
-        return self._replace(schema=schema, depth=self.depth + 1)
+        own = schema.get("$id") if isinstance(schema, dict) else None
+        is_document = isinstance(own, str) and not own.startswith("#")
+        document = schema if is_document else self.document
+        return self._replace(schema=schema, document=document, depth=self.depth + 1)
 
     def inside(self, keyword: str) -> _Part:
         """Return the same part, for what is inside one of its keywords."""
@@ -146,14 +156,14 @@ class _Encrypted:
         self._references = References(root, documents)
         self._patterns = patterns
         self._tags = tags
-        self._seen: set[tuple[int, str, bool]] = set()
+        self._seen: set[tuple[object, ...]] = set()
 
     def strip(self) -> None:
         """Change the documents."""
         waiting = [_Part(self._root, self._root, "$")]
         while waiting and len(self._seen) < _MOST:
             part = waiting.pop()
-            schema, key = part.schema, (id(part.schema), part.path, part.is_encrypted)
+            schema, key = part.schema, part.key
             if not isinstance(schema, dict) or key in self._seen or part.depth >= _DEEPEST:
                 continue
             self._seen.add(key)
@@ -171,7 +181,8 @@ class _Encrypted:
             properties = schema.get(keyword)
             for name, inner in properties.items() if isinstance(properties, dict) else ():
                 yield self._field(part, inner, name if keyword == "properties" else "*")
-        yield self._field(part, schema.get("additionalProperties"), "*")
+        for keyword in ("additionalProperties", "unevaluatedProperties"):
+            yield self._field(part, schema.get(keyword), "*")
 
     def _field(self, part: _Part, inner: Any, name: str) -> _Part:
         path = f"{part.path}.{name}"
@@ -194,14 +205,15 @@ class _Encrypted:
             inside = part.inside(keyword) if keyword == "oneOf" else part
             for branch in branches if isinstance(branches, list) else ():
                 yield inside.inner(branch)
-        for keyword in ("if", "not"):
+        for keyword in ("if", "not", "contains"):
             yield part.inside(keyword).inner(schema.get(keyword))
         for keyword in ("then", "else"):
             yield part.inner(schema.get(keyword))
-        dependent = schema.get("dependentSchemas")
-        for inner in dependent.values() if isinstance(dependent, dict) else ():
-            yield part.inner(inner)
-        for keyword in ("items", "prefixItems"):
+        for keyword in ("dependentSchemas", "dependencies"):
+            dependent = schema.get(keyword)
+            for inner in dependent.values() if isinstance(dependent, dict) else ():
+                yield part.inner(inner)
+        for keyword in ("items", "prefixItems", "additionalItems", "unevaluatedItems"):
             items = schema.get(keyword)
             for item in items if isinstance(items, list) else (items,):
                 yield part.inner(item)
@@ -219,7 +231,10 @@ class _Encrypted:
 
 
 def _loosen(schema: dict[str, Any], keyword: str) -> None:
-    """Have a schema not decide by what is encrypted: which branch fits, or whether one does."""
+    """Have a schema not decide by what is encrypted: which branch or item fits, or whether any."""
+    if keyword == "contains":
+        schema.pop("minContains", None)
+        schema.pop("maxContains", None)
     if keyword != "oneOf":
         schema.pop(keyword, None)  # without `if`, `then` and `else` say nothing
     elif "oneOf" in schema:

@@ -56,10 +56,11 @@ class References:
             identity = other.get("$id", "") if isinstance(other, dict) else ""
             if base in (name, identity) or identity.rpartition("/")[2] == base:
                 return other
-        found = self._identities(document).get(base)
-        if found is None:
-            raise InvalidSchemaError("a $ref of the JSON Schema leads to no known document")
-        return found
+        for other in (document, self._root, *self._documents.values()):
+            found = self._identities(other).get(base)
+            if found is not None:
+                return found
+        raise InvalidSchemaError("a $ref of the JSON Schema leads to no known document")
 
     def _anchored(self, document: Any, anchor: str) -> Any:
         found = self._identities(document).get(f"#{anchor}")
