@@ -99,3 +99,17 @@ def test_small_values_are_not_looked_at(text, least, most):
 def test_names_and_messages_of_expressions_of_all_kinds():
     for text in ("true", "[1, 2] == [message]", "{'a': message} == {}", "message", "now == now"):
         assert always_allowed(tree_of(text)) >= 1 << 20, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"message.all(x, decimals.lt(decimals.add(decimal('{'9' * 900}'), decimal(x)), decimal(x)))",
+        "message.all(x, decimals.gt(decimals.sqrt(decimal(x)), decimal('0')))",
+        "message.all(x, timestamp.of(x, 'ms') < now && timestamp.of(x, 's') < now)",
+    ],
+)
+def test_a_function_in_python_is_dear_in_a_loop(text):
+    # 9,000 items with the first of them take 5 seconds.
+    assert work_of(tree_of(text), Size(100, 100, 100)) < MOST
+    assert work_of(tree_of(text), Size(90_000, 9_000, 9_000)) > MOST / 5

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.policies.schema_policy.rules import decimals
 from penstock.policies.schema_policy.rules.checked import (
     Call,
     Collection,
@@ -18,6 +19,7 @@ from penstock.policies.schema_policy.rules.checked import (
     Name,
     Part,
 )
+from penstock.policies.schema_policy.rules.declared import PREFIX
 from penstock.policies.schema_policy.rules.patterns import size_of
 from penstock.policies.schema_policy.rules.whole_match import FUNCTION as MATCHES_WHOLE
 
@@ -50,6 +52,11 @@ _REPEATED_MOST: Final = 1000
 """RE2 repeats no part of a pattern oftener."""
 _STEPS_BACK: Final = 300_000.0
 """For a text and a pattern that looks around, at most."""
+_PYTHON: Final = 6_000.0
+"""For a call of a function that is written in Python."""
+_DIGIT: Final = 80.0
+"""For a digit of a decimal that is calculated with; `decimals` takes 1,000 at most."""
+_DIGITS_OF_DECIMAL: Final = 1000
 _ESCAPED: Final = 10
 _DIGITS: Final = 100
 """The most that `format` writes for a number after its point."""
@@ -314,6 +321,14 @@ def _asked(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     return sizes[0].weight * _SPLIT, _SCALAR
 
 
+def _calculated(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
+    """One of the functions about decimals and instants, which Python evaluates."""
+    del call
+    size = _together(sizes)
+    digits = sum(min(one.weight, _DIGITS_OF_DECIMAL) for one in sizes)
+    return _PYTHON + digits * _DIGIT, size
+
+
 def _free(call: Call, sizes: Sequence[Size]) -> tuple[float, Size]:
     del call, sizes
     return 0, _SCALAR
@@ -335,6 +350,12 @@ _BY_FUNCTION: Final[Mapping[str, Callable[[Call, Sequence[Size]], tuple[float, S
     **dict.fromkeys(
         ("string", "bytes", "lowerAscii", "upperAscii", "substring", "trim", "reverse", "charAt"),
         _copied,
+    ),
+    **dict.fromkeys(
+        ("decimal", "decimals.sign", "timestamp.of",
+         *(f"{PREFIX}{name}" for name in ("timestamp", "string", "double")),
+         *decimals.COMPARISONS, *decimals.OF_TWO, *decimals.OF_ONE),
+        _calculated,
     ),
     **dict.fromkeys(("quote", "strings.quote"), _quoted),
     "@in": _found,
