@@ -77,7 +77,7 @@ def key(
 
     Args:
         section: The heading it stands under in the reference.
-        meaning: One or two sentences for the reference.
+        meaning: Some sentences for the reference.
         default: Its value where the file does not have it; without one it is required.
         shown_default: What the reference says in place of a computed default.
         name: As it is written in the file, where the attribute has another name.
@@ -120,11 +120,11 @@ class Keys(BaseModel):
         reloaded=False,
         default="PLAINTEXT",
         meaning=(
-            "How the cluster is reached. Every key of a Kafka client may follow the prefix "
-            "`upstream.`: `upstream.ssl.*` (PEM files) holds for every connection to the "
-            "cluster; `upstream.sasl.*` is the gateway's own principal, which looks up the "
-            "brokers' addresses. Clients authenticate to the cluster themselves, through "
-            "the gateway."
+            "How the gateway connects to the cluster. Every key of a Kafka client can follow "
+            "the prefix `upstream.`. `upstream.ssl.*` (PEM files) applies to all connections to "
+            "the cluster. `upstream.sasl.*` is the gateway's own principal, which looks up the "
+            "brokers' addresses. Clients authenticate at the cluster themselves, through the "
+            "gateway."
         ),
     )
     listener: ListenerAddress = key(
@@ -133,11 +133,10 @@ class Keys(BaseModel):
         default=Listener(tls=False, address=Address("127.0.0.1", 9192)),
         name="listeners",
         meaning=(
-            "The bootstrap address that clients use, in Kafka's syntax. With `SSL` or "
-            "`SASL_SSL` the `ssl.*` keys of a broker hold (PEM: `ssl.keystore.location`, "
-            "`ssl.key.password`, `ssl.truststore.location`, `ssl.client.auth`, "
-            "`ssl.enabled.protocols`, `ssl.cipher.suites`). Port 0 takes "
-            "a free port, which the `ready` line tells."
+            "The bootstrap address of clients, in Kafka's syntax. With `SSL` or `SASL_SSL`, the "
+            "`ssl.*` keys of a broker apply (PEM: `ssl.keystore.location`, `ssl.key.password`, "
+            "`ssl.truststore.location`, `ssl.client.auth`, `ssl.enabled.protocols`, "
+            "`ssl.cipher.suites`). Port 0 takes a free port, which the `ready` line shows."
         ),
     )
     advertised_host: Text | None = key(
@@ -145,18 +144,18 @@ class Keys(BaseModel):
         reloaded=False,
         default=None,
         shown_default="the listener's host",
-        meaning="The name given to clients. Required where the listener's host is a wildcard.",
+        meaning=("The host name given to clients. Required if the listener's host is a wildcard."),
     )
     broker_addresses: BrokerAddresses = key(
         LISTENERS,
         reloaded=False,
         default="ports",
         meaning=(
-            "How clients reach single brokers. `ports`: each has a port of its own. `sni`: the "
-            "broker with node id N is `broker-N.<advertised.host>`, on the port that all share; "
-            "the name in the TLS handshake tells which one a client wants, so that `listeners` "
-            "has to be `SSL` or `SASL_SSL`, and the certificate to cover these names. "
-            "[operations.md](operations.md#one-port)"
+            "How clients reach each broker. `ports`: each broker has its own port. `sni`: the "
+            "broker with node id N is `broker-N.<advertised.host>`, and all brokers share one "
+            "port. The name in the TLS handshake chooses the broker, so `listeners` must be "
+            "`SSL` or `SASL_SSL`, and the certificate must cover these names. [One "
+            "port](operations.md#one-port)"
         ),
     )
     advertised_port: Port | None = key(
@@ -165,8 +164,8 @@ class Keys(BaseModel):
         default=None,
         shown_default="the listener's port",
         meaning=(
-            "With `broker.addresses=sni`: the port given to clients, where that of the load "
-            "balancer or ingress in front is another one than the listener's."
+            "With `broker.addresses=sni`: the port given to clients, if the load balancer or "
+            "ingress in front has another port than the listener."
         ),
     )
     listener_proxy_protocol: Boolean = key(
@@ -174,10 +173,10 @@ class Keys(BaseModel):
         reloaded=False,
         default=False,
         meaning=(
-            "Whether every connection begins with a header of the PROXY protocol, version 2, in "
-            "which a load balancer tells the client's address; connections without one are "
-            "closed. Whoever can reach the port can claim any address: let only the load balancer. "
-            "[operations.md](operations.md#behind-a-load-balancer)"
+            "Whether every connection begins with a header of the PROXY protocol, version 2, "
+            "with the client's address. Connections without it are closed. Who can reach the "
+            "port can claim any address, so let only the load balancer reach it. [Behind a load "
+            "balancer](operations.md#behind-a-load-balancer)"
         ),
     )
     broker_ports: PortRange | None = key(
@@ -193,21 +192,21 @@ class Keys(BaseModel):
         LISTENERS,
         reloaded=False,
         default=0,
-        meaning="The node id that is reached at the first of `broker.ports`.",
+        meaning="The node id that has the first of `broker.ports`.",
     )
     record_validator_classes: ClassNames = key(
         POLICIES,
         default=(),
         meaning=(
-            "KIP-729: a chain of `BrokerRecordValidator` classes, separated by commas, that "
-            "every record of every topic passes, in this order."
+            "KIP-729: `BrokerRecordValidator` classes, separated by commas. Every record of "
+            "every topic passes them in this order."
         ),
     )
     record_validation_policy_class_name: ClassName | None = key(
         POLICIES,
         default=None,
         meaning=(
-            "KIP-940: the `RecordValidationPolicy`, for the topics that have a "
+            "KIP-940: the `RecordValidationPolicy` for topics that have a "
             "`record.validation.policy`."
         ),
     )
@@ -225,17 +224,16 @@ class Keys(BaseModel):
         default=max(1, (os.cpu_count() or 2) - 1),
         shown_default="cores - 1, at least 1",
         meaning=(
-            "Processes that run policies. While one of them is held up by a slow policy, "
-            "others start for the batches behind it, up to twice this number."
+            "Processes that run policies. While slow policies block some of them, others start "
+            "for the batches behind, up to twice this number."
         ),
     )
     policy_timeout_ms: PositiveInt32 = key(
         POLICIES,
         default=5000,
         meaning=(
-            "Deadline for one batch in the policies of KIP-686, 729 and 940 (and for "
-            "`configure()`, which gets at least 30 s). At the deadline the worker is killed "
-            "and the batch refused."
+            "Deadline for one batch in the policies of KIP-686, 729 and 940. `configure()` has "
+            "at least 30 s. At the deadline the worker is killed and the batch is refused."
         ),
     )
     policy_preparation_timeout_ms: PositiveInt32 = key(
@@ -243,24 +241,25 @@ class Keys(BaseModel):
         default=10_000,
         meaning=(
             "Deadline for `prepare_batch()` of a policy of KIP-940 or an interceptor (KIP-905), "
-            "for one batch; their other deadlines do not run meanwhile. At the deadline the worker "
-            "is killed, and the batch gets 7 REQUEST_TIMED_OUT, which clients retry. Also for "
-            "`load_topic()` of a policy of KIP-940, for one topic; no batch is refused by it."
+            "for one batch. The other deadlines do not run meanwhile. At the deadline the "
+            "worker is killed, and the batch is answered with 7 REQUEST_TIMED_OUT, which "
+            "clients retry. It also applies to `load_topic()` of a policy of KIP-940, for one "
+            "topic, which refuses no batch."
         ),
     )
     policy_worker_memory_max_bytes: NonNegativeInt64 = key(
         POLICIES,
         default=2 * 2**30,
         meaning=(
-            "Address space that one worker may take; past it the policy gets a MemoryError "
-            "and its batch is refused. 0 for no limit."
+            "Address space that one worker can use. Beyond it, the policy gets a MemoryError "
+            "and its batch is refused. 0: no limit."
         ),
     )
     produce_rejection_scope: RejectionScope = key(
         POLICIES,
         default="partition",
         meaning=(
-            "`partition`: a refused partition takes no other with it. `request`: all "
+            "`partition`: only the partition with the bad record is refused. `request`: all "
             "partitions of a request are refused if one is."
         ),
     )
@@ -268,69 +267,79 @@ class Keys(BaseModel):
         LIMITS,
         reloaded=False,
         default=104857600,
-        meaning="The largest request accepted; a larger one closes the connection (Kafka's key).",
+        meaning="The largest request. A larger one closes the connection (Kafka's key).",
     )
     queued_max_request_bytes: BytesOrDefault = key(
         LIMITS,
         reloaded=False,
         default=-1,
         shown_default="-1: a quarter of the memory of the machine or the container, 1 GiB at most",
-        meaning="So much may be held for all clients together, requests and answers that are not "
-        "read; then those that hold much are not read until there is room (Kafka's key).",
+        meaning=(
+            "Bytes that are held for all clients together: requests, and responses that clients "
+            "do not read. At the limit, clients that hold much are not read until there is room "
+            "(Kafka's key)."
+        ),
     )
     sasl_server_max_receive_size: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=524288,
-        meaning="The largest request of a client that has not authenticated yet, where the "
-        "cluster wants that; a larger one closes the connection (Kafka's key).",
+        meaning=(
+            "The largest request before a login, if the cluster requires one. A larger one "
+            "closes the connection (Kafka's key)."
+        ),
     )
     policy_inline_max_bytes: NonNegativeInt32 = key(
         POLICIES,
         default=32768,
-        meaning="The largest batch, decompressed, that is accepted without a worker where "
-        "`penstock.policies.JsonSchema` alone judges; 0 to have all of them judged by workers.",
+        meaning=(
+            "The largest batch, decompressed, that is accepted without a worker if "
+            "`penstock.policies.JsonSchema` is the topic's only policy. 0: workers judge all "
+            "batches."
+        ),
     )
     decompressed_batch_max_bytes: PositiveInt32 = key(
         LIMITS,
         default=67108864,
-        meaning="A batch that grows past it while it is decompressed is refused.",
+        meaning="A batch that is larger after decompression is refused.",
     )
     decompressed_batch_max_records: PositiveInt32 = key(
         LIMITS,
         default=500000,
-        meaning="A batch with more records is refused: a few bytes may stand for millions.",
+        meaning=(
+            "A batch with more records is refused, because a few bytes can stand for millions "
+            "of records."
+        ),
     )
     connections_max_idle_ms: PositiveInt64 = key(
         LIMITS,
         reloaded=False,
         default=600000,
-        meaning="A connection on which nothing moved for so long is closed (Kafka's key).",
+        meaning="A connection without traffic for this time is closed (Kafka's key).",
     )
     max_connections: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=2147483647,
-        meaning="So many clients' connections at a time; others wait until one closes "
-        "(Kafka's key).",
+        meaning=("Connections of clients at a time. Others wait until one closes (Kafka's key)."),
     )
     max_connections_per_ip: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=2147483647,
-        meaning="So many from one address; one more is closed at once (Kafka's key).",
+        meaning="Connections from one address. Another one is closed at once (Kafka's key).",
     )
     max_connection_creation_rate: PositiveInt32 = key(
         LIMITS,
         reloaded=False,
         default=2147483647,
-        meaning="So many new ones a second; others wait for their turn (Kafka's key).",
+        meaning="New connections a second. Others wait (Kafka's key).",
     )
     create_topic_policy_class_name: ClassName | None = key(
         TOPICS,
         default=None,
         meaning=(
-            "KIP-108: the `CreateTopicPolicy`, for every topic that is created through the "
+            "KIP-108: the `CreateTopicPolicy` for every topic that is created through the "
             "gateway, also automatically."
         ),
     )
@@ -338,23 +347,23 @@ class Keys(BaseModel):
         TOPICS,
         default=True,
         meaning=(
-            "Whether the `CreateTopicPolicy` is asked, too, when partitions are added to a topic; "
-            "otherwise any bound on partitions can be gone round in two steps."
+            "Whether the `CreateTopicPolicy` also runs when partitions are added to a topic. "
+            "Without it, clients can exceed a limit on partitions in two steps."
         ),
     )
     create_topic_policy_auto_create_error_code: AutoCreateErrorCode = key(
         TOPICS,
         default="3",
         meaning=(
-            "What a client is told of an unknown topic whose automatic creation was refused: 3, "
-            "as by a KRaft cluster, or 44, which tells why clients wait."
+            "The error code for an unknown topic whose automatic creation was refused: 3, as a "
+            "KRaft cluster answers, or 44, which gives clients the reason."
         ),
     )
     alter_config_policy_class_name: ClassName | None = key(
         TOPICS,
         default=None,
         meaning=(
-            "KIP-133: the `AlterConfigPolicy`, for configs that are altered, and for those of "
+            "KIP-133: the `AlterConfigPolicy` for configs that are altered, and for those of "
             "topics that are created."
         ),
     )
@@ -362,23 +371,23 @@ class Keys(BaseModel):
         POLICIES,
         default=(),
         meaning=(
-            "KIP-905: a chain of `ProduceRequestInterceptor` classes, in order; they come before "
-            "all other policies."
+            "KIP-905: `ProduceRequestInterceptor` classes in order. They run before all other "
+            "policies."
         ),
     )
     produce_request_interceptors_timeout_ms: PositiveInt32 = key(
         POLICIES,
         default=5000,
         meaning=(
-            "KIP-905: deadline for one attempt at one partition's batch. At the latest, a batch "
-            "is answered when three quarters of its client's own request timeout have passed."
+            "KIP-905: deadline for one attempt at one partition's batch. A batch is answered at "
+            "the latest when three quarters of its client's request timeout have passed."
         ),
     )
     produce_request_interceptors_max_timeout_retries: NonNegativeInt32 = key(
         POLICIES,
         default=0,
         meaning=(
-            "KIP-905: further attempts after a deadline; then the batch is answered "
+            "KIP-905: further attempts after a deadline. Then the batch is answered with "
             "REQUEST_TIMED_OUT (7)."
         ),
     )
@@ -386,18 +395,18 @@ class Keys(BaseModel):
         POLICIES,
         default=-1,
         meaning=(
-            "The error code for a batch that an interceptor failed on. KIP-905 asks for a code "
-            "of its own, but its number has since been given to another error."
+            "The error code for a batch on which an interceptor failed. KIP-905 defines an "
+            "error code of its own, but Kafka has since given its number to another error."
         ),
     )
     produce_request_interceptors_idempotence: IdempotenceMode = key(
         POLICIES,
         default="translate",
         meaning=(
-            "What becomes of an idempotent producer whose records are dropped. `translate`: its "
-            "sequence numbers are changed, and nothing is lost or stored twice. `strip`: its "
-            "batches are stored without producer id and sequence number, unless they are "
-            "transactional. `refuse`: a batch that loses a record is refused with 87."
+            "What happens to an idempotent producer whose records are dropped. `translate`: the "
+            "gateway changes its sequence numbers, and nothing is lost or stored twice. "
+            "`strip`: its batches are stored without producer id and sequence number, unless "
+            "they are transactional. `refuse`: a batch that loses a record is refused with 87."
         ),
     )
     produce_request_interceptors_state: StateStore = key(
@@ -405,10 +414,9 @@ class Keys(BaseModel):
         reloaded=False,
         default="",
         meaning=(
-            "Where the sequence numbers of producers whose records were dropped are kept. "
-            "`cluster`: in a topic of the cluster, so that a producer may move between gateways "
-            "at any moment. `local`: in a folder of this machine, for one gateway that has no "
-            "other beside it. Empty: `local` where "
+            "Where the state of producers whose records were dropped is stored. `cluster`: in a "
+            "topic of the cluster, so a producer can move between gateways at any time. "
+            "`local`: in a folder of this machine, for a single gateway. Empty: `local` if "
             "`produce.request.interceptors.state.dir` is set or no interceptor may drop records "
             "(`drops_records`), otherwise `cluster`."
         ),
@@ -418,9 +426,9 @@ class Keys(BaseModel):
         reloaded=False,
         default="penstock-state",
         meaning=(
-            "With `local`: the folder, relative to the file's, in which those numbers outlive a "
-            "restart. One gateway writes there. Empty: nothing is kept, and such producers begin "
-            "a new epoch after a restart."
+            "With `local`: the folder, relative to the file's, that keeps this state over a "
+            "restart. Only one gateway can use it. Empty: nothing is kept, and such producers "
+            "begin a new epoch after a restart."
         ),
     )
     produce_request_interceptors_state_topic: Text = key(
@@ -428,10 +436,10 @@ class Keys(BaseModel):
         reloaded=False,
         default="__penstock_producer_state",
         meaning=(
-            "With `cluster`: the compacted topic that keeps those numbers; it is created if it is "
-            "not there, by the principal of `upstream.*`, which needs Describe, Read, Write and "
-            "Create on it. All gateways of a cluster use the same. A batch that loses records is "
-            "written there before it goes to the broker."
+            "With `cluster`: the compacted topic that keeps this state. If it does not exist, "
+            "the principal of `upstream.*` creates it, and needs Describe, Read, Write and "
+            "Create on it. All gateways of a cluster use the same topic. A batch that loses "
+            "records is written there before it goes to the broker."
         ),
     )
     topic_settings_topic: OptionalText = key(
@@ -439,22 +447,22 @@ class Keys(BaseModel):
         reloaded=False,
         default="__penstock_topic_settings",
         meaning=(
-            "The compacted topic that keeps topic level keys set through admin tools; it is "
-            "created if it is not there, by the principal of `upstream.*`, which needs Describe, "
-            "Read, Write and Create on it. All gateways of a cluster use the same. It is used "
-            "where this file names a class that a topic level key could switch on, or names the "
-            "topic. Empty: topics have no settings of their own, and the cluster refuses the keys."
+            "The compacted topic that keeps topic level keys set through admin tools. If it "
+            "does not exist, the principal of `upstream.*` creates it, and needs Describe, "
+            "Read, Write and Create on it. All gateways of a cluster use the same topic. It is "
+            "used if this file names a class that a topic level key can enable, or names the "
+            "topic. Empty: topics have no keys of their own, and the cluster refuses the keys."
         ),
     )
     topic_settings_keys_allowed: KeyPatterns = key(
         TOPICS,
         default=("*",),
         meaning=(
-            "Topic level keys that may be set on a topic by admin tools, separated by commas: by "
-            "name, or with `*` for any characters. Others are refused with INVALID_CONFIG (40) and "
-            "described as read-only; what was set before has no effect, and can be deleted. "
-            "Without `penstock.mode` here nobody but this file switches enforcement off. Empty: "
-            "none may be set."
+            "Topic level keys that admin tools can set on a topic, separated by commas: by "
+            "name, or with `*` for any characters. Others are refused with INVALID_CONFIG (40) "
+            "and described as read-only. Values that were set before have no effect, and can be "
+            "deleted. Without `penstock.mode` in this list, only this file can disable "
+            "enforcement. Empty: no key can be set."
         ),
     )
     redrive_places_topic: Text = key(
@@ -471,9 +479,9 @@ class Keys(BaseModel):
         TOPICS,
         default=(),
         meaning=(
-            "Classes that a topic's own `records.policy.class.name` may name, separated by "
-            "commas: by name, or `package.*`. Those that this file names for some topic are "
-            "always allowed. Whoever may alter a topic's configs can have these classes loaded."
+            "Classes that a topic's own `records.policy.class.name` can name, separated by "
+            "commas: by name, or `package.*`. Classes that this file names for some topic are "
+            "always allowed. Who can alter a topic's configs can load these classes."
         ),
     )
     metrics_listener: MetricsAddress | None = key(
@@ -482,10 +490,9 @@ class Keys(BaseModel):
         default=None,
         meaning=(
             "`HOST:PORT`, or `:PORT` for 127.0.0.1: `/metrics` in Prometheus' text format, "
-            "`/livez`, `/readyz`, and the console at `/` ([console.md](console.md)). Without it "
-            "nothing is counted. Whoever can connect, and has the token if there is one, can read "
-            "the names of topics, policies and clients. Port 0 takes a free port, which the log "
-            "tells."
+            "`/livez`, `/readyz`, and the [console](console.md) at `/`. Without it, nothing is "
+            "counted. Who can connect, and has the token if there is one, can read the names of "
+            "topics, policies and clients. Port 0 takes a free port, which the log shows."
         ),
     )
     metrics_listener_token: Text | None = key(
@@ -493,9 +500,9 @@ class Keys(BaseModel):
         reloaded=False,
         default=None,
         meaning=(
-            "What `Authorization: Bearer` has to say in requests for `/metrics`, and whoever opens "
-            "the console has to enter. Needed where `metrics.listener` is not a loopback address. "
-            "`/livez` and `/readyz` are answered without it. Best `${file:...}` or `${env:...}`."
+            "The token that requests for `/metrics` send as `Authorization: Bearer`, and that "
+            "users enter to open the console. Required if `metrics.listener` is not a loopback "
+            "address. `/livez` and `/readyz` need no token. Use `${file:...}` or `${env:...}`."
         ),
     )
     audit_topic: OptionalText = key(
@@ -503,10 +510,9 @@ class Keys(BaseModel):
         reloaded=False,
         default="",
         meaning=(
-            "The topic to which a record is written for each refusal, without payload; it is "
-            "created if it is not there, by the principal of `upstream.*`, which needs Describe, "
-            "Write and Create on it. Clients cannot write to it through the gateway. "
-            "[audit.md](audit.md)"
+            "The topic with a record for each refusal, without payload. If it does not exist, "
+            "the principal of `upstream.*` creates it, and needs Describe, Write and Create on "
+            "it. Clients cannot write to it through the gateway. [The audit trail](audit.md)"
         ),
     )
     audit_file: OptionalText = key(
@@ -514,8 +520,8 @@ class Keys(BaseModel):
         reloaded=False,
         default="",
         meaning=(
-            "The file to which a line of JSON is appended for each refusal, without payload; "
-            "relative to this file's folder. It is opened anew when it was renamed. Not together "
-            "with `audit.topic`."
+            "The file with a line of JSON for each refusal, without payload, relative to this "
+            "file's folder. It is opened again after it was renamed. Not together with "
+            "`audit.topic`."
         ),
     )

@@ -127,7 +127,7 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             name=RECORDS_POLICY_ENABLED,
             type=BOOLEAN,
             default="false",
-            meaning="KIP-686: `true` switches it on. Default `false`.",
+            meaning="KIP-686: `true` enables it. Default `false`.",
             documentation="KIP-686: whether the topic's RecordsPolicy judges its batches.",
         ),
         TopicKey(
@@ -135,11 +135,11 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             type=STRING,
             reader="record.validation.policy.class.name",
             meaning=(
-                "KIP-940: switches the validation policy on for the topic, and is handed to it."
+                "KIP-940: enables the validation policy for the topic. The policy gets the value."
             ),
             documentation=(
-                "KIP-940: switches the record validation policy on for the topic, and is handed "
-                "to it."
+                "KIP-940: enables the record validation policy for the topic. The policy gets the "
+                "value."
             ),
         ),
         TopicKey(

@@ -14,16 +14,16 @@ FORMATS: Final = "json.schema.formats"
 NULL_VALUES: Final = "json.schema.null.values"
 NULL_KEYS: Final = "json.schema.null.keys"
 KEYS: Final = {
-    FOLDER: (".", "The folder of schemas; a relative one starts at the file's folder."),
+    FOLDER: (".", "The folder of schemas, relative to the file's folder."),
     FORMATS: (
         "false",
-        "`true`: `format` is judged (by `SchemaPolicy`, too). `false`: it says nothing.",
+        "`true`: `format` is validated, also by `SchemaPolicy`. `false`: it is ignored.",
     ),
     NULL_VALUES: (
         "accept",
-        "`accept` or `refuse` records without a value (tombstones), where values are judged.",
+        "`accept` or `refuse` records without a value (tombstones), if values are validated.",
     ),
-    NULL_KEYS: ("refuse", "`refuse` or `accept` records without a key, where keys are judged."),
+    NULL_KEYS: ("refuse", "`refuse` or `accept` records without a key, if keys are validated."),
 }
 """The keys, with their defaults and meanings for the configuration reference."""
 

@@ -53,14 +53,14 @@ TOPIC_CONFIGS: Final = (
         VALUE_VALIDATION,
         "BOOLEAN",
         "false",
-        "SchemaPolicy: whether values are judged by their schemas.",
+        "SchemaPolicy: whether values are validated against their schemas.",
         switches_on=True,
     ),
     TopicConfig(
         KEY_VALIDATION,
         "BOOLEAN",
         "false",
-        "SchemaPolicy: whether keys are judged by their schemas.",
+        "SchemaPolicy: whether keys are validated against their schemas.",
         switches_on=True,
     ),
     TopicConfig(
@@ -81,15 +81,15 @@ TOPIC_CONFIGS: Final = (
         LEVEL,
         "STRING",
         "payload",
-        "SchemaPolicy: judge the schema's id, the payload too, or the rules of its data contract "
-        "as well.",
+        "SchemaPolicy: validate the schema's id, also the payload, or also the rules of its data "
+        "contract.",
         tuple(one.value for one in Level),
     ),
     TopicConfig(
         LOCATION,
         "STRING",
         "any",
-        "SchemaPolicy: where the schema's id has to be: before the payload, in a header, or in "
+        "SchemaPolicy: where the schema's id must be: before the payload, in a header, or in "
         "either.",
         tuple(one.value for one in Location),
     ),
@@ -97,20 +97,21 @@ TOPIC_CONFIGS: Final = (
         VERSIONS,
         "STRING",
         "any",
-        "SchemaPolicy: whether any version of the subject will do, or the latest alone.",
+        "SchemaPolicy: whether any version of the subject passes, or only the latest.",
         ("any", "latest"),
     ),
     TopicConfig(
         FILE,
         "STRING",
         None,
-        "SchemaPolicy: a schema's file in place of a registry, or key=FILE,value=FILE.",
+        "SchemaPolicy: a schema file instead of a registry, or key=FILE,value=FILE.",
     ),
     TopicConfig(
         UNUSABLE,
         "STRING",
         "refuse",
-        "SchemaPolicy: what becomes of records whose schema, or a rule of it, cannot be used.",
+        "SchemaPolicy: whether records are refused or accepted if their schema, or a rule of it, "
+        "is unusable.",
         ("refuse", "accept"),
     ),
 )
@@ -119,9 +120,9 @@ TOPIC_CONFIGS: Final = (
 FILE_KEYS: Final = {
     NULL_VALUES: (
         "accept",
-        "`accept` or `refuse` records without a value (tombstones), where values are judged.",
+        "`accept` or `refuse` records without a value (tombstones), if values are validated.",
     ),
-    NULL_KEYS: ("accept", "`accept` or `refuse` records without a key, where keys are judged."),
+    NULL_KEYS: ("accept", "`accept` or `refuse` records without a key, if keys are validated."),
     UNKNOWN_FIELDS: (
         "refuse",
         "`refuse` or `accept` Protobuf messages with fields that the schema does not have.",

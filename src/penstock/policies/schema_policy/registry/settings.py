@@ -40,9 +40,10 @@ KEYS: Final = {
     URL: (
         "",
         (
-            "The registry's URL, `http://` or `https://`. Several of one registry, separated by "
-            "commas, are asked in turn where one does not answer, or does not know. A path is "
-            "kept, so `https://host/apis/ccompat/v7` and `https://host/contexts/.name` work."
+            "The registry's URL, `http://` or `https://`. You can list several URLs of one "
+            "registry, separated by commas. If one does not answer, or does not know the id, the "
+            "next is used. The URL can have a path: `https://host/apis/ccompat/v7`, "
+            "`https://host/contexts/.name`."
         ),
     ),
     USER_INFO: ("", "`user:password`, sent with each request."),
@@ -50,27 +51,27 @@ KEYS: Final = {
     TOKEN: ("", "A token, sent with each request."),
     TOKEN_SOURCE: (
         STATIC_TOKEN,
-        "`STATIC_TOKEN`: the token of the file; `OAUTHBEARER`: tokens are fetched.",
+        "`STATIC_TOKEN`: the token in the file. `OAUTHBEARER`: tokens from a token endpoint.",
     ),
     ISSUER: ("", "With `OAUTHBEARER`: the URL of the token endpoint (OAuth client credentials)."),
-    CLIENT_ID: ("", "With `OAUTHBEARER`: who asks for tokens."),
-    CLIENT_SECRET: ("", "With `OAUTHBEARER`: the secret of that client."),
-    SCOPE: ("", "With `OAUTHBEARER`: the scope that is asked for."),
+    CLIENT_ID: ("", "With `OAUTHBEARER`: the client id."),
+    CLIENT_SECRET: ("", "With `OAUTHBEARER`: the client secret."),
+    SCOPE: ("", "With `OAUTHBEARER`: the scope to request."),
     EXPIRY_BUFFER: (
         "300",
         (
-            "With `OAUTHBEARER`: how many seconds before a token expires another one is fetched; "
-            "after 80 % of a lifetime that is shorter."
+            "With `OAUTHBEARER`: the number of seconds before a token expires at which the next "
+            "is fetched. A token with a shorter lifetime is replaced after 80 % of it."
         ),
     ),
     LOGICAL_CLUSTER: ("", "Confluent Cloud's id of the registry, with a token."),
     IDENTITY_POOL: ("", "Confluent Cloud's id of an identity pool, with a token."),
-    TIMEOUT: ("5000", "How long one look-up may take, over all URLs, in milliseconds."),
+    TIMEOUT: ("5000", "Deadline of one look-up over all URLs, in milliseconds."),
     CACHE: (
         "",
         (
-            "A folder in which answers outlive a restart, so that the gateway, or a job, goes on "
-            "while the registry is away. Whoever can write there decides what passes."
+            "A folder that keeps answers over a restart, so the gateway or a job continues while "
+            "the registry is away. Who can write there decides what passes."
         ),
     ),
     **TLS_KEYS,

@@ -23,21 +23,21 @@ IDENTIFICATION: Final = f"{_PREFIX}endpoint.identification.algorithm"
 TLS_KEYS: Final = {
     TRUST: (
         "",
-        "A PEM file with the certificates that are trusted; without it, the machine's own.",
+        "A PEM file with trusted certificates. Default: those of the machine.",
     ),
     TRUST_TYPE: ("PEM", "`PEM`."),
-    TRUSTED: ("", "The same certificates themselves, in place of a file."),
+    TRUSTED: ("", "The trusted certificates, instead of a file."),
     OWN: (
         "",
-        "A PEM file with a private key and its certificates, which are shown to the registry.",
+        "A PEM file with the private key and certificates for mutual TLS.",
     ),
     OWN_TYPE: ("PEM", "`PEM`."),
-    KEY: ("", "The private key itself, in place of a file."),
-    CHAIN: ("", "Its certificates themselves."),
+    KEY: ("", "The private key, instead of a file."),
+    CHAIN: ("", "The certificates of the private key."),
     KEY_PASSWORD: ("", "The password of the private key."),
     IDENTIFICATION: (
         "https",
-        "`https`: the registry's certificate must name its host. Empty: it need not.",
+        "`https`: the registry's certificate must name its host. Empty: not checked.",
     ),
 }
 """The keys, with their defaults and meanings for the configuration reference."""

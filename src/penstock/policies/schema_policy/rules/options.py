@@ -19,17 +19,17 @@ KEYS: Final = {
     REGEX_ENGINE: (
         "re2",
         (
-            "What `matches` means in rules of types `CEL` and `CEL_FIELD` that do not say so "
-            "themselves. `re2`: the pattern is found anywhere in the text, as in CEL and in most "
-            "of Confluent's clients. `pcre`: it is the whole text, and may look ahead, as in its "
+            "What `matches` means in rules of types `CEL` and `CEL_FIELD` without this parameter. "
+            "`re2`: the pattern is found anywhere in the text, as in CEL and in most of "
+            "Confluent's clients. `pcre`: it is the whole text and can look ahead, as in its "
             "client for Java."
         ),
     ),
     LOGICAL_TYPES: (
         "true",
         (
-            "Whether rules see Avro's logical types as what they are: timestamps, decimals. "
-            "`false`: as the numbers and bytes that stand for them."
+            "Whether rules see Avro's logical types as timestamps and decimals. `false`: as "
+            "numbers and bytes."
         ),
     ),
 }
