@@ -1,6 +1,6 @@
 """What came of one producer's records: what it was told, against what is stored.
 
-What is promised stands in docs/failures.md; what is no promise is counted, and never a finding:
+What is promised stands in docs/guarantees.md; what is no promise is counted, and never a finding:
 
 - a plain producer may store a record twice, or out of order, when it sends again what was stored;
 - an idempotent one may store twice what was in flight when an error was final, since it then
