@@ -17,7 +17,7 @@ from penstock.cli.dry_run import dry_run
 from penstock.cli.failures import ExitCode
 from penstock.cli.jobs import positive_number, ratio
 from penstock.configuration import ConfigurationError, load_configuration
-from penstock.configuration.topic_keys import VALIDATION_POLICY
+from penstock.configuration.topic_keys import POLICIES, VALIDATION_POLICY
 from penstock.engine.inline import InlineJudge
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan, allows_topic_settings
 from penstock.gateway.endpoints import endpoints_of
@@ -170,30 +170,42 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
     if patterns:
         lines.append("interceptors, before all policies")
         lines += [
-            f"  {number}. {name}  topics in whose name {pattern.pattern!r} is found"
+            f"  {number}. {plan.label(name)}  topics {_of_interceptor(plan, name, pattern)}"
             for number, (name, pattern) in enumerate(patterns, 1)
         ]
     for glob in plan.globs:
         found = plan.for_topic(glob)
         observed = plan.observes_topic(glob)
         lines.append(f"topics {glob}" + (", observed: nothing is refused" if observed else ""))
-        steps = _steps(found, inline_judge) if found is not None else []
+        steps = _steps(plan, found, inline_judge) if found is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
     return lines
 
 
-def _steps(plan: TopicPlan, inline_judge: InlineJudge) -> list[str]:
-    """Return the policies of a topic, but for its interceptors."""
-    steps = [f"batch   {plan.records_policy}"] if plan.records_policy else []
-    steps += [f"record  {name}" for name in plan.validators]
-    if plan.validation_policy:
-        inline = "; small batches inline" if inline_judge.judges(plan) else ""
-        shown = {VALIDATION_POLICY: plan.validation_setting} if plan.validation_setting else {}
+def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:
+    """Return which topics an interceptor is for."""
+    found = f"in whose name {pattern.pattern!r} is found"
+    return f"that have it by {POLICIES}, and {found}" if name in plan.named_policies else found
+
+
+def _steps(plan: Plan, judged: TopicPlan, inline_judge: InlineJudge) -> list[str]:
+    """Return the policies of a topic, but for its interceptors; named ones among these as well."""
+    inline = "; small batches inline" if inline_judge.judges(judged) else ""
+    steps = [f"interceptor {plan.label(name)}" for name in judged.named_interceptors]
+    steps += [f"batch   {judged.records_policy}"] if judged.records_policy else []
+    steps += [f"record  {name}" for name in judged.validators]
+    if judged.validation_policy:
+        text = judged.validation_setting
+        shown = {VALIDATION_POLICY: text} if text else {}
         shown |= {
-            key: plan.settings[key] for key in plan.validation_configs if key in plan.settings
+            key: judged.settings[key] for key in judged.validation_configs if key in judged.settings
         }
         setting = "".join(f"  {key}={value}" for key, value in shown.items())
-        steps.append(f"record  {plan.validation_policy}{setting}{inline}")
+        steps.append(f"record  {judged.validation_policy}{setting}{inline}")
+    for name in judged.named:
+        mode = plan.named_policies[name].mode
+        shown_mode = f"  mode={mode}" if mode else ""
+        steps.append(f"{plan.judges(name):<7} {plan.label(name)}{shown_mode}{inline}")
     return steps

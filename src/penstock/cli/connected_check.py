@@ -22,10 +22,10 @@ from penstock.topic_configs.index import UnreadableTopicConfigsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
     from penstock.configuration import Configuration
     from penstock.engine.plan import TopicPlan
+    from penstock.engine.validation_policy import ValidationPolicy
 
 
 def describe_topics(configuration: Configuration) -> Iterator[str]:
@@ -39,20 +39,21 @@ def describe_topics(configuration: Configuration) -> Iterator[str]:
         CommandError: The cluster does not answer, or what the policy asks does not.
     """
     plan = Plan(configuration.policies)
-    if configuration.record_validation_policy_class_name is None:
+    if not (configuration.record_validation_policy_class_name or configuration.named_policies):
         raise ConfigurationError(
-            f"{configuration.path}: --connect needs record.validation.policy.class.name"
+            f"{configuration.path}: --connect needs record.validation.policy.class.name, or "
+            "policies"
         )
     policies = PolicyInstances(configuration.policies, plan.names)
     try:
         judged = 0
         for topic, own in sorted(_topics(configuration).items()):
             found = plan.for_topic(topic, own)
-            if found is None or not (found.validation_policy or found.unusable):
+            if found is None or not (found.validation_policy or found.named or found.unusable):
                 continue
             judged += 1
             yield f"topic {topic}"
-            yield from (f"  {line}" for line in _lines(policies.validation, found))
+            yield from (f"  {line}" for line in _lines(plan, policies, found))
         yield f"{judged} of the cluster's topics are judged by a validation policy"
     finally:
         policies.close()
@@ -76,22 +77,29 @@ def _topics(configuration: Configuration) -> dict[str, Mapping[str, str]]:
         raise CommandError(f"{properties['bootstrap.servers']}: {error}") from None
 
 
-def _lines(validation: Any, plan: TopicPlan) -> Iterator[str]:
-    if plan.unusable:
-        yield f"cannot be judged: {plan.unusable}"
+def _lines(plan: Plan, policies: PolicyInstances, judged: TopicPlan) -> Iterator[str]:
+    if judged.unusable:
+        yield f"cannot be judged: {judged.unusable}"
         return
-    describe_topic = getattr(validation, "describe_topic", None)
-    if not callable(describe_topic):
-        yield f"{plan.validation_policy}  record.validation.policy={plan.validation_setting}"
+    validations = {one.judging.name: one for one in policies.validations_of(judged)}
+    own = (judged.validation_policy,) if judged.validation_policy else ()
+    for name in (*own, *judged.named):
+        yield from _of_policy(plan.label(name), validations.get(name), judged)
+
+
+def _of_policy(label: str, validation: ValidationPolicy | None, judged: TopicPlan) -> Iterator[str]:
+    describe_topic = getattr(validation and validation.instance, "describe_topic", None)
+    if validation is None or not callable(describe_topic):
+        text = judged.validation_setting
+        yield label if text is None else f"{label}  record.validation.policy={text}"
         return
     try:
-        yield from describe_topic(plan.topic, plan.validation_configs)
+        yield from describe_topic(judged.topic, validation.configs(judged))
     except ValueError as error:
         yield f"cannot be judged: {error}"
     except RetriableException as error:
-        raise CommandError(f"topic {plan.topic}: {error.message}") from None
+        raise CommandError(f"topic {judged.topic}: {error.message}") from None
     except Exception as error:
         raise CommandError(
-            f"topic {plan.topic}: {plan.validation_policy}: describe_topic() failed: "
-            f"{describe(error)}"
+            f"topic {judged.topic}: {label}: describe_topic() failed: {describe(error)}"
         ) from None

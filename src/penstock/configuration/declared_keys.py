@@ -79,15 +79,37 @@ def declared_by_user(
     top = class_name.replace(":", ".").partition(".")[0]
     if PathFinder.find_spec(top, [*map(str, class_path), str(file.parent), *sys.path]) is None:
         return ()
+    request = json.dumps([class_name, str(file), [str(folder) for folder in class_path]])
+    data = answer_of([request], f"{file}: {VALIDATION}: {class_name}")
+    if not data:
+        return ()
+    declared, error = json.loads(data)
+    if error:
+        raise ConfigurationError(error)
+    return as_configs(declared)
+
+
+def answer_of(request: Sequence[str], what: str) -> bytes:
+    """Have a process import classes of a user, and say what they declare.
+
+    Args:
+        request: The arguments of `penstock.engine.declared`, after the first.
+        what: The file, the key and the classes, for the error.
+
+    Returns:
+        What it answers; nothing where it ended without an answer.
+
+    Raises:
+        ConfigurationError: It takes too long.
+    """
     import subprocess  # noqa: PLC0415 - workers and executors import this module
 
-    request = json.dumps([class_name, str(file), [str(folder) for folder in class_path]])
     read, write = os.pipe()
     # What the class prints is not mixed with the answer, which has a pipe of its own.
     with os.fdopen(read, "rb") as answer:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.engine.declared", str(write), request],
+                [sys.executable, "-m", "penstock.engine.declared", str(write), *request],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -101,17 +123,10 @@ def declared_by_user(
             process.kill()
             process.wait()
             raise ConfigurationError(
-                f"{file}: {VALIDATION}: {class_name}: to import it takes longer than "
-                f"{_TIMEOUT_S:.0f} s"
+                f"{what}: to import it takes longer than {_TIMEOUT_S:.0f} s"
             ) from None
         os.set_blocking(answer.fileno(), False)
-        data = answer.read(_ANSWER_MAX_BYTES) or b""
-    if not data:
-        return ()
-    declared, error = json.loads(data)
-    if error:
-        raise ConfigurationError(error)
-    return as_configs(declared)
+        return answer.read(_ANSWER_MAX_BYTES) or b""
 
 
 _ANSWER_MAX_BYTES: Final = 60 * 1024

@@ -20,6 +20,8 @@ from penstock.configuration.declared_keys import (
 from penstock.configuration.errors import ConfigurationError
 from penstock.configuration.keys import Keys
 from penstock.configuration.model import Configuration
+from penstock.configuration.named_policies import PREFIX, read_named_policies
+from penstock.configuration.policy_classes import classes_of_user
 from penstock.configuration.properties import load_properties, resolve_variables
 from penstock.configuration.topic_keys import TOPIC_KEYS, Scope, TopicDefault, TopicKey, keys_in
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from penstock.configuration.declared_keys import AskClass
+    from penstock.configuration.policies import NamedPolicy
+    from penstock.configuration.policy_classes import AskClasses
     from penstock.policy import TopicConfig
 
 _SHOWN_MAX: Final = 200
@@ -71,6 +75,7 @@ def load_configuration(
     without: str = "",
     replaced: Mapping[str, str] = MappingProxyType({}),
     ask: AskClass = declared_by_user,
+    ask_classes: AskClasses = classes_of_user,
 ) -> Configuration:
     """Read and check a configuration file.
 
@@ -80,6 +85,8 @@ def load_configuration(
         replaced: Values that hold instead of those of the file.
         ask: Finds out which topic level keys a validation policy of the user's declares; in
             another process unless given.
+        ask_classes: Looks at the classes of users that have names; in another process unless
+            given.
 
     Raises:
         ConfigurationError: It cannot be read, or a key or value in it is not usable.
@@ -96,7 +103,9 @@ def load_configuration(
     if name and (class_path or not is_own(name)):
         folders = [file.parent / one.strip() for one in class_path.split(",") if one.strip()]
         declared = ask(name, file, folders)
-    return read_configuration(file, properties, written=written, declared=declared)
+    return read_configuration(
+        file, properties, written=written, declared=declared, ask_classes=ask_classes
+    )
 
 
 def read_configuration(
@@ -105,6 +114,8 @@ def read_configuration(
     *,
     written: Mapping[str, str] | None = None,
     declared: Sequence[TopicConfig] | None = None,
+    named: Sequence[NamedPolicy] | None = None,
+    ask_classes: AskClasses = classes_of_user,
 ) -> Configuration:
     """Check properties as if they stood in `file`; see `load_configuration`.
 
@@ -115,6 +126,8 @@ def read_configuration(
             from a variable may be a secret.
         declared: The topic level keys that the validation policy declares; those of a ready-made
             one unless given.
+        named: The named policies, where they have been read before.
+        ask_classes: See `load_configuration`.
     """
     shown = properties if written is None else written
     name = properties.get(VALIDATION, "").strip()
@@ -128,6 +141,9 @@ def read_configuration(
     warnings = [
         sentence for key in properties if (sentence := _unknown(file, key, keys)) is not None
     ]
+    if named is None:
+        named, more = read_named_policies(file, properties, shown, ask_classes)
+        warnings += more
     if _has_one_principal(properties):
         warnings.append(_ONE_PRINCIPAL)
     values: dict[str, Any] = {name: properties[name] for name in _KEYS if name in properties}
@@ -137,6 +153,7 @@ def read_configuration(
         "topic.defaults": topic_defaults,
         "warnings": tuple(warnings),
         "declared.topic.keys": tuple(declared),
+        "named.policies": tuple(named),
     }
     try:
         configuration = Configuration.model_validate(values)
@@ -232,7 +249,7 @@ def _has_one_principal(properties: Mapping[str, str]) -> bool:
 def _unknown(file: Path, key: str, declared: Mapping[str, TopicKey]) -> str | None:
     """Say nothing of a known key, warn of an unknown one, refuse one that looks misspelt."""
     known = {*_KEYS, *_LISTENER_TLS_KEYS, *keys_in(Scope.FILE, declared)}
-    if key in known or key.startswith(("topics.", "upstream.", *_BUILT_IN_POLICIES)):
+    if key in known or key.startswith(("topics.", "upstream.", PREFIX, *_BUILT_IN_POLICIES)):
         return None
     if key in TOPIC_KEYS or key in declared:
         raise ConfigurationError(

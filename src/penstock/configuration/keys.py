@@ -39,6 +39,7 @@ ErrorCode = Annotated[int, BeforeValidator(values.error_code)]
 ClassName = Annotated[str, BeforeValidator(values.class_name)]
 ClassNames = Annotated[tuple[str, ...], BeforeValidator(values.class_names)]
 ClassPatterns = Annotated[tuple[str, ...], BeforeValidator(values.class_patterns)]
+PolicyNames = Annotated[tuple[str, ...], BeforeValidator(values.policy_names)]
 KeyPatterns = Annotated[tuple[str, ...], BeforeValidator(values.key_patterns)]
 Paths = Annotated[tuple[str, ...], BeforeValidator(values.paths)]
 Servers = Annotated[tuple[Address, ...], BeforeValidator(values.servers)]
@@ -217,6 +218,18 @@ class Keys(BaseModel):
             "Folders that are searched first for the class of KIP-940 and what it imports, "
             f"separated by `{os.pathsep}`; relative ones start at the file's folder. Nothing "
             "else in the process sees the modules found there."
+        ),
+    )
+    policy_names: PolicyNames = key(
+        POLICIES,
+        name="policies",
+        default=(),
+        meaning=(
+            "Names of policies, separated by commas. Of each, `policies.<name>.type` is a class "
+            "with the methods of KIP-940, 729, 686 or 905, or a short name of an installed one "
+            "(entry point group `penstock.policies`), and `policies.<name>.<key>` is handed to "
+            "its `configure()` without the prefix. Topics have them by `penstock.policies`. "
+            "[policies.md](policies.md#named-policies)"
         ),
     )
     policy_workers: WorkerCount = key(

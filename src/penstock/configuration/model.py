@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import SkipValidation
 
 from penstock.configuration.keys import Keys, extra
-from penstock.configuration.policies import PolicyConfiguration
+from penstock.configuration.policies import NamedPolicy, PolicyConfiguration
 from penstock.configuration.topic_keys import TopicDefault
 from penstock.policy import TopicConfig
 
@@ -29,6 +29,7 @@ class Configuration(Keys):
         topic_defaults: The lines `topics.<glob>.<key>`.
         warnings: Messages about unknown keys.
         declared_topic_keys: The topic level keys that the validation policy declares.
+        named_policies: The policies of `policies`, in its order.
     """
 
     path: SkipValidation[Path]
@@ -36,6 +37,7 @@ class Configuration(Keys):
     topic_defaults: SkipValidation[tuple[TopicDefault, ...]]
     warnings: SkipValidation[tuple[str, ...]]
     declared_topic_keys: SkipValidation[tuple[TopicConfig, ...]] = ()
+    named_policies: SkipValidation[tuple[NamedPolicy, ...]] = ()
 
     @property
     def folder(self) -> Path:

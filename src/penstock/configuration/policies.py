@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Mapping  # noqa: TC003 - the model reads the fields of NamedPolicy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.configuration.declared_keys import as_configs, rows_of
 from penstock.configuration.topic_keys import TopicDefault
+from penstock.configuration.values import items
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
     from penstock.configuration.topic_keys import TopicKey
     from penstock.policy import TopicConfig
+
+NAMES: Final = "policies"
+"""The key with the names of policies."""
+
+
+class NamedPolicy(NamedTuple):
+    """A policy of the key `policies`; its class has been looked at, and its keys checked.
+
+    Attributes:
+        name: Its name, by which topics have it and everything calls it.
+        type: As the file has it: a class, or the short name of an installed one.
+        class_name: The class.
+        interface: The key of the interface that the class has; see `interfaces`.
+        configs: Its own keys, without the prefix.
+        topic_configs: The topic level keys that its class declares, with their defaults: of a
+            named policy they are keys of its own.
+        mode: What becomes of the records that it refuses (`policies.<name>.mode`): `observe`,
+            `mark`, `quarantine` or `enforce`; None where the topic's own mode holds.
+    """
+
+    name: str
+    type: str
+    class_name: str
+    interface: str
+    configs: Mapping[str, str]
+    topic_configs: Mapping[str, str] = MappingProxyType({})
+    mode: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name and its class, for people."""
+        return f"{self.name} ({self.class_name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +77,7 @@ class PolicyConfiguration:
     decompressed_batch_max_records: int
     socket_request_max_bytes: int
     declared_topic_keys: tuple[TopicConfig, ...] = ()
+    named_policies: tuple[NamedPolicy, ...] = ()
 
     @classmethod
     def of(cls, configuration: object) -> PolicyConfiguration:
@@ -52,6 +88,10 @@ class PolicyConfiguration:
     def topic_keys(self) -> dict[str, TopicKey]:
         """The topic level keys that the validation policy declares, by name."""
         return rows_of(self.declared_topic_keys)
+
+    def named(self, name: str) -> NamedPolicy | None:
+        """Return the policy of a name; None for what is no name, such as a class."""
+        return next((one for one in self.named_policies if one.name == name), None)
 
     @property
     def folder(self) -> Path:
@@ -64,6 +104,10 @@ class PolicyConfiguration:
         values["path"] = str(self.path)
         values["properties"] = dict(self.properties)
         values["class_path"] = [str(folder) for folder in self.class_path]
+        values["named_policies"] = [
+            one._replace(configs=dict(one.configs), topic_configs=dict(one.topic_configs))
+            for one in self.named_policies
+        ]
         return json.dumps(values)
 
     @classmethod
@@ -78,7 +122,26 @@ class PolicyConfiguration:
         values["topic_defaults"] = tuple(TopicDefault(*one) for one in values["topic_defaults"])
         values["class_path"] = tuple(map(Path, values["class_path"]))
         values["declared_topic_keys"] = as_configs(values["declared_topic_keys"])
+        values["named_policies"] = tuple(NamedPolicy(*one) for one in values["named_policies"])
         return cls(**values)
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return PolicyConfiguration.decode, (self.encode(),)
+
+
+def unknown_name(value: str, names: Collection[str]) -> str | None:
+    """Say which name in a topic's `penstock.policies` is of no policy; None where all are.
+
+    Args:
+        value: What the topic has.
+        names: The policies that there are.
+    """
+    for name in items(value):
+        if name not in names:
+            if not names:
+                return f"there is no policy {name}: the gateway's file names none ({NAMES})"
+            close = difflib.get_close_matches(name, names, n=1)
+            return f"there is no policy {name}; there are {', '.join(names)}" + (
+                f"; did you mean {close[0]}?" if close else ""
+            )
+    return None

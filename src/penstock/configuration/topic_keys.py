@@ -67,6 +67,8 @@ BOOLEAN: Final = KeyType(
 )
 STRING: Final = KeyType("STRING", 2, str, str)
 CLASS: Final = KeyType("CLASS", 8, values.class_name, str.strip)
+LIST: Final = KeyType("LIST", 7, values.items, lambda value: ",".join(values.items(value)))
+_POLICIES_TYPE: Final = KeyType("LIST", LIST.number, values.policy_names, LIST.normalize)
 ENFORCE: Final = "enforce"
 OBSERVE: Final = "observe"
 _MODE_TYPE: Final = KeyType(
@@ -80,7 +82,7 @@ KEY_TYPES: Final[dict[str, KeyType]] = {
     one.name: one
     for one in (BOOLEAN, STRING, CLASS, _whole_number("INT", 3, 32), _whole_number("LONG", 5, 64))
 }
-"""The types that a policy may give to its keys (ConfigDef.Type, ConfigDef.parseType)."""
+"""The types that a policy may give to topic level keys (ConfigDef.Type, ConfigDef.parseType)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,7 @@ RECORDS_POLICY: Final = "records.policy.class.name"
 RECORDS_POLICY_ENABLED: Final = "records.policy.enabled"
 VALIDATION_POLICY: Final = "record.validation.policy"
 MODE: Final = "penstock.mode"
+POLICIES: Final = "penstock.policies"
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {
     key.name: key
@@ -157,6 +160,16 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
                 "enforce: what policies decide about records is done. observe: it is only counted "
                 "and logged, and the records are stored as they were sent."
             ),
+        ),
+        TopicKey(
+            name=POLICIES,
+            type=_POLICIES_TYPE,
+            meaning=(
+                "Names of `policies`, separated by commas: they judge the topic in this order, "
+                "after the policies of the proposals' own keys; interceptors come before all of "
+                "them. [policies.md](policies.md#named-policies)"
+            ),
+            documentation="The named policies that judge the topic's records, in their order.",
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +33,7 @@ class Listener(NamedTuple):
 
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:/\s]*)):(\d{1,5})")
 _CLASS_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:]([^\W\d]\w*|\*)")
+_POLICY_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
 
 
@@ -55,6 +57,17 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def number(value: str) -> float:
+    """Read a number, perhaps with a fraction."""
+    try:
+        found = float(value.strip())
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError("a number")
+    return found
 
 
 def error_code(value: str) -> int:
@@ -166,6 +179,21 @@ def class_patterns(value: str) -> tuple[str, ...]:
 def key_patterns(value: str) -> tuple[str, ...]:
     """Read names of topic level keys separated by commas, perhaps with `*` and `?` in them."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def items(value: str) -> tuple[str, ...]:
+    """Read what is separated by commas, without the spaces around it."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def policy_names(value: str) -> tuple[str, ...]:
+    """Read names of policies separated by commas; each once."""
+    names = items(value)
+    if not all(map(_POLICY_NAME.fullmatch, names)) or len(set(names)) != len(names):
+        raise ValueError(
+            "names of policies separated by commas, each once; a name has letters, digits, - and _"
+        )
+    return names
 
 
 def paths(value: str) -> tuple[str, ...]:

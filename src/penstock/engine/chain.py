@@ -1,11 +1,11 @@
 """One topic's policies, applied to records: the one place where policies are called.
 
 Order: the interceptors (KIP-905), the batch policy (KIP-686), then for each record the
-validators (KIP-729) and the validation policy (KIP-940), record by record or as columns. The
-first objection to a record counts; the records after it are still looked at. With a
-`RetriableException` a policy says that it cannot decide now: nothing passes, and the rest is not
-looked at. Any other exception of a policy than the one with which it refuses is a failure, and a
-failure lets nothing pass.
+validators (KIP-729) and the validation policy (KIP-940), record by record or as columns; then the
+topic's named policies, of any of these interfaces. The first objection to a record counts; the
+records after it are still looked at. With a `RetriableException` a policy says that it cannot
+decide now: nothing passes, and the rest is not looked at. Any other exception of a policy than the
+one with which it refuses is a failure, and a failure lets nothing pass.
 
 `Chain.judge` judges a producer's batch as a whole, `Chain.judge_each` each record by itself.
 """
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.columns import as_records
 from penstock.engine.interceptor_chain import intercept
-from penstock.engine.objections import Place, Stages, failure
+from penstock.engine.objections import BatchPolicy, Place, RecordPolicy, Stages
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
@@ -30,13 +29,10 @@ from penstock.engine.verdict import (
     Verdict,
     failed,
     of_stored,
-    refused,
     refused_record,
     refused_records,
 )
-from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy import (
-    PolicyViolationException,
     TopicIdPartition,
     TopicMetadata,
     TopicPartition,
@@ -48,7 +44,7 @@ if TYPE_CHECKING:
     from penstock.engine.columns import RecordColumns
     from penstock.engine.instances import PolicyInstances
     from penstock.engine.interceptor_chain import Interceptor
-    from penstock.engine.objections import Objection, RecordPolicy
+    from penstock.engine.objections import Objection, Policy
     from penstock.engine.plan import TopicPlan
 
 
@@ -80,7 +76,7 @@ class Chain:
         if plan.unusable:
             raise ConfigurationError(plan.unusable)
         self.plan = plan
-        self.interceptors = policies.interceptors_for(plan.topic)
+        self.interceptors = policies.interceptors_for(plan.topic, plan.named_interceptors)
         self.records_policy = (
             policies.judging_records(plan.records_policy, plan.topic)
             if plan.records_policy
@@ -88,62 +84,65 @@ class Chain:
         )
         self.validators = [policies.validators[name] for name in plan.validators]
         self.validation = policies.validation_policy if plan.validation_policy else None
-        if self.validation is not None and (plan.validation_setting or not plan.validation_configs):
-            policies.prepare_validation(plan.validation_setting or "")
-        if self.validation is not None:
-            policies.prepare_topic(plan)
-        self.hints = policies.hints
-        self._stages = Stages(self.validators, self.validation, self.hints)
+        self.named = policies.named(plan)
+        policies.prepare(plan)
+        self._stages = self._new_stages()
         # Small batches often come from one partition, one after the other.
         self._place_of: tuple[int, UUID] = (-1, UUID(int=0))
         self._place = place_of(plan, *self._place_of)
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
         """Return a chain of some of this one's policies: those of a plan, and interceptors."""
-        return self._of(
-            plan,
-            interceptors,
-            [one for one in self.validators if one.name in plan.validators],
-            self.validation if plan.validation_policy else None,
-        )
-
-    def by_record(self) -> Chain:
-        """Return a chain of the same policies, which judges record by record where they can."""
-        return self._of(
-            self.plan,
-            [one.by_record() for one in self.interceptors],
-            [one.by_record() for one in self.validators],
-            self.validation and self.validation.by_record(),
-        )
-
-    def _of(
-        self,
-        plan: TopicPlan,
-        interceptors: Iterable[Interceptor],
-        validators: list[RecordPolicy],
-        validation: RecordPolicy | None,
-    ) -> Chain:
         one = copy(self)
         one.plan = plan
         one.interceptors = list(interceptors)
         one.records_policy = self.records_policy if plan.records_policy else None
-        one.validators, one.validation = validators, validation
-        one._stages = Stages(validators, validation, self.hints)  # noqa: SLF001 - of this class
-        one._place = place_of(plan, *one._place_of)  # noqa: SLF001
+        one.validators = [each for each in self.validators if each.name in plan.validators]
+        one.validation = self.validation if plan.validation_policy else None
+        one.named = [each for each in self.named if each.name in plan.named]
+        one._place = place_of(plan, *one._place_of)  # noqa: SLF001 - of this class
+        one._stages = one._new_stages()  # noqa: SLF001
         return one
+
+    def by_record(self) -> Chain:
+        """Return a chain of the same policies, which judges record by record where they can."""
+        one = copy(self)
+        one.interceptors = [each.by_record() for each in self.interceptors]
+        one.validators = [each.by_record() for each in self.validators]
+        one.validation = self.validation and self.validation.by_record()
+        one.named = [each.by_record() for each in self.named]
+        one._stages = one._new_stages()  # noqa: SLF001 - of this class
+        return one
+
+    def _new_stages(self) -> Stages:
+        """Return the stages of what comes after the batch policy."""
+        last = [] if self.validation is None else [self.validation]
+        return Stages((*self.validators, *last, *self.named))
+
+    @property
+    def _batch(self) -> BatchPolicy | None:
+        """The batch policy: the topic's own instance, under its class."""
+        if self.records_policy is None:
+            return None
+        return BatchPolicy(self.plan.records_policy or "", self.records_policy.validate)
+
+    @property
+    def judging(self) -> list[Policy]:
+        """Everything but the interceptors, in order."""
+        own = (self._batch, *self.validators, self.validation)
+        return [*(one for one in own if one is not None), *self.named]
 
     @property
     def judges(self) -> bool:
         """Whether anything judges the topic, besides interceptors."""
-        return bool(self.records_policy or self.validators or self.validation)
+        return bool(self.judging)
 
     @property
     def judges_columns(self) -> bool:
-        """Whether anything is given whole batches, of KIP-729, 905 or 940."""
-        policies = filter(None, (*self.validators, self.validation))
-        return any(one.validate_batch for one in policies) or any(
-            one.process_batch for one in self.interceptors
-        )
+        """Whether anything is given whole batches as columns, of KIP-729, 905 or 940."""
+        return any(
+            isinstance(one, RecordPolicy) and one.validate_batch for one in self.judging
+        ) or any(one.process_batch for one in self.interceptors)
 
     @property
     def is_empty(self) -> bool:
@@ -168,9 +167,10 @@ class Chain:
         Returns:
             The verdict about the batch, about these positions.
         """
-        if self.records_policy is not None:
-            verdict = self._judge_batch(partition, records)
-            if verdict is not ACCEPTED:
+        batch = self._batch
+        if batch is not None:
+            verdict = batch.judge(self.plan.topic, partition, records)
+            if verdict is not None:
                 return verdict
         errors = []
         objections = self._objections(partition, topic_id, records, each=False)
@@ -215,55 +215,39 @@ class Chain:
             records = done.records(records)
             if verdicts:
                 records = records.pick(positions := remaining_positions(records.count, verdicts))
-        if self.records_policy is not None:
-            found = self._judge_batches(partition, records, records_policy_batch)
+        batch = self._batch
+        if batch is not None:
+            place = TopicPartition(self.plan.topic, partition)
+            found = [
+                (index, of_stored(verdict))
+                for index, verdict in batch.judge_each(place, records, records_policy_batch)
+            ]
             if found:
                 verdicts += ((positions[index], verdict) for index, verdict in found)
                 remaining = remaining_positions(records.count, found)
                 records = records.pick(remaining)
                 positions = [positions[index] for index in remaining]
-        objections = self._objections(partition, topic_id, records, each=True)
+        objections = self._objections(
+            partition, topic_id, records, each=True, batch_size=records_policy_batch
+        )
         for index, message, policy, instead in objections:
             verdict = refused_record(message, policy) if instead is None else of_stored(instead)
             verdicts.append((positions[index], verdict))
         return RecordVerdicts(verdicts, replaced)
 
-    def _judge_batches(
-        self, partition: int, records: RecordColumns, size: int
-    ) -> list[tuple[int, Verdict]]:
-        verdicts = []
-        for start in range(0, records.count, size):
-            some = range(start, min(start + size, records.count))
-            verdict = self._judge_batch(
-                partition, records if size >= records.count else records.pick(some)
-            )
-            if verdict is not ACCEPTED:
-                verdict = of_stored(verdict)
-                verdicts += [(index, verdict) for index in some]
-        return verdicts
-
-    def _judge_batch(self, partition: int, records: RecordColumns) -> Verdict:
-        """Judge a batch by the policy of KIP-686."""
-        name = self.plan.records_policy or ""
-        try:
-            # Reading columns may fail as well: for want of memory.
-            views = tuple(as_records(records))
-            self.records_policy.validate(self.plan.topic, partition, views)  # type: ignore[union-attr]
-        except PolicyViolationException as violation:
-            return refused(POLICY_VIOLATION, violation.message, name)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            return failure(name, error)
-        return ACCEPTED
-
     def _objections(
-        self, partition: int, topic_id: UUID, records: RecordColumns, *, each: bool
+        self,
+        partition: int,
+        topic_id: UUID,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch_size: int = 1,
     ) -> Iterable[Objection]:
         if self._place_of != (partition, topic_id):
             self._place = place_of(self.plan, partition, topic_id)
             self._place_of = partition, topic_id
-        return self._stages.objections(self._place, records, each=each)
+        return self._stages.objections(self._place, records, each=each, batch_size=batch_size)
 
 
 def remaining_positions(count: int, found: Sequence[tuple[int, object]]) -> list[int]:

@@ -1,7 +1,7 @@
-"""Asks a user's class which topic level keys it declares, in the process that imports it.
+"""Asks users' classes which keys they declare, in the process that imports them.
 
 `python -m penstock.engine.declared` is a process for that alone, which ends when it has answered;
-see `penstock.configuration.declared_keys`.
+see `penstock.configuration.declared_keys` and `penstock.configuration.policy_classes`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.declared_keys import VALIDATION, as_configs, encode_declared
+from penstock.configuration.policy_classes import PolicyClass, encode_classes
 from penstock.engine.loading import ClassPath, load_class
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.policy import TopicConfig
 
@@ -38,9 +39,7 @@ def declared_here(
     Raises:
         ConfigurationError: What it declares is not usable.
     """
-    folder = str(file.parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    _look_in(file.parent)
     space = ClassPath(class_path) if class_path else None
     try:
         found = load_class(class_name, key=VALIDATION, file=file, space=space)
@@ -52,13 +51,46 @@ def declared_here(
         raise ConfigurationError(f"{file}: {VALIDATION}: {class_name}: {error}") from None
 
 
-def main(descriptor: int, request: str) -> None:
-    """Answer one request: the class, the configuration file, the folders of the class path."""
-    name, file, folders = json.loads(request)
+def classes_here(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyClass]:
+    """Return what classes say of themselves; they are imported here, as where policies run.
+
+    Args:
+        classes: Class names by the key of the file that names them.
+        file: The configuration file.
+
+    Raises:
+        ConfigurationError: One cannot be imported, is no policy of records, or declares what is
+            not usable.
+    """
+    _look_in(file.parent)
+    found: dict[str, PolicyClass] = {}
+    for key, name in classes.items():
+        cls = load_class(name, key=key, file=file)
+        try:
+            found[key] = PolicyClass.of(cls)
+        except ValueError as error:
+            raise ConfigurationError(f"{file}: {key}: {name} {error}") from None
+    return found
+
+
+def _look_in(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def main(descriptor: int, arguments: Sequence[str]) -> None:
+    """Answer one request: a validation policy, or `--classes` and any policies of records."""
     try:
-        answer = encode_declared(declared_here(name, Path(file), list(map(Path, folders))))
+        if arguments[0] == "--classes":
+            classes, path = json.loads(arguments[1])
+            answer = encode_classes(classes_here(classes, Path(path)))
+        else:
+            name, path, folders = json.loads(arguments[0])
+            answer = encode_declared(declared_here(name, Path(path), list(map(Path, folders))))
     except ConfigurationError as error:
-        answer = encode_declared((), str(error))
+        text = str(error)
+        is_of_any = arguments[0] == "--classes"
+        answer = encode_classes({}, text) if is_of_any else encode_declared((), text)
     with os.fdopen(descriptor, "wb") as pipe:
         pipe.write(answer)
     # A class may have started threads that are not daemons.
@@ -66,4 +98,4 @@ def main(descriptor: int, request: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.engine.chain import Chain
 from penstock.engine.columns import as_proxies, columns_of
+from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plan import NO_SETTINGS, TopicPlan
 from penstock.engine.verdict import ACCEPTED, Outcome, PostponedError, Verdict
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from penstock.engine.instances import PolicyInstances
+    from penstock.engine.objections import Policy
     from penstock.engine.plan import Plan
     from penstock.policy import Record, RecordProxy
 
@@ -36,7 +38,7 @@ class Step:
     Attributes:
         number: Its place in the chain, from 1.
         kind: `interceptor`, `batch` or `record`.
-        name: Its class.
+        name: Its name, or its class.
         decided: In words.
         saw: Its input, contents included.
         saw_sizes: The same without contents.
@@ -93,30 +95,34 @@ def explain(plan: Plan, policies: PolicyInstances, topic: str, given: LocatedRec
 
 
 def _single(chain: Chain) -> list[tuple[str, str, Chain]]:
-    """Take a chain apart: kind, class, and a chain of that one policy alone."""
-    plan = chain.plan
-    bare = replace(plan, records_policy=None, validators=(), validation_policy=None)
+    """Take a chain apart: kind, class or name, and a chain of that one policy alone."""
+    bare = replace(chain.plan, records_policy=None, validators=(), validation_policy=None, named=())
     found = [
         ("interceptor", part.name, chain.subset(bare, interceptors=[part]))
         for part in chain.interceptors
     ]
-    if plan.records_policy:
-        part = chain.subset(replace(bare, records_policy=plan.records_policy))
-        found.append(("batch", plan.records_policy, part))
-    found += [
-        ("record", name, chain.subset(replace(bare, validators=(name,))))
-        for name in plan.validators
-    ]
-    if plan.validation_policy:
-        part = chain.subset(replace(bare, validation_policy=plan.validation_policy))
-        found.append(("record", plan.validation_policy, part))
+    for policy in chain.judging:
+        kind = "batch" if isinstance(policy, BatchPolicy) else "record"
+        found.append((kind, policy.name, chain.subset(_alone(chain, bare, policy))))
     return found
+
+
+def _alone(chain: Chain, bare: TopicPlan, policy: Policy) -> TopicPlan:
+    """Return the plan of one policy that judges."""
+    if any(policy is one for one in chain.named):
+        return replace(bare, named=(policy.name,))
+    if isinstance(policy, BatchPolicy):
+        return replace(bare, records_policy=policy.name)
+    if policy is chain.validation:
+        return replace(bare, validation_policy=policy.name)
+    return replace(bare, validators=(policy.name,))
 
 
 def _seen(chain: Chain, record: Record) -> Record | RecordProxy:
     """Return what a policy is shown of a record."""
-    if chain.validation is not None:
-        return next(as_proxies(columns_of([record]), chain.hints))
+    for policy in chain.judging:
+        if isinstance(policy, RecordPolicy) and policy.hints is not None:
+            return next(as_proxies(columns_of([record]), policy.hints))
     return record
 
 

@@ -1,10 +1,10 @@
 """Accepts small batches where they are received, without a worker.
 
 A worker protects the gateway from policies, and the round trip to it takes longer than a check of
-a few records. So batches are judged inline if all of this holds: the topic has one policy, it is
-one of Penstock's own (no class of a user is run here), it says that the time it takes is bounded
-by the bytes it gets, the batch is small, and there is time left: a request with very many batches
-must not keep the event loop from the others.
+a few records. So batches are judged inline if all of this holds: the policies of the topic are of
+KIP-940 or have names, each is one of Penstock's own (no class of a user is run here) that says that
+the time it takes is bounded by the bytes it gets, the batch is small, and there is time left: a
+request with very many batches must not keep the event loop from the others.
 
 Only acceptance is decided inline. Whatever else a batch deserves is decided by a worker, as if it
 had not been looked at here, so verdicts do not depend on where a batch was judged.
@@ -13,16 +13,20 @@ had not been looked at here, so verdicts do not depend on where a batch was judg
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import VALIDATION_POLICY
-from penstock.policies.json_schema.policy import JsonSchema
+from penstock.configuration.declared_keys import is_own
+from penstock.configuration.interfaces import VALIDATION
+from penstock.engine.configured_policy import ConfiguredPolicy
+from penstock.engine.loading import load_class
+from penstock.engine.plan import Plan
 from penstock.records.batch import read_batch
 from penstock.records.header import is_compressed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from penstock.configuration import PolicyConfiguration
     from penstock.engine.plan import TopicPlan
@@ -39,7 +43,34 @@ _SMALL_BYTES: Final = 1024
 read that of CPU time twice takes as long as to judge it."""
 _MAX_TEXTS: Final = 100
 """How many texts of topic configs are remembered: each may stand for a large schema."""
-_OWN_CLASSES: Final = frozenset({"penstock.policies.JsonSchema", "penstock.policies:JsonSchema"})
+
+
+class InlinePolicy(Protocol):
+    """What a class of `penstock.policies` has besides its interface to be judged by inline."""
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Receive the configuration, as in a worker."""
+
+    def is_bounded(self, text: str) -> bool:
+        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
+
+        It may read files; what it has read it keeps for `all_fit`. Configuration that cannot be
+        used is not bounded.
+
+        Args:
+            text: The topic's `record.validation.policy`; empty without one.
+        """
+
+    def all_fit(self, text: str, batch: Any) -> bool:
+        """Return whether every record is accepted; False as well where it would take long.
+
+        Args:
+            text: As for `is_bounded`.
+            batch: The records, as columns: `keys`, `values`, `headers`, `timestamps`, `count`.
+
+        Raises:
+            Exception: A worker judges the batch.
+        """
 
 
 def _at_once(work: Callable[[], None]) -> None:
@@ -47,7 +78,7 @@ def _at_once(work: Callable[[], None]) -> None:
 
 
 class InlineJudge:
-    """Judges by an instance of one of Penstock's own policies."""
+    """Judges by instances of Penstock's own policies."""
 
     def __init__(
         self,
@@ -58,12 +89,12 @@ class InlineJudge:
         cpu_clock: Callable[[], float] = time.thread_time,
         on_accepted: Callable[[str, float], None] | None = None,
     ) -> None:
-        """Configure the policy, if the configuration names one that can be run inline.
+        """Configure the policies of the configuration that can be run inline.
 
-        Reads the files that the policy needs.
+        Reads the files that they need.
 
         Args:
-            configuration: What `configure()` receives.
+            configuration: Names them; what their `configure()` receives.
             in_background: Runs a function in another thread: files that topic configs name are
                 read there; at once unless given.
             clock: Returns the time in seconds.
@@ -71,50 +102,64 @@ class InlineJudge:
             on_accepted: Called with a topic's classes and the seconds that a batch took.
 
         Raises:
-            ConfigurationError: The policy cannot be configured.
+            ConfigurationError: One cannot be configured.
         """
         self._in_background = in_background
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._on_accepted = on_accepted
-        self._policy: JsonSchema | None = None
+        self._policies: dict[str, InlinePolicy] = {}
         self._max_bytes = min(
             configuration.policy_inline_max_bytes, configuration.decompressed_batch_max_bytes
         )
         self._max_records = min(MAX_RECORDS, configuration.decompressed_batch_max_records)
-        self._is_bounded: dict[str, bool] = {}
-        self._suspended_until: dict[str, float] = {}
+        self._is_bounded: dict[tuple[str, str], bool] = {}
+        self._suspended_until: dict[tuple[str, str], float] = {}
         self._turn = 0.0
         self._left_s = BUDGET_S
-        if not (self._max_bytes and _names_own_policy(configuration)):
-            return
-        self._policy = JsonSchema()
-        self._policy.use_folder(configuration.folder)
-        try:
-            self._policy.configure(configuration.properties)
-        except ValueError as error:
-            raise ConfigurationError(f"{configuration.path}: {error}") from None
-        for default in configuration.topic_defaults:
-            if default.key == VALIDATION_POLICY:
-                self._find_out(default.value)
+        if self._max_bytes:
+            for one in _configured(configuration):
+                policy = _instance(one, configuration.folder)
+                if policy is not None:
+                    self._policies[one.name] = policy
+        if self._policies:
+            self._find_out_defaults(configuration)
         self._max_texts = len(self._is_bounded) + _MAX_TEXTS
+
+    def _find_out_defaults(self, configuration: PolicyConfiguration) -> None:
+        """Find out what is bounded of what the file says about topics."""
+        plan = Plan(configuration)
+        for glob in plan.globs:
+            judged = plan.for_topic(glob)
+            for name, text in self._asked(judged) if judged is not None else ():
+                self._find_out(name, text)
 
     @property
     def has_policy(self) -> bool:
         """Whether any batch may be accepted inline."""
-        return self._policy is not None
+        return bool(self._policies)
 
     def judges(self, plan: TopicPlan) -> bool:
         """Return whether small batches of a topic are judged inline."""
-        if self._policy is None or len(plan.policies) != 1 or plan.validation_policy is None:
-            return False
+        asked = self._asked(plan)
+        return bool(asked) and all(self._knows_bounded(*one) for one in asked)
+
+    def _asked(self, plan: TopicPlan) -> list[tuple[str, str]]:
+        """Return the policies of a topic with its text; nothing where one is not run inline."""
+        if plan.interceptors or plan.records_policy or plan.validators:
+            return []
+        if any(name not in self._policies for name in plan.policies):
+            return []
         text = plan.validation_setting or ""
-        known = self._is_bounded.get(text)
+        return [(name, text) for name in plan.policies]
+
+    def _knows_bounded(self, name: str, text: str) -> bool:
+        known = self._is_bounded.get((name, text))
         if known is None:
             known = False
             if len(self._is_bounded) < self._max_texts:
-                self._is_bounded[text] = False
-                self._in_background(lambda: self._find_out(text))
+                self._is_bounded[name, text] = False
+                self._in_background(lambda: self._find_out(name, text))
         return known
 
     def accepts(self, plan: TopicPlan, version: int, data: bytes | memoryview) -> bool:
@@ -125,10 +170,10 @@ class InlineJudge:
             version: The version of the Produce request.
             data: The batch.
         """
-        if self._policy is None or len(data) > self._max_bytes or not self.judges(plan):
+        if len(data) > self._max_bytes or not self.judges(plan):
             return False
-        text = plan.validation_setting or ""
-        if not self._has_time(text):
+        judged_by = plan.policy_names, plan.validation_setting or ""
+        if not self._has_time(judged_by):
             return False
         is_small = len(data) <= _SMALL_BYTES and not is_compressed(data)
         clock = self._clock if is_small else self._cpu_clock
@@ -140,7 +185,10 @@ class InlineJudge:
                 max_decompressed_bytes=self._max_bytes,
                 max_records=self._max_records,
             )
-            accepted = self._policy.all_fit(text, batch.records)
+            text = judged_by[1]
+            accepted = all(
+                self._policies[name].all_fit(text, batch.records) for name in plan.policies
+            )
         except KeyboardInterrupt:
             raise
         except BaseException:  # a panic of an extension is no Exception
@@ -148,29 +196,55 @@ class InlineJudge:
         took = clock() - began
         self._left_s -= took
         if took > SLOW_S and not is_small:
-            self._suspended_until[text] = self._clock() + SUSPENDED_S
+            self._suspended_until[judged_by] = self._clock() + SUSPENDED_S
         if accepted and self._on_accepted is not None:
             self._on_accepted(plan.policy_names, took)
         return accepted
 
-    def _has_time(self, text: str) -> bool:
-        """Return whether there is time left for a batch that is judged by a text."""
+    def _has_time(self, judged_by: tuple[str, str]) -> bool:
+        """Return whether there is time left for a batch that is judged by policies and a text."""
         now = self._clock()
         if now - self._turn >= TURN_S:
             self._turn, self._left_s = now, BUDGET_S
         if self._left_s <= 0:
             return False
-        if now < self._suspended_until.get(text, now):
+        if now < self._suspended_until.get(judged_by, now):
             return False
-        self._suspended_until.pop(text, None)
+        self._suspended_until.pop(judged_by, None)
         return True
 
-    def _find_out(self, text: str) -> None:
-        assert self._policy is not None
-        self._is_bounded[text] = self._policy.is_bounded(text)
+    def _find_out(self, name: str, text: str) -> None:
+        self._is_bounded[name, text] = self._policies[name].is_bounded(text)
 
 
-def _names_own_policy(configuration: PolicyConfiguration) -> bool:
-    # With a class path of its own, the name may mean another class.
+def _configured(configuration: PolicyConfiguration) -> Iterator[ConfiguredPolicy]:
+    """Yield the policies that may be of a class of Penstock's own."""
     name = configuration.record_validation_policy_class_name
-    return name in _OWN_CLASSES and not configuration.class_path
+    # With a class path of its own, the name may mean another class.
+    if name is not None and not configuration.class_path:
+        yield ConfiguredPolicy.by_class(configuration, name, VALIDATION)
+    for named in configuration.named_policies:
+        yield ConfiguredPolicy.by_name(configuration, named)
+
+
+def _instance(of: ConfiguredPolicy, folder: Path) -> InlinePolicy | None:
+    """Return a configured instance; None of a class that is not run inline.
+
+    Raises:
+        ConfigurationError: It cannot be configured.
+    """
+    if not is_own(of.class_name):
+        return None
+    cls = load_class(of.class_name, key=of.key, file=of.file)
+    if not (callable(getattr(cls, "is_bounded", None)) and callable(getattr(cls, "all_fit", None))):
+        return None
+    policy = cls()
+    use_folder = getattr(policy, "use_folder", None)
+    if callable(use_folder):
+        use_folder(folder)
+    try:
+        policy.configure(of.configs)
+    except ValueError as error:
+        raise ConfigurationError(f"{of.where if of.is_named else of.file}: {error}") from None
+    inline: InlinePolicy = policy
+    return inline

@@ -5,6 +5,7 @@ before its first call, and closed once. Calls never overlap: each process has it
 instances and runs them from one thread. The classes of KIP-729, KIP-905 and KIP-940 have one
 instance; the class of KIP-686 has one for each topic, which ends when the topic does or has
 another class. The classes of KIP-108 and KIP-133 have one, in the one process that calls them.
+A named policy has one instance, whatever its interface.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import sys
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.configuration import ConfigurationError
-from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
+from penstock.configuration import ConfigurationError, interfaces
+from penstock.configuration.policies import NAMES
+from penstock.configuration.topic_keys import VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminPolicy, signature_error
 from penstock.engine.batch_methods import (
     OF_INTERCEPTORS,
@@ -28,10 +30,12 @@ from penstock.engine.batch_methods import (
     overrides,
     takes_context,
 )
+from penstock.engine.configured_policy import ConfiguredPolicy
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
-from penstock.engine.objections import RecordPolicy
+from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
+from penstock.engine.validation_policy import PREPARE_TEXT, ValidationPolicy, objection_to
 from penstock.policy import (
     AlterConfigPolicy,
     AlterConfigPolicyWithContext,
@@ -39,24 +43,24 @@ from penstock.policy import (
     CreateTopicPolicy,
     CreateTopicPolicyWithContext,
     RecordIntrospectionHints,
-    RetriableException,
+    RecordsPolicy,
+    RecordsPolicyWithContext,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.configuration import PolicyConfiguration
-    from penstock.engine.batch_methods import Methods
+    from penstock.engine.objections import Policy
     from penstock.engine.plan import TopicPlan
 
-VALIDATORS: Final = "record.validator.classes"
-VALIDATION: Final = "record.validation.policy.class.name"
-RECORDS: Final = RECORDS_POLICY
+VALIDATORS: Final = interfaces.VALIDATORS
+VALIDATION: Final = interfaces.VALIDATION
+RECORDS: Final = interfaces.RECORDS
+NAMED: Final = NAMES
 _RECORDS_ARGUMENTS: Final = len(("topic", "partition", "records"))
-_PREPARE: Final = "prepare_validation_policy"
-"""A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
 _WILDCARDS: Final = frozenset("*?[")
-INTERCEPTORS: Final = "produce.request.interceptors"
+INTERCEPTORS: Final = interfaces.INTERCEPTORS
 _NOT_RUN: Final = (
     inspect.iscoroutinefunction,
     inspect.isgeneratorfunction,
@@ -66,6 +70,10 @@ _METHODS: Final = {
     VALIDATORS: OF_VALIDATORS,
     VALIDATION: OF_VALIDATION_POLICIES,
     INTERCEPTORS: OF_INTERCEPTORS,
+}
+_INTERFACES: Final = {
+    RECORDS: (RecordsPolicy, RecordsPolicyWithContext),
+    **{key: methods.interfaces for key, methods in _METHODS.items()},
 }
 _OF_OTHERS: Final = {
     CREATE_TOPIC: (AlterConfigPolicy, AlterConfigPolicyWithContext),
@@ -114,45 +122,73 @@ class PolicyInstances:
         folder = str(configuration.folder)
         if folder not in sys.path:
             sys.path.insert(0, folder)
-        self._interceptors = [self._interceptor(name) for name in names.get(INTERCEPTORS, ())]
+        self.on_preparing: Callable[[bool], None] = _ignore
+        self._interceptors = [
+            self._interceptor(self._by_class(name, INTERCEPTORS))
+            for name in names.get(INTERCEPTORS, ())
+        ]
         self.validators: dict[str, RecordPolicy] = {}
         for name in names.get(VALIDATORS, ()):
-            cls = self._load(name, VALIDATORS, "validate_record")
-            found = self._callables(self._instance(cls, name, VALIDATORS), name, VALIDATORS)
-            self.validators[name] = RecordPolicy(name, *found)
-        self.on_preparing: Callable[[bool], None] = _ignore
-        self._prepare_topic: Callable[..., Any] | None = None
-        self._load_topic: Callable[..., Any] | None = None
-        self.validation: Any = None
-        self.validation_policy: RecordPolicy | None = None
-        self.hints = RecordIntrospectionHints()
+            self.validators[name] = self._validator(self._by_class(name, VALIDATORS))
+        self._validation: ValidationPolicy | None = None
         for name in names.get(VALIDATION, ()):
-            self.validation = self._instance(self._load_validation(name), name, VALIDATION)
-            found = self._callables(self.validation, name, VALIDATION)
-            prepare = self._preparation(self.validation, name, VALIDATION, OF_VALIDATION_POLICIES)
-            self.validation_policy = RecordPolicy(name, *found, prepare)
-            self._prepare_topic = self._timed(self._optional(name, "prepare_topic"))
-            self._load_topic = self._optional(name, "load_topic")
-            self.hints = self._hints(name)
-            self._prepare_defaults()
-            self._prepare_named_topics()
+            self._validation = self._validation_policy(self._by_class(name, VALIDATION))
+            self._prepare_defaults(self._validation)
+            self._prepare_named_topics(self._validation)
         self._records_classes: dict[str, Callable[[], Any]] = {}
         self._records_ahead: dict[str, Any] = {}
         self._records_by_topic: dict[tuple[str, str], Any] = {}
         for name in names.get(RECORDS, ()):
-            self._records_ahead[name] = self._records_instance(name)
+            self._records_ahead[name] = self._records_instance(self._by_class(name, RECORDS))
+        self._named_interceptors: dict[str, Interceptor] = {}
+        self._named: dict[str, Policy] = {}
+        self._named_validations: dict[str, ValidationPolicy] = {}
+        for name in names.get(NAMED, ()):
+            self._add_named(name)
+        self._prepare_topics_of_named()
         self.create_topic = self._admin_policy(names.get(CREATE_TOPIC, ()), CREATE_TOPIC)
         self.alter_config = self._admin_policy(names.get(ALTER_CONFIG, ()), ALTER_CONFIG)
 
     @property
+    def validation(self) -> Any:
+        """The instance of the class of `record.validation.policy.class.name`; None without one."""
+        return None if self._validation is None else self._validation.instance
+
+    @property
+    def validation_policy(self) -> RecordPolicy | None:
+        """How that one judges; None without one."""
+        return None if self._validation is None else self._validation.judging
+
+    @property
+    def hints(self) -> RecordIntrospectionHints:
+        """How much of a record that one looks at."""
+        policy = self.validation_policy
+        return (policy and policy.hints) or RecordIntrospectionHints()
+
+    @property
+    def _validations(self) -> list[ValidationPolicy]:
+        own = [] if self._validation is None else [self._validation]
+        return [*own, *self._named_validations.values()]
+
+    @property
+    def judging(self) -> list[Policy]:
+        """Everything that judges records, but for the classes of KIP-686 that topics have."""
+        own = filter(None, (self.validation_policy,))
+        return [*self.validators.values(), *own, *self._named.values()]
+
+    @property
+    def _all_interceptors(self) -> list[Interceptor]:
+        return [*self._interceptors, *self._named_interceptors.values()]
+
+    @property
     def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
-        """The class name and topic pattern of each interceptor, in order."""
-        return [(one.name, one.pattern) for one in self._interceptors]
+        """The name and topic pattern of each interceptor, in order."""
+        return [(one.name, one.pattern) for one in self._all_interceptors]
 
     @property
     def drops_records(self) -> bool:
         """Whether an interceptor may drop records."""
-        return any(one.drops_records for one in self._interceptors)
+        return any(one.drops_records for one in self._all_interceptors)
 
     @property
     def judges_columns(self) -> bool:
@@ -160,14 +196,39 @@ class PolicyInstances:
 
         It is to judge or process them, or only to prepare for that.
         """
-        policies = filter(None, (*self.validators.values(), self.validation_policy))
-        return any(one.validate_batch or one.prepare_batch for one in policies) or any(
-            one.is_apart for one in self._interceptors
+        return any(isinstance(one, RecordPolicy) and one.is_apart for one in self.judging) or any(
+            one.is_apart for one in self._all_interceptors
         )
 
-    def interceptors_for(self, topic: str) -> list[Interceptor]:
-        """Return the interceptors for a topic, in the order of the configuration."""
-        return [one for one in self._interceptors if one.pattern.search(topic)]
+    def interceptors_for(self, topic: str, named: Sequence[str] = ()) -> list[Interceptor]:
+        """Return the interceptors for a topic: those of the file in its order, then named ones.
+
+        Args:
+            topic: The topic.
+            named: The named interceptors that the topic has, in its order. The pattern of each
+                has to be found in the topic's name as well.
+        """
+        of_topic = (self._named_interceptors[name] for name in named)
+        return [one for one in (*self._interceptors, *of_topic) if one.pattern.search(topic)]
+
+    def named(self, plan: TopicPlan) -> list[Policy]:
+        """Return the named policies of a topic, but for interceptors, in its order."""
+        return [self._named[name] for name in plan.named]
+
+    def prepare(self, plan: TopicPlan) -> None:
+        """Have the policies of KIP-940 of a topic prepare for it.
+
+        Raises:
+            ConfigurationError: One cannot judge the topic, or fails.
+        """
+        for one in self.validations_of(plan):
+            one.prepare_for(plan)
+
+    def validations_of(self, plan: TopicPlan) -> list[ValidationPolicy]:
+        """Return the policies of KIP-940 that a topic has, in order."""
+        own = self._validation if plan.validation_policy is not None else None
+        named = (self._named_validations.get(name) for name in plan.named)
+        return [one for one in (own, *named) if one is not None]
 
     def records_policy(self, name: str, topic: str) -> Any:
         """Return the topic's own instance of a class of KIP-686.
@@ -181,7 +242,7 @@ class PolicyInstances:
             pass
         instance = self._records_ahead.pop(name, None)
         if instance is None:
-            instance = self._records_instance(name)
+            instance = self._records_instance(self._by_class(name, RECORDS))
         self._records_by_topic[topic, name] = instance
         return instance
 
@@ -196,20 +257,20 @@ class PolicyInstances:
             return instance
         return SimpleNamespace(validate=self._given_client(name, instance.validate))
 
-    def _records_instance(self, name: str) -> Any:
+    def _records_instance(self, of: ConfiguredPolicy) -> Any:
         """Return a new instance of a class of KIP-686."""
+        name = of.name
         if name not in self._records_classes:
-            self._records_classes[name] = self._load(name, RECORDS, "validate")
-        instance = self._instance(self._records_classes[name], name, RECORDS)
+            self._records_classes[name] = self._load(of, "validate")
+        instance = self._instance(self._records_classes[name], of)
         if takes_context(instance.validate):
             try:
                 check_context(instance.validate, "validate", _RECORDS_ARGUMENTS)
             except TypeError as error:
                 self._close_one(instance)
-                where = f"{self._configuration.path}: {RECORDS}: {name}"
-                raise ConfigurationError(f"{where}: {error}") from None
+                raise ConfigurationError(f"{of.where}: {error}") from None
             self.takes_client.add(name)
-        if name not in self._told_of:
+        if name not in self._told_of and not of.is_named:
             self._told_of.add(name)
             self.on_records_class(name)
         return instance
@@ -232,57 +293,22 @@ class PolicyInstances:
         Raises:
             ConfigurationError: It cannot be.
         """
-        self._close_one(self._records_instance(name))
-
-    def prepare_validation(self, text: str) -> None:
-        """Have the validation policy read a topic's `record.validation.policy`, if it can.
-
-        Raises:
-            ConfigurationError: It cannot judge by this text.
-        """
-        objection = _objection(self.validation, text)
-        if objection is not None:
-            raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {objection}")
-
-    def prepare_topic(self, plan: TopicPlan) -> None:
-        """Have the validation policy prepare for a topic, if it can.
-
-        Raises:
-            ConfigurationError: It cannot judge the topic, or fails.
-        """
-        if self._prepare_topic is None or plan.validation_policy is None:
-            return
-        try:
-            self._prepare_topic(plan.topic, MappingProxyType(dict(plan.validation_configs)))
-        except RetriableException:
-            pass  # it is asked again with each batch
-        except ValueError as error:
-            raise ConfigurationError(f"topic {plan.topic}: {error}") from None
-        except (Exception, SystemExit) as error:
-            raise ConfigurationError(f"topic {plan.topic}: {describe(error)}") from None
+        self._close_one(self._records_instance(self._by_class(name, RECORDS)))
 
     @property
     def loads_topics(self) -> bool:
-        """Whether the validation policy has a method to load topics."""
-        return self._load_topic is not None
+        """Whether a policy of KIP-940 has a method to load topics."""
+        return any(one.load is not None for one in self._validations)
 
     def load_topic(self, plan: TopicPlan) -> None:
-        """Have the validation policy look up what judging a topic needs, if it can.
+        """Have the topic's policies of KIP-940 look up what judging it needs, if they can.
 
         Raises:
-            RetriableException: What it asks is away.
-            ConfigurationError: It cannot judge the topic, or fails.
+            RetriableException: What one asks is away.
+            ConfigurationError: One cannot judge the topic, or fails.
         """
-        if self._load_topic is None:
-            return
-        try:
-            self._load_topic(plan.topic, MappingProxyType(dict(plan.validation_configs)))
-        except (RetriableException, KeyboardInterrupt):
-            raise
-        except ValueError as error:
-            raise ConfigurationError(f"topic {plan.topic}: {error}") from None
-        except BaseException as error:  # a panic of native code is no Exception
-            raise ConfigurationError(f"topic {plan.topic}: {describe(error)}") from None
+        for one in self.validations_of(plan):
+            one.load_topic(plan)
 
     def try_validation_policy(self, name: str, text: str) -> str | None:
         """See whether a class of KIP-940 can judge by a text, if it has a method to say so.
@@ -293,47 +319,66 @@ class PolicyInstances:
         Raises:
             ConfigurationError: The class cannot be used, or fails.
         """
-        cls = self._load_validation(name)
-        if not callable(getattr(cls, _PREPARE, None)):
+        of = self._by_class(name, VALIDATION)
+        cls = self._load(of, "validate")
+        if not callable(getattr(cls, PREPARE_TEXT, None)):
             return None
-        instance = self._instance(cls, name, VALIDATION)
+        instance = self._instance(cls, of)
         try:
-            return _objection(instance, text)
+            return objection_to(instance, text)
         finally:
             self._close_one(instance)
 
-    def _prepare_defaults(self) -> None:
+    def _prepare_defaults(self, validation: ValidationPolicy) -> None:
         for default in self._configuration.topic_defaults:
             if default.key != VALIDATION_POLICY:
                 continue
             try:
-                self.prepare_validation(default.value)
+                validation.prepare_text(default.value)
             except ConfigurationError as error:
                 raise ConfigurationError(
                     f"{self._configuration.path}: topics.{default.glob}.{error}"
                 ) from None
 
-    def _prepare_named_topics(self) -> None:
+    def _prepare_named_topics(self, validation: ValidationPolicy) -> None:
         """Prepare for the topics that the file names without a wildcard."""
-        if self._prepare_topic is None:
-            return
         plan = Plan(self._configuration)
         for topic in dict.fromkeys(one.glob for one in self._configuration.topic_defaults):
             found = None if _WILDCARDS.intersection(topic) else plan.for_topic(topic)
-            if found is not None:
+            if found is not None and found.validation_policy is not None:
                 try:
-                    self.prepare_topic(found)
+                    validation.prepare_topic(found)
                 except ConfigurationError as error:
                     raise ConfigurationError(f"{self._configuration.path}: {error}") from None
 
-    def _optional(self, name: str, method: str) -> Callable[..., Any] | None:
-        """Return a method of the validation policy that it need not have."""
+    def _prepare_topics_of_named(self) -> None:
+        """Have named policies prepare for the topics that have them by the file."""
+        if not self._named_validations:
+            return
+        plan = Plan(self._configuration)
+        for glob in dict.fromkeys(one.glob for one in self._configuration.topic_defaults):
+            found = plan.for_topic(glob)
+            for name in found.named if found is not None else ():
+                validation = self._named_validations.get(name)
+                if found is None or validation is None:
+                    continue
+                try:
+                    if _WILDCARDS.intersection(glob):
+                        validation.read_text_of(found)
+                    else:
+                        validation.prepare_for(found)
+                except ConfigurationError as error:
+                    path = self._configuration.path
+                    raise ConfigurationError(f"{path}: topics.{glob}: {error}") from None
+
+    def _optional(
+        self, instance: Any, of: ConfiguredPolicy, method: str
+    ) -> Callable[..., Any] | None:
+        """Return a method of a validation policy that it need not have."""
         try:
-            return overrides(self.validation, method, OF_VALIDATION_POLICIES.interfaces)
+            return overrides(instance, method, OF_VALIDATION_POLICIES.interfaces)
         except TypeError as error:
-            raise ConfigurationError(
-                f"{self._configuration.path}: {VALIDATION}: {name}: {error}"
-            ) from None
+            raise ConfigurationError(f"{of.where}: {error}") from None
 
     def _timed(self, prepare: Callable[..., Any] | None) -> Callable[..., Any] | None:
         """Return a method that tells `on_preparing` when it is at work, and when no longer."""
@@ -366,101 +411,116 @@ class PolicyInstances:
                 complaints.append(complaint)
         return complaints
 
-    def _load(
-        self, name: str, key: str, method: str, space: ClassPath | None = None
-    ) -> Callable[[], Any]:
+    def _by_class(self, name: str, key: str) -> ConfiguredPolicy:
+        return ConfiguredPolicy.by_class(self._configuration, name, key)
+
+    def _load(self, of: ConfiguredPolicy, method: str) -> Callable[[], Any]:
         """Load a class that has a method, or the one for batches that may stand in its place."""
+        name, key = of.class_name, of.interface
         if name in self._given:
             return self._given[name]
-        file = self._configuration.path
-        cls = load_class(name, key=key, file=file, space=space)
+        folders = self._configuration.class_path
+        is_apart = key == VALIDATION and not of.is_named and folders
+        space = ClassPath(folders) if is_apart else None
+        cls = load_class(name, key=of.key, file=of.file, space=space)
         found = getattr(cls, method, None)
         if not callable(found):
             other = _METHODS[key].by_batch if key in _METHODS else ""
             if callable(getattr(cls, other, None)):
                 return cls
             names = f"{method}()" + (f" or {other}()" if other else "")
-            raise ConfigurationError(f"{file}: {key}: {name} has no method {names}")
+            raise ConfigurationError(f"{of.where} has no method {names}")
         if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
-                f"{file}: {key}: {name}: {method}() is not run when it is called, and would let "
+                f"{of.where}: {method}() is not run when it is called, and would let "
                 "everything pass: it must not be async, and must not yield"
             )
         return cls
 
-    def _load_validation(self, name: str) -> Callable[[], Any]:
-        folders = self._configuration.class_path
-        return self._load(name, VALIDATION, "validate", ClassPath(folders) if folders else None)
-
-    def _callables(self, instance: Any, name: str, key: str) -> Callables:
+    def _callables(self, instance: Any, of: ConfiguredPolicy) -> Callables:
         """Return the methods that are called with a record and with a batch."""
         try:
-            found = callables(instance, _METHODS[key])
+            found = callables(instance, _METHODS[of.interface])
         except TypeError as error:
-            raise ConfigurationError(
-                f"{self._configuration.path}: {key}: {name}: {error}"
-            ) from None
-        return Callables(*(self._given_client(name, method) for method in found))
+            raise ConfigurationError(f"{of.where}: {error}") from None
+        return Callables(*(self._given_client(of.name, method) for method in found))
 
-    def _preparation(
-        self, instance: Any, name: str, key: str, methods: Methods
-    ) -> Callable[..., Any] | None:
+    def _preparation(self, instance: Any, of: ConfiguredPolicy) -> Callable[..., Any] | None:
         """Return `prepare_batch` of a policy that has one."""
+        methods = _METHODS[of.interface]
         try:
             prepare = overrides(instance, "prepare_batch", methods.interfaces)
             if takes_context(prepare):
                 check_context(prepare, "prepare_batch", methods.batch_arguments)
         except TypeError as error:
-            raise ConfigurationError(
-                f"{self._configuration.path}: {key}: {name}: {error}"
-            ) from None
-        return self._timed(self._given_client(name, prepare))
+            raise ConfigurationError(f"{of.where}: {error}") from None
+        return self._timed(self._given_client(of.name, prepare))
 
-    def _instance(self, cls: Callable[[], Any], name: str, key: str) -> Any:
-        where = f"{self._configuration.path}: {key}: {name}"
+    def _instance(self, cls: Callable[[], Any], of: ConfiguredPolicy) -> Any:
         try:
             instance = cls()
         except (Exception, SystemExit) as error:
             raise ConfigurationError(
-                f"{where}: cannot be made without arguments: {describe(error)}"
+                f"{of.where}: cannot be made without arguments: {describe(error)}"
             ) from None
         use_folder = getattr(instance, "use_folder", None)
         if callable(use_folder):
             use_folder(self._configuration.folder)
-        configure = getattr(instance, "configure", None)
-        # KIP-729 has neither configure() nor close(), the configure() of KIP-905 no arguments.
-        if key != VALIDATORS and callable(configure):
-            try:
-                if key == INTERCEPTORS:
-                    configure()
-                else:
-                    configure(self._configuration.properties)
-            except (Exception, SystemExit) as error:
-                raise ConfigurationError(
-                    f"{where}: configure() failed: {describe(error)}"
-                ) from None
-        if key != VALIDATORS and callable(getattr(instance, "close", None)):
+        configure(instance, of)
+        if has_life_cycle(of) and callable(getattr(instance, "close", None)):
             self._open.append(instance)
         return instance
 
+    def _validator(self, of: ConfiguredPolicy) -> RecordPolicy:
+        instance = self._instance(self._load(of, "validate_record"), of)
+        return RecordPolicy(of.name, *self._callables(instance, of))
+
+    def _validation_policy(self, of: ConfiguredPolicy) -> ValidationPolicy:
+        instance = self._instance(self._load(of, "validate"), of)
+        judging = RecordPolicy(
+            of.name,
+            *self._callables(instance, of),
+            self._preparation(instance, of),
+            hints_of(instance, of),
+            # A named policy is told its own, and none where its class declares none.
+            (of.topic_configs or {}) if of.is_named else None,
+        )
+        prepare = self._timed(self._optional(instance, of, "prepare_topic"))
+        load = self._optional(instance, of, "load_topic")
+        return ValidationPolicy(of, instance, judging, prepare, load)
+
+    def _add_named(self, name: str) -> None:
+        """Make the instance of a named policy."""
+        named = self._configuration.named(name)
+        assert named is not None
+        of = ConfiguredPolicy.by_name(self._configuration, named)
+        if of.interface == INTERCEPTORS:
+            self._named_interceptors[name] = self._interceptor(of)
+        elif of.interface == VALIDATORS:
+            self._named[name] = self._validator(of)
+        elif of.interface == VALIDATION:
+            self._named_validations[name] = self._validation_policy(of)
+            self._named[name] = self._named_validations[name].judging
+        else:
+            method = self._given_client(name, self._records_instance(of).validate)
+            self._named[name] = BatchPolicy(name, method)
+
     def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
         for name in names:
-            cls = self._load(name, key, "validate")
+            of = self._by_class(name, key)
+            cls = self._load(of, "validate")
             if isinstance(cls, type) and issubclass(cls, _OF_OTHERS[key]):
-                raise ConfigurationError(
-                    f"{self._configuration.path}: {key}: {name} is a policy of another kind"
-                )
-            instance = self._instance(cls, name, key)
+                raise ConfigurationError(f"{of.where} is a policy of another kind")
+            instance = self._instance(cls, of)
             complaint = signature_error(instance.validate)
             if complaint:
-                raise ConfigurationError(f"{self._configuration.path}: {key}: {name}: {complaint}")
+                raise ConfigurationError(f"{of.where}: {complaint}")
             return AdminPolicy(name, instance)
         return None
 
-    def _interceptor(self, name: str) -> Interceptor:
-        cls = self._load(name, INTERCEPTORS, "process_record")
-        instance = self._instance(cls, name, INTERCEPTORS)
-        where = f"{self._configuration.path}: {INTERCEPTORS}: {name}: interceptor_topic_pattern()"
+    def _interceptor(self, of: ConfiguredPolicy) -> Interceptor:
+        instance = self._instance(self._load(of, "process_record"), of)
+        where = f"{of.where}: interceptor_topic_pattern()"
         try:
             pattern = re.compile(instance.interceptor_topic_pattern())
         except (Exception, SystemExit) as error:
@@ -468,31 +528,81 @@ class PolicyInstances:
         if not isinstance(pattern.pattern, str):
             raise ConfigurationError(f"{where} must give a pattern for text, not for bytes")
         code = self._configuration.produce_request_interceptors_failed_error_code
-        by_record, by_batch = self._callables(instance, name, INTERCEPTORS)
-        prepare = self._preparation(instance, name, INTERCEPTORS, OF_INTERCEPTORS)
+        by_record, by_batch = self._callables(instance, of)
+        prepare = self._preparation(instance, of)
         drops_records = getattr(instance, "drops_records", True) is not False
         return Interceptor(
-            name, pattern, by_record, code, by_batch, prepare, drops_records=drops_records
+            of.name, pattern, by_record, code, by_batch, prepare, drops_records=drops_records
         )
 
-    def _hints(self, name: str) -> RecordIntrospectionHints:
-        """Read the hints once, after configure()."""
-        where = f"{self._configuration.path}: {VALIDATION}: {name}: get_hints()"
-        get_hints = getattr(self.validation, "get_hints", None)
-        if not callable(get_hints):
-            return RecordIntrospectionHints()
-        try:
-            given = get_hints()
-            hints = RecordIntrospectionHints(
-                bool(given.access_headers),
-                int(given.access_key_bytes),
-                int(given.access_value_bytes),
-            )
-        except (Exception, SystemExit) as error:
-            raise ConfigurationError(f"{where} failed: {describe(error)}") from None
-        if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
-            raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
-        return hints
+
+def configure(instance: Any, of: ConfiguredPolicy) -> None:
+    """Configure an instance, as its interface has it.
+
+    KIP-729 has no `configure()`, and that of KIP-905 takes no arguments. That of a named policy
+    gets its configs whatever its interface, if it takes an argument.
+
+    Raises:
+        ConfigurationError: It fails, or cannot take the keys that are set for it.
+    """
+    method = getattr(instance, "configure", None)
+    if not has_life_cycle(of):
+        return
+    is_given = of.interface not in {INTERCEPTORS, VALIDATORS}
+    if of.is_named:
+        is_given = is_given or (callable(method) and _takes_configs(method))
+        _check_taken(instance, of, is_given=is_given)
+    if not callable(method):
+        return
+    try:
+        method(*((of.configs,) if is_given else ()))
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{of.where}: configure() failed: {describe(error)}") from None
+
+
+def has_life_cycle(of: ConfiguredPolicy) -> bool:
+    """Return whether `configure()` and `close()` are called: KIP-729 has neither."""
+    return of.is_named or of.interface != VALIDATORS
+
+
+def _takes_configs(method: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(method).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a method in C may have no signature
+        return True
+    return True
+
+
+def _check_taken(instance: Any, of: ConfiguredPolicy, *, is_given: bool) -> None:
+    """Raise ConfigurationError if keys are set for a policy that would never read them."""
+    if not of.own or (is_given and overrides(instance, "configure", _INTERFACES[of.interface])):
+        return
+    keys = ", ".join(f"policies.{of.name}.{key}" for key in of.own)
+    raise ConfigurationError(
+        f"{of.where}: {keys} cannot be handed to it: it has no configure(configs)"
+    )
+
+
+def hints_of(instance: Any, of: ConfiguredPolicy) -> RecordIntrospectionHints:
+    """Read the hints of a policy of KIP-940, once, after `configure()`."""
+    where = f"{of.where}: get_hints()"
+    get_hints = getattr(instance, "get_hints", None)
+    if not callable(get_hints):
+        return RecordIntrospectionHints()
+    try:
+        given = get_hints()
+        hints = RecordIntrospectionHints(
+            bool(given.access_headers),
+            int(given.access_key_bytes),
+            int(given.access_value_bytes),
+        )
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{where} failed: {describe(error)}") from None
+    if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
+        raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
+    return hints
 
 
 def _ignore(_begins: bool) -> None:
@@ -501,19 +611,6 @@ def _ignore(_begins: bool) -> None:
 
 def _ignore_class(_name: str) -> None:
     """Do nothing: nobody has to know which class of KIP-686 was loaded."""
-
-
-def _objection(validation: Any, text: str) -> str | None:
-    prepare = getattr(validation, _PREPARE, None)
-    if not callable(prepare):
-        return None
-    try:
-        prepare(text)
-    except ValueError as error:
-        return str(error)
-    except (Exception, SystemExit) as error:
-        raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {describe(error)}") from None
-    return None
 
 
 def _close(instance: Any) -> str | None:

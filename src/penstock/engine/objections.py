@@ -1,7 +1,8 @@
-"""What the policies over records (KIP-729, KIP-940) object to.
+"""What the policies over records (KIP-686, KIP-729, KIP-940) object to.
 
-Policies that judge record by record and are next to each other in the chain are one stage: each
-record goes through all of them. A policy that judges columns is a stage by itself. A stage gets
+Validators that judge record by record and are next to each other in the chain are one stage, with
+the policy of KIP-940 behind them: each record goes through all of them. A policy that judges
+columns, or batches, is a stage by itself. A stage gets
 the records to which none before it objected, so the first objection to a record counts, however
 the policies of a chain are mixed.
 """
@@ -13,19 +14,21 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.engine.answers import read_objections
-from penstock.engine.columns import as_proxies, halves
+from penstock.engine.columns import as_proxies, as_records, halves
 from penstock.engine.loading import frames_of
 from penstock.engine.policy_batch import PolicyBatch
-from penstock.engine.verdict import FailureCause, Outcome, cause_of, failed, postponed
+from penstock.engine.verdict import FailureCause, Outcome, cause_of, failed, postponed, refused
+from penstock.error_codes import POLICY_VIOLATION
 from penstock.policy import (
     InvalidRecordException,
+    PolicyViolationException,
     RecordIntrospectionHints,
     RetriableException,
     UndecidableException,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from penstock.engine.columns import RecordColumns
     from penstock.engine.verdict import Verdict
@@ -36,24 +39,101 @@ class RecordPolicy(NamedTuple):
     """A configured policy of KIP-729 or KIP-940.
 
     Attributes:
-        name: Its class, as the configuration names it.
+        name: Its name, or its class as the configuration names it.
         validate: Its `validate_record` or `validate`; None where it has only the other.
         validate_batch: The method that is called in place of it; None where it has none.
         prepare_batch: Called before either, once for some records; None where it has none.
+        hints: How much of a record it looks at (KIP-940); None for a validator (KIP-729).
+        topic_configs: What it is told as the topic's configs, where that is not the topic's own.
     """
 
     name: str
     validate: Callable[..., Any] | None
     validate_batch: Callable[..., Any] | None = None
     prepare_batch: Callable[..., Any] | None = None
+    hints: RecordIntrospectionHints | None = None
+    topic_configs: Mapping[str, str] | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is given records together, and so is a stage by itself."""
+        return self.validate_batch is not None or self.prepare_batch is not None
+
+    def topic(self, place: Place) -> TopicMetadata:
+        """Return where records are going, as it is told."""
+        if self.topic_configs is None:
+            return place.topic
+        return place.topic._replace(configs=self.topic_configs)
 
     def by_record(self) -> RecordPolicy:
         """Return the same policy, judging record by record if it can."""
         return self if self.validate is None else self._replace(validate_batch=None)
 
 
+class BatchPolicy(NamedTuple):
+    """A configured policy of KIP-686.
+
+    Attributes:
+        name: Its name, or its class as the configuration names it.
+        validate: Its `validate`.
+    """
+
+    name: str
+    validate: Callable[..., Any]
+
+    def by_record(self) -> BatchPolicy:
+        """Return itself: it judges nothing but batches."""
+        return self
+
+    def judge(self, topic: str, partition: int, records: RecordColumns) -> Verdict | None:
+        """Judge records as one batch; return None if it accepts them."""
+        try:
+            # Reading columns may fail as well: for want of memory.
+            views = tuple(as_records(records))
+            self.validate(topic, partition, views)
+        except PolicyViolationException as violation:
+            return refused(POLICY_VIOLATION, violation.message, self.name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return failure(self.name, error)
+        return None
+
+    def judge_each(
+        self, place: TopicPartition, records: RecordColumns, size: int
+    ) -> list[tuple[int, Verdict]]:
+        """Judge records that are no batch, some at a time: its verdict is that of all of them.
+
+        Args:
+            place: Where they are going.
+            records: The records.
+            size: How many consecutive ones it is given at most.
+
+        Returns:
+            Position and verdict of the records that are not accepted. That it cannot decide now
+            ends it.
+        """
+        found: list[tuple[int, Verdict]] = []
+        for start in range(0, records.count, size):
+            some = range(start, min(start + size, records.count))
+            part = records if size >= records.count else records.pick(some)
+            verdict = self.judge(*place, part)
+            if verdict is not None:
+                found += ((index, verdict) for index in some)
+                if verdict.outcome is Outcome.POSTPONED:
+                    break
+        return found
+
+
+Policy = RecordPolicy | BatchPolicy
+"""A policy over records, but for an interceptor."""
+
+
 class Objection(NamedTuple):
-    """The objection of a policy to a record: its text, or the verdict where it did not decide."""
+    """The objection of a policy to a record: its text.
+
+    Or a verdict: where a policy did not decide, or refused the batch that the record is in.
+    """
 
     position: int
     message: str | None
@@ -96,54 +176,66 @@ class Stage(Protocol):
 class Stages:
     """The policies over records of one topic, in order."""
 
-    def __init__(
-        self,
-        validators: Sequence[RecordPolicy],
-        validation: RecordPolicy | None,
-        hints: RecordIntrospectionHints,
-    ) -> None:
-        """Arrange policies.
+    def __init__(self, policies: Iterable[Policy]) -> None:
+        """Arrange policies: those that judge record by record, and are side by side, in one stage.
 
         Args:
-            validators: Those of KIP-729.
-            validation: That of KIP-940.
-            hints: Of that of KIP-940.
+            policies: In the order in which they judge.
         """
         self._stages: list[Stage] = []
         run: list[RecordPolicy] = []
-        for one in validators:
-            if one.validate_batch is None:
+        for one in policies:
+            if isinstance(one, BatchPolicy) or one.is_apart:
+                self._end(run)
+                self._stages.append(_apart(one))
+            elif one.hints is None:
                 run.append(one)
-                continue
-            if run:
-                self._stages.append(_ByRecord(run))
-                run = []
-            self._stages.append(_ByBatch(one))
-        is_apart = validation is not None and (
-            validation.validate_batch or validation.prepare_batch
-        )
-        last = None if is_apart else validation
+            else:
+                self._end(run, one)
+        self._end(run)
+
+    def _end(self, run: list[RecordPolicy], last: RecordPolicy | None = None) -> None:
+        """Make a stage of validators, perhaps with a policy of KIP-940 as the last."""
         if run or last is not None:
-            self._stages.append(_ByRecord(run, last, hints))
-        if validation is not None and is_apart:
-            self._stages.append(_apart(validation, hints))
+            self._stages.append(_ByRecord(tuple(run), last))
+        run.clear()
 
     def objections(
-        self, place: Place, records: RecordColumns, *, each: bool
+        self, place: Place, records: RecordColumns, *, each: bool, batch_size: int = 1
     ) -> Iterable[Objection]:
-        """Return what the policies object to; see `Stage.objections`."""
-        if not self._stages or not records.count:
+        """Return what the policies object to; see `Stage.objections`.
+
+        Args:
+            place: Where the records are going.
+            records: Any number of them.
+            each: See `Stage.objections`.
+            batch_size: Where each counts for itself, how many consecutive ones a policy over
+                batches is given at most at a time.
+        """
+        if not records.count:
+            return () if each else self._of_nothing(place, records)
+        if not self._stages:
             return ()
         if len(self._stages) == 1:
-            return self._stages[0].objections(place, records, each=each)
-        return self._in_turn(place, records, each=each)
+            return _asked(self._stages[0], place, records, each, batch_size)
+        return self._in_turn(place, records, each, batch_size)
 
-    def _in_turn(self, place: Place, records: RecordColumns, *, each: bool) -> list[Objection]:
+    def _of_nothing(self, place: Place, records: RecordColumns) -> Iterable[Objection]:
+        """Ask about a batch without records, which only policies over batches can object to."""
+        wholes = (one for one in self._stages if isinstance(one, _Whole))
+        found = (one.objections(place, records, each=False) for one in wholes)
+        return next(filter(None, found), ())
+
+    def _in_turn(
+        self, place: Place, records: RecordColumns, each: bool, batch_size: int
+    ) -> list[Objection]:
         """Ask one stage after the other, each about what is left."""
         found: list[Objection] = []
         positions: Sequence[int] = range(records.count)
         for stage in self._stages:
-            objections = stage.objections(place, records, each=each)
+            if found and not each and isinstance(stage, _Whole):
+                continue  # the batch is refused for some of its records
+            objections = _asked(stage, place, records, each, batch_size)
             some = list(_until_end(objections, each=each))
             if not some:
                 continue
@@ -157,6 +249,14 @@ class Stages:
             positions = [positions[index] for index in left]
         found.sort(key=attrgetter("position"))
         return found
+
+
+def _asked(
+    stage: Stage, place: Place, records: RecordColumns, each: bool, batch_size: int
+) -> Iterable[Objection]:
+    if each and isinstance(stage, _Whole):
+        return stage.each(place, records, batch_size)
+    return stage.objections(place, records, each=each)
 
 
 def _left(count: int, found: Sequence[Objection], *, each: bool) -> list[int]:
@@ -177,10 +277,10 @@ class _ByRecord:
         self,
         validators: Sequence[RecordPolicy],
         validation: RecordPolicy | None = None,
-        hints: RecordIntrospectionHints | None = None,
     ) -> None:
         self._validators = [(one.name, one.validate) for one in validators]
         self._validation = validation
+        hints = validation.hints if validation is not None else None
         self._hints = hints or RecordIntrospectionHints()
 
     def objections(
@@ -191,14 +291,15 @@ class _ByRecord:
         each: bool,  # noqa: ARG002 - whoever takes the objections stops where it wants to
         batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
     ) -> Iterator[Objection]:
-        if not self._validators:
-            return self._of_validation(place.topic, records)
+        if not self._validators and self._validation is not None:
+            return self._of_validation(self._validation.topic(place), records)
         return self._of_validators(place, records)
 
     def _of_validators(self, place: Place, records: RecordColumns) -> Iterator[Objection]:
         """Judge by KIP-729, and by KIP-940 the records to which no validator objects."""
-        topic_partition, topic = place
         last = self._validation
+        topic_partition = place.topic_partition
+        topic = last.topic(place) if last is not None else place.topic
         validate: Any = last.validate if last is not None else None
         views = as_proxies(records, self._hints) if validate else repeat(None, records.count)
         rows = zip(records.keys, records.values, records.headers, views, strict=False)
@@ -242,10 +343,11 @@ class _ByRecord:
 class _ByBatch:
     """One policy that judges columns: a validator, or the validation policy with its hints."""
 
-    def __init__(self, policy: RecordPolicy, hints: RecordIntrospectionHints | None = None) -> None:
+    def __init__(self, policy: RecordPolicy) -> None:
+        self._policy = policy
         self._name = policy.name
         self._validate_batch: Any = policy.validate_batch
-        self._hints = hints
+        self._hints = policy.hints
 
     def objections(
         self,
@@ -266,7 +368,7 @@ class _ByBatch:
                 given = self._validate_batch(place.topic_partition, PolicyBatch(records))
             else:
                 given = self._validate_batch(
-                    place.topic, batch or PolicyBatch(records, self._hints)
+                    self._policy.topic(place), batch or PolicyBatch(records, self._hints)
                 )
             found = read_objections(given, records.count)
         except KeyboardInterrupt:
@@ -286,12 +388,13 @@ class _ByBatch:
 
 
 class _Prepared:
-    """The validation policy, which prepares once for some records before it is asked about them."""
+    """A validation policy, which prepares once for some records before it is asked about them."""
 
-    def __init__(self, policy: RecordPolicy, hints: RecordIntrospectionHints, stage: Stage) -> None:
+    def __init__(self, policy: RecordPolicy, stage: Stage) -> None:
+        self._policy = policy
         self._name = policy.name
         self._prepare: Any = policy.prepare_batch
-        self._hints = hints
+        self._hints = policy.hints or RecordIntrospectionHints()
         self._stage = stage
 
     def objections(
@@ -305,7 +408,7 @@ class _Prepared:
         """Return what the policy objects to; of all records that it cannot prepare for, that."""
         batch = batch or PolicyBatch(records, self._hints)
         try:
-            self._prepare(place.topic, batch)
+            self._prepare(self._policy.topic(place), batch)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -315,12 +418,38 @@ class _Prepared:
         return self._stage.objections(place, records, each=each, batch=batch)
 
 
-def _apart(policy: RecordPolicy, hints: RecordIntrospectionHints) -> Stage:
-    """Return the stage of a validation policy that is asked by itself."""
-    stage: Stage = (
-        _ByBatch(policy, hints) if policy.validate_batch else _ByRecord((), policy, hints)
-    )
-    return _Prepared(policy, hints, stage) if policy.prepare_batch else stage
+class _Whole:
+    """A policy over batches (KIP-686)."""
+
+    def __init__(self, policy: BatchPolicy) -> None:
+        self._policy = policy
+
+    def objections(
+        self,
+        place: Place,
+        records: RecordColumns,
+        *,
+        each: bool,
+        batch: PolicyBatch | None = None,  # noqa: ARG002 - views are made of the records
+    ) -> list[Objection]:
+        """Return its verdict about a batch, at the first position if the batch is one."""
+        if each:
+            return self.each(place, records, 1)
+        verdict = self._policy.judge(*place.topic_partition, records)
+        return [] if verdict is None else [Objection(0, None, self._policy.name, verdict)]
+
+    def each(self, place: Place, records: RecordColumns, size: int) -> list[Objection]:
+        """Return its verdicts about records that are no batch; see `BatchPolicy.judge_each`."""
+        found = self._policy.judge_each(place.topic_partition, records, size)
+        return [Objection(index, None, self._policy.name, verdict) for index, verdict in found]
+
+
+def _apart(policy: Policy) -> Stage:
+    """Return the stage of a policy that is asked by itself."""
+    if isinstance(policy, BatchPolicy):
+        return _Whole(policy)
+    stage: Stage = _ByBatch(policy) if policy.validate_batch else _ByRecord((), policy)
+    return _Prepared(policy, stage) if policy.prepare_batch else stage
 
 
 def failure(name: str, error: BaseException) -> Verdict:

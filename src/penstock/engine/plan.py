@@ -15,9 +15,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.configuration import ConfigurationError
+from penstock.configuration.interfaces import INTERCEPTORS, RECORDS
+from penstock.configuration.policies import NAMES, unknown_name
 from penstock.configuration.topic_keys import (
     MODE,
     OBSERVE,
+    POLICIES,
     RECORDS_POLICY,
     RECORDS_POLICY_ENABLED,
     TOPIC_KEYS,
@@ -25,12 +28,14 @@ from penstock.configuration.topic_keys import (
     Scope,
     keys_in,
 )
+from penstock.configuration.values import items
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Mapping
 
     from penstock.configuration import Configuration, PolicyConfiguration, TopicDefault
+    from penstock.configuration.policies import NamedPolicy
     from penstock.configuration.topic_keys import TopicKey
 
 INTERNAL_TOPICS: Final = frozenset(
@@ -51,7 +56,7 @@ class TopicPlan:
 
     Attributes:
         topic: The name.
-        interceptors: The classes of KIP-905 for the topic.
+        interceptors: The classes of KIP-905 for the topic, and named interceptors.
         records_policy: The class of KIP-686, or None.
         validators: The classes of KIP-729.
         validation_policy: The class of KIP-940, or None where the topic has not enabled it.
@@ -61,6 +66,9 @@ class TopicPlan:
         settings: The topic level keys that hold for the topic, set on it or by the file, as
             text: whoever acts on a key in the gateway, a worker or Spark finds it here.
         validation_configs: The keys that the validation policy declares, with their defaults.
+        named: The named policies, but for interceptors.
+        named_interceptors: The named interceptors that the topic has, also those whose pattern
+            is not found in its name; `interceptors` has the others.
         is_observed: Whether a gateway only counts and logs what the policies decide
             (`penstock.mode`). Spark judges all the same.
     """
@@ -74,23 +82,25 @@ class TopicPlan:
     unusable: str = ""
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
     validation_configs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    named: tuple[str, ...] = ()
+    named_interceptors: tuple[str, ...] = ()
     is_observed: bool = False
 
     @property
     def needs_topic_id(self) -> bool:
-        """Whether a policy needs the topic's id."""
-        return self.validation_policy is not None
+        """Whether a policy may need the topic's id."""
+        return self.validation_policy is not None or bool(self.named)
 
     @cached_property
     def policies(self) -> tuple[str, ...]:
-        """All class names, in order."""
+        """All classes, and the names of named policies, in order."""
         batch = (self.records_policy,) if self.records_policy else ()
         last = (self.validation_policy,) if self.validation_policy else ()
-        return (*self.interceptors, *batch, *self.validators, *last)
+        return (*self.interceptors, *batch, *self.validators, *last, *self.named)
 
     @cached_property
     def policy_names(self) -> str:
-        """All class names, for messages."""
+        """All of them, for messages."""
         return ", ".join(self.policies)
 
     @cached_property
@@ -109,6 +119,8 @@ class TopicPlan:
         fields = json.loads(data)
         fields["interceptors"] = tuple(fields["interceptors"])
         fields["validators"] = tuple(fields["validators"])
+        fields["named"] = tuple(fields["named"])
+        fields["named_interceptors"] = tuple(fields["named_interceptors"])
         return cls(**fields)
 
 
@@ -153,6 +165,7 @@ class Plan:
         self._interceptors = configuration.produce_request_interceptors
         self._validators = configuration.record_validator_classes
         self._validation_policy = configuration.record_validation_policy_class_name
+        self._named_policies = {one.name: one for one in configuration.named_policies}
         # The longest matching glob wins; of equally long ones the first in the alphabet.
         self._defaults: tuple[TopicDefault, ...] = tuple(
             sorted(
@@ -167,6 +180,11 @@ class Plan:
                     f"{configuration.path}: topics.{default.glob}.{default.key} needs "
                     f"{reader}, the class that reads it"
                 )
+            unknown = self.unknown_policy(default.value) if default.key == POLICIES else None
+            if unknown is not None:
+                raise ConfigurationError(
+                    f"{configuration.path}: topics.{default.glob}.{POLICIES}: {unknown}"
+                )
         self._named = frozenset(d.value for d in self._defaults if d.key == RECORDS_POLICY)
         self._allowed = configuration.records_policy_class_names_allowed
         self._keys_allowed = configuration.topic_settings_keys_allowed
@@ -180,7 +198,7 @@ class Plan:
         Until then no topic has one.
 
         Args:
-            patterns: Class name and topic pattern (`re.search`) of each interceptor, in the
+            patterns: Class or name, and topic pattern (`re.search`), of each interceptor, in the
                 order of the chain.
         """
         self._patterns = tuple(patterns)
@@ -198,14 +216,14 @@ class Plan:
         return bool(self._patterns)
 
     def intercepts(self, topic: str) -> bool:
-        """Return whether a topic has interceptors, which do not depend on topic level keys.
+        """Return whether a topic may have interceptors, whatever its topic level keys are.
 
-        Whether they are only observed does: here they count in either case.
+        A named one counts where its pattern is found in the topic's name, and one that is only
+        observed counts, too.
         """
-        if not self._patterns:
-            return False
-        plan = self.for_topic(topic)
-        return plan is not None and bool(plan.interceptors)
+        return topic not in INTERNAL_TOPICS and any(
+            pattern.search(topic) for _, pattern in self._patterns
+        )
 
     @property
     def globs(self) -> tuple[str, ...]:
@@ -215,7 +233,7 @@ class Plan:
 
     @cached_property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """The classes that some topic may have, by the key that names them."""
+        """The classes, and named policies, that some topic may have, by the key that has them."""
         batch = (d.value for d in self._defaults if d.key == RECORDS_POLICY)
         return {
             "produce.request.interceptors": self._interceptors,
@@ -224,7 +242,27 @@ class Plan:
                 (self._validation_policy,) if self._validation_policy else ()
             ),
             RECORDS_POLICY: tuple(dict.fromkeys(batch)),
+            NAMES: tuple(self._named_policies),
         }
+
+    @property
+    def named_policies(self) -> Mapping[str, NamedPolicy]:
+        """The policies of the key `policies`, by name."""
+        return self._named_policies
+
+    def label(self, name: str) -> str:
+        """Return the name of a policy with its class, for people; a class alone as it is."""
+        named = self._named_policies.get(name)
+        return name if named is None else named.label
+
+    def judges(self, name: str) -> str:
+        """Return what a named policy judges, or that it is an interceptor."""
+        interface = self._named_policies[name].interface
+        return {INTERCEPTORS: "interceptor", RECORDS: "batch"}.get(interface, "record")
+
+    def unknown_policy(self, value: str) -> str | None:
+        """Say which name in a topic's `penstock.policies` is of no policy; None where all are."""
+        return unknown_name(value, tuple(self._named_policies))
 
     def for_topic(self, topic: str, own: Mapping[str, str] = NO_SETTINGS) -> TopicPlan | None:
         """Return the topic's plan, or None where nothing judges it.
@@ -272,7 +310,8 @@ class Plan:
             if key.reader is not None
         }
         names = self.names
-        return bool(self._named or self._allowed or any(names[reader] for reader in readers))
+        own = self._named or self._allowed or self._named_policies
+        return bool(own or any(names[reader] for reader in readers))
 
     def settings(self, topic: str) -> dict[str, str]:
         """Return the topic level keys that hold for a topic by the file."""
@@ -324,19 +363,31 @@ class Plan:
             configs.get(key) == "true" for key, row in self._declared.items() if row.switches_on
         ):
             setting = ""
+        unusable = self._unusable(batch, settings)
+        names = () if unusable else items(_value(POLICIES, settings) or "")
+        named_interceptors = tuple(name for name in names if self._is_interceptor(name))
+        found = {name: None for name, pattern in self._patterns if pattern.search(topic)}
         plan = TopicPlan(
             topic=topic,
-            interceptors=tuple(name for name, pattern in self._patterns if pattern.search(topic)),
+            interceptors=(
+                *(name for name in found if name not in self._named_policies),
+                *(name for name in named_interceptors if name in found),
+            ),
             records_policy=batch,
             validators=self._validators,
             validation_policy=self._validation_policy if setting is not None else None,
             validation_setting=setting,
-            unusable=self._unusable(batch, settings),
+            unusable=unusable,
             settings=dict(settings),
             validation_configs=configs if setting is not None else {},
+            named=tuple(name for name in names if not self._is_interceptor(name)),
+            named_interceptors=named_interceptors,
             is_observed=_value(MODE, settings) == OBSERVE,
         )
         return plan if plan.policies or plan.unusable else None
+
+    def _is_interceptor(self, name: str) -> bool:
+        return self._named_policies[name].interface == INTERCEPTORS
 
     def _unusable(self, batch: str | None, settings: Mapping[str, str]) -> str:
         """Say what the topic's own settings ask for that this configuration does not give."""
@@ -345,6 +396,9 @@ class Plan:
                 f"{RECORDS_POLICY}: {batch} is neither named in the configuration file nor "
                 "allowed by records.policy.class.names.allowed"
             )
+        unknown = self.unknown_policy(settings.get(POLICIES, ""))
+        if unknown is not None:
+            return f"{POLICIES}: {unknown}"
         for key in settings:
             if key not in TOPIC_KEYS and key not in self._declared:
                 return f"{key} is set, and no policy that is configured declares it"

@@ -54,7 +54,7 @@ async def validated_topics(
         if count % _AT_ONCE == 0:
             await asyncio.sleep(0)
         judged = _plan_of(name, ids.get(name), plan, topic_configs)
-        if judged is not None and judged.validation_policy and not judged.unusable:
+        if judged is not None and judged.needs_topic_id and not judged.unusable:
             found.append(judged)
             if len(found) == KNOWN_MAX:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -18,7 +19,10 @@ _CLASSES: Final = (
     "record.validator.classes",
     "records.policy.class.name",
     "record.validation.policy.class.name",
+    "policies",
 )
+_TYPE: Final = re.compile(r"policies\.[^.]+\.type")
+"""Of a named policy; what else it is given may be a secret."""
 _TOPICS: Final = "topics."
 _LINE_MAX: Final = 78
 
@@ -46,7 +50,10 @@ def keys_in_force(
     return tuple(
         f"{key}={value}"
         for key, value in properties.items()
-        if key in _CLASSES or key in TOPIC_KEYS or _is_for(key, topics, declared)
+        if key in _CLASSES
+        or key in TOPIC_KEYS
+        or _TYPE.fullmatch(key)
+        or _is_for(key, topics, declared)
     )
 
 

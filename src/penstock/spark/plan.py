@@ -10,17 +10,22 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
-from penstock.engine.declared import declared_here
+from penstock.configuration.policies import NAMES
+from penstock.configuration.topic_keys import POLICIES
+from penstock.configuration.values import items
+from penstock.engine.declared import classes_here, declared_here
 from penstock.engine.instances import INTERCEPTORS, RECORDS, VALIDATION, VALIDATORS, PolicyInstances
+from penstock.engine.objections import BatchPolicy, RecordPolicy
 from penstock.engine.plan import NO_SETTINGS, Plan
 from penstock.spark import asking_again
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
     from penstock.configuration import Configuration, PolicyConfiguration
+    from penstock.configuration.policies import NamedPolicy
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 2**20
 """Of a stored batch, unless `decompressed.batch.max.bytes` is more."""
@@ -94,13 +99,21 @@ class RecordPlan:
             raise ConfigurationError(
                 f"{self.path}: produce.request.interceptors is missing: the classes that rewrite"
             )
+        named = [one for one in self.policies.named_policies if one.interface == INTERCEPTORS]
+        names = {one.name for one in named}
         judging = {VALIDATORS, VALIDATION, "record.validation.policy.class.path"}
         kept = {
-            key: value
+            key: _only(names, value) if key.endswith(f".{POLICIES}") else value
             for key, value in self.policies.properties.items()
-            if key not in judging and not key.startswith("topics.")
+            if key not in judging
+            and (not key.startswith("topics.") or key.endswith(f".{POLICIES}"))
         }
-        return _plan(_read(self.path, kept), self.topic_ids, 1, {})
+        settings = {
+            topic: {POLICIES: _only(names, own[POLICIES])}
+            for topic, own in self.topic_settings.items()
+            if POLICIES in own
+        }
+        return _plan(_read(self.path, kept, named=named), self.topic_ids, 1, settings)
 
     def with_interceptor(self, name: str) -> RecordPlan:
         """Return the plan with one interceptor more, which runs first.
@@ -170,7 +183,7 @@ def load_plan(
     from penstock.configuration import load_configuration  # noqa: PLC0415 - as in `_read`
 
     # The classes are loaded in this process anyway.
-    configuration = load_configuration(file, ask=declared_here)
+    configuration = load_configuration(file, ask=declared_here, ask_classes=classes_here)
     return _plan(configuration, topic_ids, records_policy_batch, topic_settings)
 
 
@@ -187,38 +200,67 @@ def _plan(
         if one.records_policy is not None and not one.unusable:
             names[RECORDS] = tuple(dict.fromkeys((*names[RECORDS], one.records_policy)))
     policies = PolicyInstances(configuration.policies, names)
-    hints, judges_columns = policies.hints, policies.judges_columns
+    has_interceptors, columns = bool(policies.patterns), _columns(policies, names[RECORDS])
     policies.close()
-    columns: dict[str, int] = {}
-    if names[INTERCEPTORS] or names[VALIDATORS] or names[RECORDS]:
-        columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
-    if names[RECORDS] or judges_columns:
-        columns["timestamp"] = _UNLIMITED
-    if names[VALIDATION]:
-        if hints.access_headers:
-            columns["headers"] = _UNLIMITED
-        for name, max_bytes in (
-            ("key", hints.access_key_bytes),
-            ("value", hints.access_value_bytes),
-        ):
-            if max_bytes:
-                columns[name] = max(columns.get(name, 0), min(max_bytes, _UNLIMITED))
     return RecordPlan(
         configuration.policies,
         topic_ids,
         records_policy_batch,
         MappingProxyType(columns),
-        bool(names[INTERCEPTORS]),
+        has_interceptors,
         {topic: dict(own) for topic, own in topic_settings.items()},
         asking_again.FOR_S,
     )
 
 
+def _columns(policies: PolicyInstances, records_policies: Sequence[str]) -> dict[str, int]:
+    """Return the columns that policies look at, with the most bytes of each."""
+    judging = policies.judging
+    takes_batches = bool(records_policies) or any(isinstance(one, BatchPolicy) for one in judging)
+    columns: dict[str, int] = {}
+    if (
+        takes_batches
+        or policies.patterns
+        or any(isinstance(one, RecordPolicy) and one.hints is None for one in judging)
+    ):
+        columns = {"key": _UNLIMITED, "value": _UNLIMITED, "headers": _UNLIMITED}
+    if takes_batches or policies.judges_columns:
+        columns["timestamp"] = _UNLIMITED
+    for one in judging:
+        if isinstance(one, BatchPolicy) or one.hints is None:
+            continue
+        if one.hints.access_headers:
+            columns["headers"] = _UNLIMITED
+        for name, max_bytes in (
+            ("key", one.hints.access_key_bytes),
+            ("value", one.hints.access_value_bytes),
+        ):
+            if max_bytes:
+                columns[name] = max(columns.get(name, 0), min(max_bytes, _UNLIMITED))
+    return columns
+
+
+def _lists_names(key: str) -> bool:
+    """Return whether a key is `topics.<glob>.penstock.policies`."""
+    return key.startswith("topics.") and key.endswith(f".{POLICIES}")
+
+
+def _only(names: Collection[str], value: str) -> str:
+    """Return those of a topic's `penstock.policies` that are among some names."""
+    return ",".join(one for one in items(value) if one in names)
+
+
 def _read(
-    file: Path, properties: Mapping[str, str], of: PolicyConfiguration | None = None
+    file: Path,
+    properties: Mapping[str, str],
+    of: PolicyConfiguration | None = None,
+    *,
+    named: Sequence[NamedPolicy] = (),
 ) -> Configuration:
     # Imported here: executors import this module, and do without the configuration's model.
     from penstock.configuration import read_configuration  # noqa: PLC0415
 
     declared = () if of is None else of.declared_topic_keys
-    return read_configuration(file, properties, declared=declared)
+    named = named if of is None else of.named_policies
+    properties = {**properties, NAMES: ",".join(one.name for one in named)}
+    return read_configuration(file, properties, declared=declared, named=named)

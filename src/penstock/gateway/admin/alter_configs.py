@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
 from penstock.cluster.compacted_topic import CompactedTopicError
+from penstock.configuration.topic_keys import LIST
 from penstock.engine.admin_policies import ConfigAlteration
 from penstock.gateway.admin.policy_checks import (
     STORES_TOPIC_CONFIGS,
@@ -39,7 +40,7 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from penstock.gateway.request_context import RequestContext
@@ -225,32 +226,46 @@ class _AlterConfigs:
             return Refusal(UNKNOWN_TOPIC_OR_PARTITION, None)
         if any(change.operation not in _KNOWN_OPERATIONS for change in resource.own):
             return Refusal(UNKNOWN_SERVER_ERROR, None)
+        topic = resource.given.resource_name
+        current = self._effective(topic, ids[topic]) if resource.own else {}
         for change in resource.own:
-            reason = await self._invalid_reason(change)
+            reason = await self._invalid_reason(change, current.get(change.name))
             if reason:
                 return Refusal(INVALID_CONFIG, reason)
         kind = _TYPE_NAMES.get(resource.given.resource_type)
         if kind is None or self._context.gateway.policies.topics.alter_config is None:
             return None
-        configs = await self._configs(resource)
+        configs = await self._configs(resource, current)
         altered = ConfigAlteration(kind, resource.given.resource_name, configs)
         return await PolicyChecks(self._context).alteration(altered)
 
-    async def _invalid_reason(self, change: _Change) -> str | None:
-        if change.operation in _OPERATIONS:
-            return (
-                f"Can't {_OPERATIONS[change.operation]} to key {change.name} because its type is "
-                "not LIST."
-            )
-        if change.operation == SET:
-            return await config_error(self._context.gateway, change.name, change.value or "")
+    def _effective(self, topic: str, topic_id: UUID) -> dict[str, str]:
+        """Return the values of a topic's keys, as far as they can be read."""
+        defaults = self._context.gateway.policies.plan.settings(topic)
+        try:
+            return {**defaults, **self._settings.of(topic, topic_id)}
+        except UnreadableTopicConfigsError:
+            return defaults
+
+    async def _invalid_reason(self, change: _Change, current: str | None) -> str | None:
+        """Return why a topic level key cannot be changed; None if it can."""
+        name, operation, value = change
+        if operation in _OPERATIONS and self._own_keys[name].type.number != LIST.number:
+            return f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST."
+        if operation == SUBTRACT:  # what is left was there before
+            return definitions.value_error(name, value or "")
+        if operation == APPEND:
+            value = _value(change, current)
+        if operation != DELETE:
+            return await config_error(self._context.gateway, name, value or "")
         return None
 
-    async def _configs(self, resource: _Resource) -> dict[str, str | None]:
+    async def _configs(self, resource: _Resource, own: Mapping[str, str]) -> dict[str, str | None]:
         """Return the new values of the altered keys; None for deleted ones."""
         over = self._steps.over
         lists = [one.name async for one in over(resource.changes) if one.operation in _OPERATIONS]
-        current = await self._current(resource, lists) if lists else {}
+        lists = [name for name in lists if name not in self._own_keys]
+        current = {**own, **(await self._current(resource, lists) if lists else {})}
         return {
             change.name: _value(change, current.get(change.name))
             async for change in over(resource.changes)
@@ -294,9 +309,11 @@ class _AlterConfigs:
                 readable = True
             except UnreadableTopicConfigsError:
                 before, readable = {}, False
+            defaults = self._context.gateway.policies.plan.settings(topic)
+            current = {**defaults, **before}
             changes = {
-                one.name: definitions.normalize(one.name, one.value or "")
-                if one.operation == SET
+                one.name: definitions.normalize(one.name, _value(one, current.get(one.name)) or "")
+                if one.operation != DELETE
                 else None
                 for one in resource.own
             }
@@ -341,8 +358,8 @@ def _value(change: _Change, current: str | None) -> str | None:
         return None
     if change.operation not in _OPERATIONS:
         return change.value
-    parts = [part for part in (current or "").split(",") if part]
-    given = (change.value or "").split(",")
+    parts = [part.strip() for part in (current or "").split(",") if part.strip()]
+    given = [part.strip() for part in (change.value or "").split(",")]
     if change.operation == APPEND:
         there = set(parts)
         return ",".join((*parts, *(part for part in dict.fromkeys(given) if part not in there)))

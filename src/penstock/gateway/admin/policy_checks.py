@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from penstock.cluster.metadata import MetadataUnavailableError
-from penstock.configuration.topic_keys import RECORDS_POLICY, VALIDATION_POLICY
+from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY, VALIDATION_POLICY
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.verdict import FailureCause, Outcome
 from penstock.gateway.refusal_log import Refused
@@ -220,6 +220,8 @@ async def config_error(gateway: GatewayContext, key: str, value: str) -> str | N
     if why is None:
         missing = gateway.policies.plan.missing_reader(key)
         why = missing and f"the gateway has no {missing} to read it"
+    if key == POLICIES:
+        why = gateway.policies.plan.unknown_policy(value)
     if why is None and key == VALIDATION_POLICY:
         why = await gateway.policies.topics.cannot_judge_by(value)
     return why and definitions.invalid_value(key, value, why)

@@ -11,6 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.cluster.metadata import MetadataUnavailableError
+from penstock.configuration.interfaces import INTERCEPTORS, VALIDATION, VALIDATORS
+from penstock.configuration.topic_keys import POLICIES, RECORDS_POLICY
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, NO_SETTINGS, Origin
 from penstock.gateway.console.recent_refusals import shown
 from penstock.gateway.console.subscribers import as_text
@@ -155,22 +157,30 @@ def _as_json(
     return {
         "observed": judged is not None and judged.is_observed,
         "unusable": shown(unreadable or (judged.unusable if judged is not None else "")),
-        "policies": _policies(judged) if judged is not None else [],
+        "policies": _policies(plan, judged) if judged is not None else [],
         "settings": [_setting(one) for one in plan.settings_and_origins(name, own)],
     }
 
 
-def _policies(judged: TopicPlan) -> list[dict[str, str]]:
-    """Return the classes in the order in which they judge, and the keys that name them."""
+def _policies(plan: Plan, judged: TopicPlan) -> list[dict[str, str]]:
+    """Return the policies in the order in which they judge, and the keys that name them."""
     batch = [judged.records_policy] if judged.records_policy else []
     last = [judged.validation_policy] if judged.validation_policy else []
     rows = [
-        *(("interceptor", one, "produce.request.interceptors") for one in judged.interceptors),
-        *(("batch", one, "records.policy.class.name") for one in batch),
-        *(("record", one, "record.validator.classes") for one in judged.validators),
-        *(("record", one, "record.validation.policy.class.name") for one in last),
+        *(("interceptor", one, INTERCEPTORS) for one in judged.interceptors),
+        *(("batch", one, RECORDS_POLICY) for one in batch),
+        *(("record", one, VALIDATORS) for one in judged.validators),
+        *(("record", one, VALIDATION) for one in last),
+        *((plan.judges(one), one, POLICIES) for one in judged.named),
     ]
-    return [{"judges": judges, "class": shown(name), "key": key} for judges, name, key in rows]
+    return [
+        {
+            "judges": judges,
+            "class": shown(plan.label(name)),
+            "key": POLICIES if name in plan.named_policies else key,
+        }
+        for judges, name, key in rows
+    ]
 
 
 def _setting(one: Setting) -> dict[str, str]:

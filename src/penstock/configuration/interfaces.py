@@ -1,0 +1,104 @@
+"""The interfaces of the proposals that judge records, and which of them a class has.
+
+An interface goes by the key of the file that names its classes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Final
+
+from penstock.configuration.topic_keys import RECORDS_POLICY
+from penstock.policy import (
+    AlterConfigPolicy,
+    BrokerRecordValidator,
+    CreateTopicPolicy,
+    ProduceRequestInterceptor,
+    RecordsPolicy,
+    RecordValidationPolicy,
+)
+
+INTERCEPTORS: Final = "produce.request.interceptors"
+RECORDS: Final = RECORDS_POLICY
+VALIDATORS: Final = "record.validator.classes"
+VALIDATION: Final = "record.validation.policy.class.name"
+
+_CLASSES: Final = {
+    ProduceRequestInterceptor: INTERCEPTORS,
+    BrokerRecordValidator: VALIDATORS,
+    RecordsPolicy: RECORDS,
+    RecordValidationPolicy: VALIDATION,
+}
+_ARGUMENTS: Final = {
+    RECORDS: len(("topic", "partition", "records")),
+    VALIDATION: len(("topic", "record")),
+}
+"""Of `validate`, which two interfaces have."""
+_CONTEXT: Final = "context"
+_METHODS: Final = {
+    "process_record": INTERCEPTORS,
+    "process_batch": INTERCEPTORS,
+    "validate_record": VALIDATORS,
+}
+"""Those by which an interface is known."""
+
+
+def interface_of(cls: type) -> str:
+    """Return the key of a class's interface, by its base class or by its methods.
+
+    Raises:
+        TypeError: It has none of them, or more than one; the text completes "<class> ...".
+    """
+    bases = [base for base in _CLASSES if issubclass(cls, base)]
+    if len(bases) > 1:
+        names = " and ".join(base.__name__ for base in bases)
+        raise TypeError(f"has more than one interface: {names}; derive from one of them")
+    if bases:
+        return _CLASSES[bases[0]]
+    if issubclass(cls, (CreateTopicPolicy, AlterConfigPolicy)):
+        raise TypeError("judges topics, and no records")
+    found = {key for name, key in _METHODS.items() if callable(getattr(cls, name, None))}
+    if callable(getattr(cls, "validate", None)):
+        found.add(_of_validate(cls))
+    if len(found) > 1:
+        methods = " and ".join(
+            f"{name}()" for name in (*_METHODS, "validate") if callable(getattr(cls, name, None))
+        )
+        raise TypeError(f"has the methods of more than one interface: {methods}")
+    if found:
+        return found.pop()
+    if callable(getattr(cls, "validate_batch", None)):
+        raise TypeError(
+            "has only validate_batch(), which two interfaces have: derive "
+            "from BrokerRecordValidator or RecordValidationPolicy"
+        )
+    raise TypeError(
+        "has no validate(), validate_record() or process_record(): "
+        "see the interfaces of penstock.policy"
+    )
+
+
+def _of_validate(cls: Any) -> str:
+    """Return the interface that `validate` is of, by its arguments."""
+    is_plain = not isinstance(inspect.getattr_static(cls, "validate"), (staticmethod, classmethod))
+    fitting = [key for key, count in _ARGUMENTS.items() if _takes(cls.validate, count + is_plain)]
+    if len(fitting) != 1:
+        what = "can be called as that of either" if fitting else "takes neither the arguments of"
+        raise TypeError(
+            f"has a validate() that {what} RecordsPolicy (topic, partition, records) or "
+            "RecordValidationPolicy (topic, record): derive from the one that is meant"
+        )
+    return fitting[0]
+
+
+def _takes(method: Any, count: int) -> bool:
+    """Return whether a method can be called with so many arguments, and a context if it has one."""
+    try:
+        signature = inspect.signature(method)
+        given = {_CONTEXT: None} if _CONTEXT in signature.parameters else {}
+        signature.bind(*[None] * count, **given)
+    except TypeError:
+        return False
+    except ValueError:  # a method in C may have no signature
+        return True
+    return True

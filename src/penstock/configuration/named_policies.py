@@ -1,0 +1,239 @@
+"""The keys `policies` and `policies.<name>.*`: policies that topics have by name.
+
+As Kafka Connect has its `transforms`: `policies.<name>.type` names the class, and what else stands
+behind `policies.<name>.` is for the `configure()` of that policy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.configuration import values
+from penstock.configuration.declared_keys import is_own, rows_of
+from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.installed_policies import class_of_type, what_type_is
+from penstock.configuration.policies import NAMES, NamedPolicy
+from penstock.configuration.policy_classes import (
+    PolicyClass,
+    class_of_own,
+    required,
+    value_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from penstock.configuration.policy_classes import AskClasses
+
+PREFIX: Final = "policies."
+TYPE: Final = "type"
+MODE: Final = "mode"
+MODES: Final = ("observe", "mark", "quarantine", "enforce")
+_CLOSE: Final = 0.75
+_MODE: Final = values.one_of(*MODES)
+_SHOWN_MAX: Final = 200
+
+
+class Keys(NamedTuple):
+    """The keys `policies.*` of a file.
+
+    Attributes:
+        file: The file.
+        properties: All keys, with variables resolved.
+        shown: The same before: what comes from a variable may be a secret.
+    """
+
+    file: Path
+    properties: Mapping[str, str]
+    shown: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in `policies`.
+
+        Raises:
+            ConfigurationError: The key has no such value.
+        """
+        try:
+            return values.policy_names(self.properties.get(NAMES, ""))
+        except ValueError as error:
+            raise self.error(NAMES, f"must be {error}; it is {self.text(NAMES)}") from None
+
+    def of(self, name: str) -> dict[str, str]:
+        """Return the keys of one policy, without the prefix."""
+        prefix = f"{PREFIX}{name}."
+        return {
+            key.removeprefix(prefix): value
+            for key, value in self.properties.items()
+            if key.startswith(prefix)
+        }
+
+    def text(self, key: str) -> str:
+        """Return how a value is shown in an error."""
+        given = self.shown.get(key, "")
+        return repr(given if len(given) <= _SHOWN_MAX else given[:_SHOWN_MAX] + "...")
+
+    def error(self, key: str, text: str) -> ConfigurationError:
+        """Return the error about a key."""
+        return ConfigurationError(f"{self.file}: {key} {text}")
+
+
+def read_named_policies(
+    file: Path, properties: Mapping[str, str], shown: Mapping[str, str], ask: AskClasses
+) -> tuple[tuple[NamedPolicy, ...], list[str]]:
+    """Read the named policies of a file.
+
+    Args:
+        file: The file.
+        properties: Its keys, with variables resolved.
+        shown: The same before.
+        ask: Looks at users' classes.
+
+    Returns:
+        The policies in the order of `policies`, and warnings.
+
+    Raises:
+        ConfigurationError: A key or a class is not usable.
+    """
+    keys = Keys(file, properties, shown)
+    names = keys.names
+    classes = {f"{PREFIX}{name}.{TYPE}": _class_name(keys, name) for name in names}
+    found = _look_at(keys, classes, ask)
+    warnings = _not_named(keys, names)
+    policies = []
+    for name, (key, class_name) in zip(names, classes.items(), strict=True):
+        policy, more = _policy(keys, name, class_name, found[key])
+        policies.append(policy)
+        warnings += more
+    return tuple(policies), warnings
+
+
+def _class_name(keys: Keys, name: str) -> str:
+    """Return the class of `policies.<name>.type`."""
+    key = f"{PREFIX}{name}.{TYPE}"
+    given = keys.properties.get(key, "").strip()
+    if not given:
+        raise keys.error(key, f"is missing: what {name} is, which {NAMES} names: {what_type_is()}")
+    try:
+        return class_of_type(given)
+    except ValueError as error:
+        raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None
+
+
+def _look_at(keys: Keys, classes: Mapping[str, str], ask: AskClasses) -> dict[str, PolicyClass]:
+    """Return what the classes say of themselves, by key."""
+    found: dict[str, PolicyClass] = {}
+    for key, class_name in classes.items():
+        try:
+            own = class_of_own(class_name)
+        except ValueError as error:
+            raise ConfigurationError(f"{keys.file}: {key}: {class_name} {error}") from None
+        if own is not None:
+            found[key] = own
+    others = {key: name for key, name in classes.items() if not is_own(name)}
+    if others:
+        found.update(ask(others, keys.file))
+    return found
+
+
+def _not_named(keys: Keys, names: Sequence[str]) -> list[str]:
+    """Warn of keys for policies that `policies` does not name; refuse names that look misspelt."""
+    warnings: dict[str, str] = {}
+    for key in keys.properties:
+        name, dot, rest = key.removeprefix(PREFIX).partition(".")
+        if not key.startswith(PREFIX) or name in names:
+            continue
+        close = difflib.get_close_matches(name, names, n=1, cutoff=_CLOSE)
+        if not dot or not rest:
+            raise keys.error(key, f"must be {PREFIX}<name>.<key>")
+        if close and close[0] != name:
+            raise keys.error(
+                key, f"is for {name}, which {NAMES} does not name; did you mean {close[0]}?"
+            )
+        warnings.setdefault(name, f"{key}: {NAMES} does not name {name}: it is not used")
+    return list(warnings.values())
+
+
+def _policy(
+    keys: Keys, name: str, class_name: str, found: PolicyClass
+) -> tuple[NamedPolicy, list[str]]:
+    given = keys.of(name)
+    own = {key: value for key, value in given.items() if key not in {TYPE, MODE}}
+    prefix = f"{PREFIX}{name}."
+    warnings = []
+    for key, value in own.items():
+        declared = found.key(key)
+        if declared is not None:
+            why = value_error(declared, value)
+            if why is not None:
+                raise keys.error(prefix + key, f"must be {why}; it is {keys.text(prefix + key)}")
+        elif not any(one.name == key for one in found.topic_configs):
+            warnings += _undeclared(keys, prefix, key, class_name, found)
+    for key in required(found.config_keys):
+        if key not in own and key not in keys.properties:
+            documentation = next(k.documentation for k in found.config_keys if k.name == key)
+            raise keys.error(prefix + key, f"is missing: {documentation}")
+    policy = NamedPolicy(
+        name=name,
+        type=given[TYPE].strip(),
+        class_name=class_name,
+        interface=found.interface,
+        configs=MappingProxyType(own),
+        topic_configs=MappingProxyType(_topic_configs(keys, prefix, own, class_name, found)),
+        mode=_mode(keys, prefix + MODE),
+    )
+    return policy, warnings
+
+
+def _undeclared(
+    keys: Keys, prefix: str, key: str, class_name: str, found: PolicyClass
+) -> list[str]:
+    """Refuse a key that looks misspelt; warn of another one that the class does not declare."""
+    close = found.close_to(key)
+    if close is not None:
+        raise keys.error(prefix + key, f"is unknown; did you mean {prefix}{close}?")
+    if not found.config_keys:
+        return []
+    names = ", ".join(one.name for one in found.config_keys)
+    return [f"{prefix}{key} is unknown to {class_name}, whose keys are {names}"]
+
+
+def _topic_configs(
+    keys: Keys, prefix: str, own: Mapping[str, str], class_name: str, found: PolicyClass
+) -> dict[str, str]:
+    """Return the topic level keys that a class declares: of a named policy, they are its own."""
+    try:
+        rows = rows_of(found.topic_configs)
+    except ValueError as error:
+        raise keys.error(prefix + TYPE, f"{class_name}: {error}") from None
+    configs = {}
+    for name, row in rows.items():
+        value = own.get(name, row.default)
+        if value is None:
+            continue
+        try:
+            row.type.read(value)
+        except ValueError as error:
+            key = prefix + name
+            raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None
+        configs[name] = row.type.normalize(value)
+    switches = [name for name, row in rows.items() if row.switches_on]
+    if switches and not any(configs.get(name) == "true" for name in switches):
+        others = "".join(f", or {prefix}{other}" for other in switches[1:])
+        raise keys.error(
+            prefix + switches[0] + others, f"must be true: without it {class_name} judges nothing"
+        )
+    return configs
+
+
+def _mode(keys: Keys, key: str) -> str | None:
+    value = keys.properties.get(key)
+    if value is None:
+        return None
+    try:
+        return _MODE(value)
+    except ValueError as error:
+        raise keys.error(key, f"must be {error}; it is {keys.text(key)}") from None

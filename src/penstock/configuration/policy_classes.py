@@ -1,0 +1,232 @@
+"""What classes of policies say of themselves: interface, keys, documentation.
+
+The ready-made policies are looked at in this process. Classes of users are looked at in a process
+of their own, which ends again, as in `declared_keys`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import json
+import re
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.configuration import values
+from penstock.configuration.declared_keys import answer_of, as_configs, is_own
+from penstock.configuration.errors import ConfigurationError
+from penstock.configuration.interfaces import interface_of
+from penstock.configuration.topic_keys import KEY_TYPES, LIST, KeyType
+from penstock.policy import ConfigKey, TopicConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    AskClasses = Callable[[Mapping[str, str], Path], "Mapping[str, PolicyClass]"]
+    """Looks at users' classes; see `classes_of_user`."""
+
+_KEYS_MAX: Final = 200
+_DOCUMENTATION_MAX: Final = 500
+_ANSWER_MAX_BYTES: Final = 60 * 1024
+"""Less than the buffer of a pipe: the process does not wait to be read."""
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9._-]|<[A-Za-z0-9_-]+>){1,249}")
+_CHOSEN: Final = re.compile(r"<[^<>]+>")
+_CLOSE: Final = 0.8
+
+TYPES: Final[dict[str, KeyType]] = {
+    **KEY_TYPES,
+    "LIST": LIST,
+    "DOUBLE": KeyType("DOUBLE", 6, values.number, str.strip),
+    "PASSWORD": KeyType("PASSWORD", 9, str, str),
+}
+"""The types that `ConfigKey` may have."""
+
+
+class PolicyClass(NamedTuple):
+    """What a class says of itself.
+
+    Attributes:
+        interface: The key of its interface; see `interfaces`.
+        config_keys: The keys that it declares for `configure()`.
+        topic_configs: The topic level keys that it declares.
+        documentation: The first sentence of its documentation.
+    """
+
+    interface: str
+    config_keys: tuple[ConfigKey, ...] = ()
+    topic_configs: tuple[TopicConfig, ...] = ()
+    documentation: str = ""
+
+    @classmethod
+    def of(cls, found: type) -> PolicyClass:
+        """Look at a class.
+
+        Raises:
+            ValueError: It is no policy of records, or declares something else; the text completes
+                "<class> ...".
+        """
+        try:
+            interface = interface_of(found)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+        return cls(
+            interface,
+            as_config_keys(getattr(found, "config_keys", ())),
+            as_configs(getattr(found, "topic_configs", ())),
+            first_sentence(found),
+        )
+
+    @classmethod
+    def decode(cls, row: Sequence[Any]) -> PolicyClass:
+        """Read what came as JSON."""
+        interface, keys, configs, documentation = row
+        return cls(interface, as_config_keys(keys), as_configs(configs), documentation)
+
+    def key(self, name: str) -> ConfigKey | None:
+        """Return the declared key that a name is for."""
+        return next((one for one in self.config_keys if _pattern(one.name).fullmatch(name)), None)
+
+    def close_to(self, name: str) -> str | None:
+        """Return the declared key that was meant by a name that is none."""
+        parts = name.split(".")
+        names = [*(one.name for one in self.config_keys), *(one.name for one in self.topic_configs)]
+        keys = [_filled(one, parts) for one in names]
+        return next(iter(difflib.get_close_matches(name, keys, n=1, cutoff=_CLOSE)), None)
+
+
+def first_sentence(cls: type) -> str:
+    """Return the first sentence of a class's own documentation, on one line."""
+    text = inspect.cleandoc(vars(cls).get("__doc__") or "")
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=\.)\s", paragraph, maxsplit=1)[0][:_DOCUMENTATION_MAX]
+
+
+def as_config_keys(given: Any) -> tuple[ConfigKey, ...]:
+    """Read the `config_keys` of a class, which may be anything.
+
+    Raises:
+        ValueError: They are not what they should be; the text completes "<class> ...".
+    """
+    try:
+        rows = [ConfigKey(*row) for row in islice(given, _KEYS_MAX + 1)]
+        rows = [row._replace(valid_values=_texts(row.valid_values)) for row in rows]
+    except Exception:
+        raise ValueError("has config_keys that are no sequence of ConfigKey") from None
+    if len(rows) > _KEYS_MAX:
+        raise ValueError(f"has more than {_KEYS_MAX} config_keys")
+    for row in rows:
+        _check(row)
+    return tuple(rows)
+
+
+def _check(row: ConfigKey) -> None:
+    texts = (row.name, row.type, row.documentation, *row.valid_values, row.default or "")
+    if not all(isinstance(text, str) for text in texts) or type(row.required) is not bool:
+        raise ValueError("has config_keys in which all but required must be text")
+    where = f"has config_keys: {row.name!r}"
+    if not _NAME.fullmatch(row.name):
+        raise ValueError(f"{where} is not a name of a key")
+    if row.type not in TYPES:
+        raise ValueError(f"{where} has the type {row.type}, not one of {', '.join(TYPES)}")
+    for value in (*row.valid_values, *(() if row.default is None else (row.default,))):
+        try:
+            TYPES[row.type].read(value)
+        except ValueError as error:
+            raise ValueError(f"{where} must be {error}; it may be {value!r}") from None
+
+
+def _texts(given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str):  # its letters are not what was meant
+        raise TypeError
+    return tuple(given)
+
+
+@lru_cache(1000)
+def _pattern(name: str) -> re.Pattern[str]:
+    parts = re.split(f"({_CHOSEN.pattern})", name)
+    return re.compile("".join("[^.]+" if _CHOSEN.fullmatch(p) else re.escape(p) for p in parts))
+
+
+def _filled(name: str, given: Sequence[str]) -> str:
+    """Return a declared name with what a user chose in place of the parts in angle brackets."""
+    parts = name.split(".")
+    if len(parts) != len(given):
+        return name
+    return ".".join(
+        other if _CHOSEN.fullmatch(part) else part for part, other in zip(parts, given, strict=True)
+    )
+
+
+def value_error(key: ConfigKey, value: str) -> str | None:
+    """Return what the value of a declared key must be, if it is not."""
+    if key.valid_values and value.strip() not in key.valid_values:
+        return f"one of {', '.join(key.valid_values)}"
+    try:
+        TYPES[key.type].read(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def class_of_own(class_name: str) -> PolicyClass | None:
+    """Return what one of the ready-made policies says of itself.
+
+    Raises:
+        ValueError: The class is not there, or is no policy of records; the text completes
+            "<class> ...".
+    """
+    if not is_own(class_name):
+        return None
+    module, _, name = class_name.replace(":", ".").rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise ValueError(f"cannot be imported: {error}") from None
+    if not isinstance(found, type):
+        raise ValueError(f"is no class: module {module} has no {name}")  # noqa: TRY004 - of a user
+    return PolicyClass.of(found)
+
+
+def classes_of_user(classes: Mapping[str, str], file: Path) -> Mapping[str, PolicyClass]:
+    """Look at users' classes, in a process of its own.
+
+    Args:
+        classes: Class names by the key of the file that names them.
+        file: The configuration file.
+
+    Returns:
+        What each says of itself, by key.
+
+    Raises:
+        ConfigurationError: One cannot be imported, is no policy of records, or declares what is
+            not usable; or to import them takes too long.
+    """
+    request = json.dumps([dict(classes), str(file)])
+    data = answer_of(["--classes", request], f"{file}: {', '.join(classes)}")
+    if not data:
+        names = ", ".join(dict.fromkeys(classes.values()))
+        raise ConfigurationError(
+            f"{file}: {', '.join(classes)}: {names}: the process that imports them ended"
+        )
+    found, error = json.loads(data)
+    if error:
+        raise ConfigurationError(error)
+    return {key: PolicyClass.decode(row) for key, row in found.items()}
+
+
+def encode_classes(found: Mapping[str, PolicyClass], error: str = "") -> bytes:
+    """Return what the process answers: see `classes_of_user`."""
+    data = json.dumps([found, error]).encode()
+    if len(data) > _ANSWER_MAX_BYTES:
+        keys = ", ".join(found)
+        return json.dumps([{}, f"{keys}: what the classes declare is too long"]).encode()
+    return data
+
+
+def required(keys: Iterable[ConfigKey]) -> list[str]:
+    """Return the names of the keys that a policy cannot do without."""
+    return [one.name for one in keys if one.required and not _CHOSEN.search(one.name)]

@@ -1,0 +1,142 @@
+"""A configured policy of KIP-940, with the methods that it need not have."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import VALIDATION_POLICY
+from penstock.engine.loading import describe
+from penstock.policy import RetriableException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from penstock.engine.configured_policy import ConfiguredPolicy
+    from penstock.engine.objections import RecordPolicy
+    from penstock.engine.plan import TopicPlan
+
+PREPARE_TEXT: Final = "prepare_validation_policy"
+"""A method that a class of KIP-940 may have: it reads a topic's text before a record comes."""
+
+
+class ValidationPolicy:
+    """An instance, and how it prepares for topics.
+
+    Attributes:
+        instance: The instance.
+        judging: How it judges records.
+        load: Its `load_topic`; None where it has none.
+    """
+
+    def __init__(
+        self,
+        of: ConfiguredPolicy,
+        instance: Any,
+        judging: RecordPolicy,
+        prepare: Callable[..., Any] | None,
+        load: Callable[..., Any] | None,
+    ) -> None:
+        self._of = of
+        self._prepare = prepare
+        self.instance = instance
+        self.judging = judging
+        self.load = load
+
+    def prepare_text(self, text: str) -> None:
+        """Have it read a topic's `record.validation.policy`, if it can.
+
+        Raises:
+            ConfigurationError: It cannot judge by this text.
+        """
+        objection = objection_to(self.instance, text)
+        if objection is not None:
+            raise ConfigurationError(self._about_text(text, objection))
+
+    def _about_text(self, text: str, objection: str) -> str:
+        if self._of.is_named and not text:
+            return f"{self._of.name}: {objection}"
+        return f"{VALIDATION_POLICY}={text}: {objection}"
+
+    def prepare_topic(self, plan: TopicPlan) -> None:
+        """Have it prepare for a topic, if it can.
+
+        Raises:
+            ConfigurationError: It cannot judge the topic, or fails.
+        """
+        if self._prepare is None:
+            return
+        try:
+            self._prepare(plan.topic, self.configs(plan))
+        except RetriableException:
+            pass  # it is asked again with each batch
+        except ValueError as error:
+            raise ConfigurationError(f"{self._topic(plan)}: {error}") from None
+        except (Exception, SystemExit) as error:
+            raise ConfigurationError(f"{self._topic(plan)}: {describe(error)}") from None
+
+    def prepare_for(self, plan: TopicPlan) -> None:
+        """Have it read a topic's text, if it judges by it, and prepare for the topic.
+
+        Raises:
+            ConfigurationError: It cannot judge the topic, or fails.
+        """
+        self.read_text_of(plan)
+        self.prepare_topic(plan)
+
+    def read_text_of(self, plan: TopicPlan) -> None:
+        """Have it read a topic's text, if it judges by it.
+
+        Raises:
+            ConfigurationError: It cannot judge by it.
+        """
+        text = plan.validation_setting or ""
+        if text or not self.configs(plan):
+            self.prepare_text(text)
+
+    def load_topic(self, plan: TopicPlan) -> None:
+        """Have it look up what judging a topic needs, if it can.
+
+        Raises:
+            RetriableException: What it asks is away.
+            ConfigurationError: It cannot judge the topic, or fails.
+        """
+        if self.load is None:
+            return
+        try:
+            self.load(plan.topic, self.configs(plan))
+        except (RetriableException, KeyboardInterrupt):
+            raise
+        except ValueError as error:
+            raise ConfigurationError(f"{self._topic(plan)}: {error}") from None
+        except BaseException as error:  # a panic of native code is no Exception
+            raise ConfigurationError(f"{self._topic(plan)}: {describe(error)}") from None
+
+    def configs(self, plan: TopicPlan) -> Mapping[str, str]:
+        """Return the topic level keys that it declares, as a topic has them."""
+        given = plan.validation_configs
+        if self._of.is_named:
+            given = self._of.topic_configs or {}
+        return MappingProxyType(dict(given))
+
+    def _topic(self, plan: TopicPlan) -> str:
+        return f"topic {plan.topic}" + (f": {self._of.name}" if self._of.is_named else "")
+
+
+def objection_to(instance: Any, text: str) -> str | None:
+    """Return what an instance objects to in a topic's text; None if it can judge by it.
+
+    Raises:
+        ConfigurationError: It fails.
+    """
+    prepare = getattr(instance, PREPARE_TEXT, None)
+    if not callable(prepare):
+        return None
+    try:
+        prepare(text)
+    except ValueError as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        raise ConfigurationError(f"{VALIDATION_POLICY}={text}: {describe(error)}") from None
+    return None
