@@ -28,6 +28,7 @@ the gateway's metrics. What one worker's policy has learned it may share with th
 from penstock.policy.batches import RecordsPolicy, RecordsPolicyWithContext
 from penstock.policy.clients import ClientContext
 from penstock.policy.columns import BatchProxy
+from penstock.policy.config_keys import ConfigKey
 from penstock.policy.counting import count_event
 from penstock.policy.exceptions import (
     InvalidRecordException,
@@ -78,6 +79,7 @@ __all__ = [
     "BrokerRecordValidator",
     "BrokerRecordValidatorWithContext",
     "ClientContext",
+    "ConfigKey",
     "ConfigResource",
     "CreateTopicPolicy",
     "CreateTopicPolicyWithContext",
