@@ -1,8 +1,9 @@
 """Ready-made policies, few of them, written against `penstock.policy` alone.
 
-Interceptors of records (KIP-905): `RedactJsonFields`, `HashJsonFields`, `RedactTagged`,
-`DropRecords`. Rules for topics (KIP-108) and their configs (KIP-133): `TopicRules`,
-`ConfigRules`, whose settings are keys `topic.rules.*` of the configuration file.
+Policies over records (KIP-940): `JsonSchema`, `SchemaPolicy`, `Rules`, `DataContract`, `Required`,
+`MaxBytes`, `HeaderRequired`, `KeyRequired`. Interceptors of records (KIP-905): `RedactJsonFields`,
+`HashJsonFields`, `RedactTagged`, `DropRecords`. Rules for topics (KIP-108) and their configs
+(KIP-133): `TopicRules`, `ConfigRules`, whose settings are keys `topic.rules.*` of the file.
 
 KIP-905 hands an interceptor no settings, so theirs are class attributes: derive a class in a
 module beside the configuration file, and name that class there.
@@ -16,9 +17,14 @@ module beside the configuration file, and name that class there.
 """
 
 from penstock.policies.drop import DropRecords
+from penstock.policies.header_required import HeaderRequired
 from penstock.policies.json_fields import HashJsonFields, RedactJsonFields
 from penstock.policies.json_schema.policy import JsonSchema
+from penstock.policies.key_required import KeyRequired
+from penstock.policies.max_bytes import MaxBytes
 from penstock.policies.redact_tagged import RedactTagged
+from penstock.policies.required import Required
+from penstock.policies.rules.policy import Rules
 from penstock.policies.schema_policy.policy import SchemaPolicy
 from penstock.policies.topic_rules import ConfigRules, TopicRules
 
@@ -26,9 +32,14 @@ __all__ = [
     "ConfigRules",
     "DropRecords",
     "HashJsonFields",
+    "HeaderRequired",
     "JsonSchema",
+    "KeyRequired",
+    "MaxBytes",
     "RedactJsonFields",
     "RedactTagged",
+    "Required",
+    "Rules",
     "SchemaPolicy",
     "TopicRules",
 ]

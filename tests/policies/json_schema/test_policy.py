@@ -1,5 +1,6 @@
 """`penstock.policies.JsonSchema` as users test a policy, and a batch at a time."""
 
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -52,11 +53,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-def policy(folder, **configs):
+def policy(folder, schema=None, **configs):
     made = JsonSchema()
     made.use_folder(folder)
     keys = {f"json.schema.{key.replace('_', '.')}": value for key, value in configs.items()}
-    made.configure(keys)
+    made.configure(keys if schema is None else {**keys, "schema": schema})
     return made
 
 
@@ -175,6 +176,29 @@ def test_what_is_wrong_appears_at_start(folder, configs, said):
 
     assert f"{folder / 'penstock.properties'}: " in str(raised.value)
     assert said in str(raised.value)
+
+
+def test_with_a_schema_of_its_own_no_text_of_a_topic_counts(folder):
+    for text in ("", "something else"):
+        judging = policy(folder, schema="key=key.json,value=order.json")
+        judging.prepare_validation_policy(text)
+        assert singly(judging, text) == singly(policy(folder), "key=key.json,value=order.json")
+        assert judging.is_bounded(text) == policy(folder).is_bounded(
+            "key=key.json,value=order.json"
+        )
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("none.json", "schema=none.json: none.json: there is no such file in the folder"),
+        ("values=order.json", "schema=values=order.json: must name a schema file"),
+        ("../order.json", "schema=../order.json: ../order.json is outside the folder"),
+    ],
+)
+def test_a_wrong_schema_of_its_own_appears_at_start(folder, schema, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        policy(folder, schema=schema)
 
 
 def test_a_missing_package_is_named_at_start(folder, monkeypatch):

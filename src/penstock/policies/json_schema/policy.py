@@ -4,6 +4,13 @@
     topics.orders.record.validation.policy=order.schema.json
     topics.events.record.validation.policy=key=id.schema.json,value=event.schema.json
 
+With a name it has the schema itself, whatever the topic's text is:
+
+    policies=orderSchema
+    policies.orderSchema.type=penstock.policies.JsonSchema
+    policies.orderSchema.schema=order.schema.json
+    topics.orders.penstock.policies=orderSchema
+
 | key after `json.schema.` | default  |                                                            |
 |--------------------------|----------|------------------------------------------------------------|
 | `folder`                 | `.`      | the schemas' folder, relative to the configuration file    |
@@ -22,7 +29,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.policies.json_schema.documents import SchemaError
 from penstock.policies.json_schema.files import SchemaFiles
-from penstock.policies.json_schema.settings import JsonSchemaSettings, schema_names
+from penstock.policies.json_schema.settings import (
+    CONFIG_KEYS,
+    SCHEMA,
+    JsonSchemaSettings,
+    schema_names,
+)
 from penstock.policy import ALL, InvalidRecordException, RecordIntrospectionHints
 from penstock.policy import RecordValidationPolicy as Policy
 
@@ -54,6 +66,8 @@ class _TopicChecks(NamedTuple):
 class JsonSchema(Policy):
     """Refuses records whose key or value is not JSON, or does not fit the topic's schema."""
 
+    config_keys = CONFIG_KEYS
+
     def __init__(self) -> None:
         self._base = Path()
         self._checks = lru_cache(_TEXTS_KEPT)(self._read)
@@ -84,6 +98,11 @@ class JsonSchema(Policy):
                 f"there is no module {error.name}: install penstock[json-schema]"
             ) from None
         self._checks.cache_clear()
+        if self._settings.schema:
+            try:
+                self._checks(self._settings.schema)
+            except ValueError as error:
+                raise ValueError(f"{SCHEMA}={self._settings.schema}: {error}") from None
 
     def get_hints(self) -> RecordIntrospectionHints:
         """Return that headers are not looked at."""
@@ -95,7 +114,7 @@ class JsonSchema(Policy):
         Raises:
             ValueError: One is missing or cannot be used; the text completes "<key>: ...".
         """
-        self._checks(text)
+        self._of(text)
 
     def is_bounded(self, text: str) -> bool:
         """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
@@ -107,7 +126,7 @@ class JsonSchema(Policy):
             text: The topic's `record.validation.policy`.
         """
         try:
-            checks = self._checks(text)
+            checks = self._of(text)
         except ValueError:
             return False
         return all(check is None or check.is_bounded for check in checks)
@@ -151,11 +170,14 @@ class JsonSchema(Policy):
 
     def _columns(self, text: str, batch: Columns) -> Iterator[_Column]:
         """Yield what is judged: the key first, whose objection counts."""
-        key, value = self._checks(text)
+        key, value = self._of(text)
         if key is not None:
             yield _Column(key, batch.keys, "key", self._settings.null_keys)
         if value is not None:
             yield _Column(value, batch.values, "value", self._settings.null_values)
+
+    def _of(self, text: str) -> _TopicChecks:
+        return self._checks(self._settings.schema or text)
 
     def _read(self, text: str) -> _TopicChecks:
         from penstock.policies.json_schema.check import compile_check  # noqa: PLC0415 - an extra

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.policy import ConfigKey
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX: Final = "json.schema."
+SCHEMA: Final = "schema"
 FOLDER: Final = "json.schema.folder"
 FORMATS: Final = "json.schema.formats"
 NULL_VALUES: Final = "json.schema.null.values"
@@ -28,6 +31,17 @@ KEYS: Final = {
 """The keys, with their defaults and meanings for the configuration reference."""
 
 
+CONFIG_KEYS: Final = (
+    ConfigKey(
+        SCHEMA,
+        documentation="The schema's file: `order.schema.json`, or `key=FILE,value=FILE`.",
+        required=True,
+    ),
+    *(ConfigKey(name, "STRING", default, meaning) for name, (default, meaning) in KEYS.items()),
+)
+"""The keys of a policy with a name."""
+
+
 @dataclass(frozen=True, slots=True)
 class JsonSchemaSettings:
     """The values of the keys.
@@ -37,12 +51,14 @@ class JsonSchemaSettings:
         formats: Whether `format` is judged.
         null_values: Whether a record may have no value, where values are judged.
         null_keys: Whether a record may have no key, where keys are judged.
+        schema: What is judged by, in place of a topic's text; empty where that says it.
     """
 
     folder: str
     formats: bool
     null_values: bool
     null_keys: bool
+    schema: str = ""
 
     @classmethod
     def read(cls, configs: Mapping[str, str]) -> JsonSchemaSettings:
@@ -59,6 +75,7 @@ class JsonSchemaSettings:
             judges_formats(configs),
             _either(configs, NULL_VALUES, "accept", "refuse"),
             _either(configs, NULL_KEYS, "accept", "refuse"),
+            configs.get(SCHEMA, "").strip(),
         )
 
 

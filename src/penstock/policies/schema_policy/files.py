@@ -39,13 +39,32 @@ def compile_file(
 
     Args:
         folder: The configuration file's: no file outside it is read.
-        file: Which.
+        file: Which one.
         unknown_fields: Whether Protobuf messages may have fields that the schema does not have.
         formats: Whether `format` of a JSON Schema is judged.
 
     Raises:
         ValueError: It is missing, or cannot be used; the text names `schema.file`.
         RetriableException: protoc cannot be run.
+    """
+    source = read_source(folder, file)
+    try:
+        return compile_schema(source, unknown_fields=unknown_fields, formats=formats)
+    except InvalidSchemaError as error:
+        raise ValueError(f"{FILE}={file.name}: {error}") from None
+    except OSError as error:
+        raise RetriableException(f"{file.name} cannot be compiled now: {error}") from None
+
+
+def read_source(folder: Path, file: SchemaFileName) -> SchemaSource:
+    """Read the schema of a file, and those that it refers to.
+
+    Args:
+        folder: The configuration file's: no file outside it is read.
+        file: Which one.
+
+    Raises:
+        ValueError: It is missing, or cannot be used; the text names `schema.file`.
     """
     kind = _kind(file.name)
     if (kind == "PROTOBUF") != (file.message is not None):
@@ -56,12 +75,9 @@ def compile_file(
         )
     try:
         text = _read(folder, file.name)
-        source = SchemaSource(kind, text, _references(folder, file.name, text, kind), file.message)
-        return compile_schema(source, unknown_fields=unknown_fields, formats=formats)
+        return SchemaSource(kind, text, _references(folder, file.name, text, kind), file.message)
     except InvalidSchemaError as error:
         raise ValueError(f"{FILE}={file.name}: {error}") from None
-    except OSError as error:
-        raise RetriableException(f"{file.name} cannot be compiled now: {error}") from None
 
 
 def _kind(name: str) -> str:

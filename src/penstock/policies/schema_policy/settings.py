@@ -234,7 +234,7 @@ class TopicSettings:
                     f"{one.name} must be one of {', '.join(one.valid_values)}, "
                     f"not {given[one.name]}"
                 )
-        files = _files(given[FILE])
+        files = file_names(given[FILE])
         keys, values = given[KEY_VALIDATION] == "true", given[VALUE_VALIDATION] == "true"
         for is_key, key, judged in (
             (True, KEY_VALIDATION, keys),
@@ -258,7 +258,7 @@ class TopicSettings:
         )
 
 
-def _files(text: str | None) -> dict[bool, SchemaFileName]:
+def file_names(text: str | None) -> dict[bool, SchemaFileName]:
     """Read `order.avsc`, `order.proto#shop.Order` or `key=id.avsc,value=order.json`."""
     files: dict[bool, SchemaFileName] = {}
     if text is None or not text.strip():

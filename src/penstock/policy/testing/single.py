@@ -6,7 +6,7 @@ import inspect
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.configuration import ConfigurationError, read_configuration
 from penstock.configuration.declared_keys import as_configs, rows_of
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from penstock.engine.chain import RecordVerdicts
     from penstock.engine.verdict import Verdict
     from penstock.policy import ClientContext, Record
+
+_WHOLE: Final = "judges_whole_batches"
+"""An attribute of a policy of KIP-940 whose verdict on a record depends on those beside it."""
 
 
 def judge_records(
@@ -70,7 +73,7 @@ def judge_records(
         )
         chain = Chain(plan, policies)
         columns = columns_of(records)
-        if chain.judges_columns:
+        if chain.judges_columns and not getattr(policies.validation, _WHOLE, False):
             compare(chain, partition, topic_id, columns)
         if key == INTERCEPTORS:
             return chain.judge_each(partition, topic_id, columns)

@@ -27,21 +27,25 @@ def test_calls_parts_and_constants():
     tree = tree_of("message.a + 1 > 2")
     assert tree == Call(
         "_>_",
-        (Call("_+_", (Part(Name("message")), Constant(1)), is_scalar=True), Constant(2)),
+        (Call("_+_", (Part(Name("message"), "a"), Constant(1)), is_scalar=True), Constant(2)),
         is_scalar=True,
     )
 
 
 def test_a_receiver_is_the_first_argument():
     tree = tree_of("message.a.contains('x')")
-    assert tree == Call("contains", (Part(Name("message")), Constant("x")), is_scalar=True)
+    assert tree == Call("contains", (Part(Name("message"), "a"), Constant("x")), is_scalar=True)
+
+
+def test_has_asks_for_a_part():
+    assert tree_of("has(message.a.b)") == Part(Part(Name("message"), "a"), "b", is_asked=True)
 
 
 def test_loops():
     tree = tree_of("message.items.all(x, x > 1)")
     assert isinstance(tree, Loop)
     assert tree.names == ("x",)
-    assert tree.over == Part(Name("message"))
+    assert tree.over == Part(Name("message"), "items")
 
 
 def test_what_is_in_a_tree():

@@ -38,9 +38,17 @@ class Name(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A field or key of something."""
+    """A field or key of something.
+
+    Attributes:
+        of: What it is a part of.
+        name: Its name.
+        is_asked: Whether it is asked for by `has()`, not read.
+    """
 
     of: Tree
+    name: str = ""
+    is_asked: bool = False
 
 
 class Call(NamedTuple):
@@ -176,7 +184,8 @@ class _Reader:
         if kind == "ident":
             return Name(expression.ident.name)
         if kind == "select":
-            return Part(self.tree(expression.select.operand))
+            select = expression.select
+            return Part(self.tree(select.operand), select.field, select.test_only)
         if kind == "call":
             return self._call(expression)
         if kind == "loop":
@@ -238,7 +247,7 @@ def _make_messages() -> Mapping[str, Any]:
 
     text, number = kinds.TYPE_STRING, kinds.TYPE_INT64
     message("Ident", ("name", 1, text))
-    message("Select", ("operand", 1, "Expr"), ("field", 2, text))
+    message("Select", ("operand", 1, "Expr"), ("field", 2, text), ("test_only", 3, kinds.TYPE_BOOL))
     message(
         "Call",
         ("target", 1, "Expr"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.policies.schema_policy.errors import InvalidSchemaError
@@ -25,7 +26,7 @@ from penstock.policies.schema_policy.rules.whole_match import (
 from penstock.policies.schema_policy.rules.work import MOST, always_allowed, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.policies.schema_policy.rules.checked import Tree
     from penstock.policies.schema_policy.rules.variables import Variables
@@ -44,7 +45,7 @@ _IS_FOR_OURS: Final = re.compile(
 )
 _NAME_AT_END: Final = re.compile(r"(?<![\w.])(?:string|double|timestamp)\s*$")
 _EXPLANATION_LONGEST: Final = 200
-_NO_OVERLOAD: Final = "No matching overloads found"
+_OF_ANOTHER_TYPE: Final = ("No matching overloads found", "SELECT to non-message type")
 _NOT_FOUND: Final = ("NOT_FOUND", "no_such_field", "Key not found")
 
 
@@ -53,6 +54,7 @@ class Language:
 
     Args:
         variables: Their names. Each may have any type, which is found when it is evaluated.
+        types: The types of some of them, by the names that `cel.Type` has for them.
         pool: The descriptors of Protobuf messages that the expressions meet.
         container: The package whose messages may be named without it.
 
@@ -61,19 +63,25 @@ class Language:
     """
 
     def __init__(
-        self, variables: Sequence[str], pool: Any = None, container: str | None = None
+        self,
+        variables: Sequence[str],
+        pool: Any = None,
+        container: str | None = None,
+        *,
+        types: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         try:
             from cel_expr_python import cel  # noqa: PLC0415
             from cel_expr_python.ext import ext_math, ext_strings  # noqa: PLC0415
         except ImportError:
             raise ValueError("rules in CEL need: pip install 'penstock[rules]'") from None
-        types: dict[str, Any] = dict.fromkeys(variables, cel.Type.DYN)
-        types["now"] = cel.Type.TIMESTAMP
+        of_names: dict[str, Any] = dict.fromkeys(variables, cel.Type.DYN)
+        of_names |= {name: getattr(cel.Type, kind) for name, kind in types.items()}
+        of_names["now"] = cel.Type.TIMESTAMP
         self.cel = cel
         self._environment = cel.NewEnv(
             pool_with_decimals(pool),
-            variables=types,
+            variables=of_names,
             functions=declared(cel),
             extensions=[ext_strings.ExtStrings(), ext_math.ExtMath()],
             container=container,
@@ -84,6 +92,7 @@ class Language:
         text: str,
         *,
         may_be_text: bool = False,
+        only_bool: bool = False,
         engine: RegexEngine = RegexEngine.RE2,
     ) -> Program:
         """Compile an expression.
@@ -91,6 +100,7 @@ class Language:
         Args:
             text: The expression.
             engine: What `matches` means in it.
+            only_bool: Whether a string is no result, whatever it says.
             may_be_text: Whether the result may be a string: what is wrong, empty if nothing.
 
         Raises:
@@ -116,7 +126,9 @@ class Language:
                     "has a pattern that is no regular expression of RE2; "
                     f"{REGEX_ENGINE}=pcre takes some more"
                 )
-        return Program(self.cel, self._environment, expression, tree, is_bool=is_bool)
+        return Program(
+            self.cel, self._environment, expression, tree, is_bool=is_bool, only_bool=only_bool
+        )
 
     def _compiled(self, text: str) -> Any:
         """Compile, with what Confluent's clients have and CEL's own check does not.
@@ -159,33 +171,44 @@ class Program:
 
     Attributes:
         reads: The variables that it reads, without `now`.
+        tree: What it consists of.
+        always_allowed: Values that weigh no more are never too much work.
     """
 
     __slots__ = (
-        "_always",
         "_environment",
         "_expression",
         "_kinds",
         "_now",
+        "_only_bool",
         "_texts",
-        "_tree",
         "_typed",
+        "always_allowed",
         "reads",
+        "tree",
     )
 
     def __init__(
-        self, cel: Any, environment: Any, expression: Any, tree: Tree, *, is_bool: bool
+        self,
+        cel: Any,
+        environment: Any,
+        expression: Any,
+        tree: Tree,
+        *,
+        is_bool: bool,
+        only_bool: bool,
     ) -> None:
         self._kinds = cel.Type
         self._environment = environment
         self._expression = expression
-        self._tree = tree
-        self._always = always_allowed(tree)
+        self.tree = tree
+        self.always_allowed = always_allowed(tree)
         names = names_in(tree)
         self._now = "now" in names
         self.reads = names - {"now"}
         self._texts = texts_in(tree)
         self._typed = is_bool
+        self._only_bool = only_bool
 
     def holds(self, variables: Variables) -> bool | str:
         """Evaluate.
@@ -208,7 +231,7 @@ class Program:
         kind, kinds = result.type(), self._kinds
         if kind == kinds.BOOL:
             return bool(result.value())
-        if kind == kinds.STRING:
+        if kind == kinds.STRING and not self._only_bool:
             text = result.value()
             if not text:
                 return True
@@ -219,7 +242,7 @@ class Program:
 
     def _result(self, variables: Variables) -> Any:
         read, weight = variables.read(self.reads, now=self._now)
-        if weight > self._always and work_of(self._tree, variables.size(self.reads)) > MOST:
+        if weight > self.always_allowed and work_of(self.tree, variables.size(self.reads)) > MOST:
             raise EvaluationError("it would be too much work for a value of this size")
         shared = variables.activation(self._environment)
         try:
@@ -254,7 +277,7 @@ def _reason(text: str) -> str:
         return "it takes more than 10000 steps"
     if any(sign in text for sign in _NOT_FOUND):
         return "a field or key that it reads is not there"
-    if _NO_OVERLOAD in text:
+    if any(sign in text for sign in _OF_ANOTHER_TYPE):
         return "a value has a type that it cannot be used with"
     return "it ends with an error"
 

@@ -1,0 +1,93 @@
+"""The ready-made policies over records (KIP-940): each judges columns, or one record as columns.
+
+A policy that takes no more than a few milliseconds for a small batch may be judged where batches
+are received (`penstock.engine.inline`): it says so by `is_bounded`, and `all_fit` decides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.policy import InvalidRecordException
+from penstock.policy import RecordValidationPolicy as Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.policy import BatchProxy, Header, RecordProxy, TopicMetadata
+
+
+class RecordColumns(Protocol):
+    """The part of a batch that is judged: an entry for each record, which may be read again."""
+
+    @property
+    def keys(self) -> Iterable[bytes | None]: ...
+    @property
+    def values(self) -> Iterable[bytes | None]: ...
+    @property
+    def headers(self) -> Iterable[Iterable[Header]]: ...
+
+
+class BoundedPolicy(Protocol):
+    """A policy that may be able to accept small batches in the gateway's own process."""
+
+    def is_bounded(self, text: str) -> bool:
+        """Return whether `all_fit` takes a few milliseconds at most, whatever it is given.
+
+        Args:
+            text: The topic's `record.validation.policy`.
+        """
+        ...
+
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
+        """Return whether every record is accepted; False as well where that takes long to find out.
+
+        Args:
+            text: The topic's `record.validation.policy`.
+            batch: The records.
+        """
+        ...
+
+
+class ByColumns(Policy):
+    """Judges columns: a policy derives from it and says what it refuses of them."""
+
+    def refused(self, batch: RecordColumns) -> Iterable[tuple[int, str]]:
+        """Give the positions of what is refused, ascending, each with its message."""
+        raise NotImplementedError
+
+    def validate(self, topic: TopicMetadata, record: RecordProxy) -> None:
+        """Return to let the record pass.
+
+        Raises:
+            InvalidRecordException: It is refused; the text holds nothing of the record.
+        """
+        del topic
+        for _, text in self.refused(_OneRecord(record)):
+            raise InvalidRecordException(text)
+
+    def validate_batch(self, topic: TopicMetadata, batch: BatchProxy) -> Iterable[tuple[int, str]]:
+        """Return the position and the text of each record that `validate` would refuse."""
+        del topic
+        return self.refused(batch)
+
+    def is_bounded(self, text: str) -> bool:
+        """Return that `all_fit` takes no longer than to look at each byte."""
+        del text
+        return True
+
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
+        """Return whether every record is accepted."""
+        del text
+        return next(iter(self.refused(batch)), None) is None
+
+
+class _OneRecord:
+    """One record as columns."""
+
+    __slots__ = ("headers", "keys", "values")
+
+    def __init__(self, record: RecordProxy) -> None:
+        self.keys = (record.key,)
+        self.values = (record.value,)
+        self.headers = (record.headers,)

@@ -1,0 +1,100 @@
+"""KIP-940: no part of a record is larger than it may be.
+
+    policies=sizes
+    policies.sizes.type=penstock.policies.MaxBytes
+    policies.sizes.value.max.bytes=100000
+    topics.orders.penstock.policies=sizes
+
+| key                 |                                                          |
+|---------------------|----------------------------------------------------------|
+| `key.max.bytes`     | the most bytes of a key                                  |
+| `value.max.bytes`   | the most bytes of a value                                |
+| `headers.max.bytes` | the most bytes of all headers, names and values together |
+| `record.max.bytes`  | the most bytes of all of these together                  |
+
+At least one of them. Kafka's `max.message.bytes` is about a whole batch, as it is compressed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.policies.by_columns import ByColumns
+from penstock.policies.own_keys import limit
+from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from penstock.policies.by_columns import RecordColumns
+    from penstock.policy import Header
+
+KEY: Final = "key.max.bytes"
+VALUE: Final = "value.max.bytes"
+HEADERS: Final = "headers.max.bytes"
+RECORD: Final = "record.max.bytes"
+_PARTS: Final = {
+    KEY: "the key has",
+    VALUE: "the value has",
+    HEADERS: "the headers have",
+    RECORD: "the record has",
+}
+
+
+class MaxBytes(ByColumns):
+    """Refuses records with a part of too many bytes."""
+
+    config_keys = (
+        ConfigKey(KEY, "LONG", documentation="The most bytes of a key."),
+        ConfigKey(VALUE, "LONG", documentation="The most bytes of a value."),
+        ConfigKey(
+            HEADERS, "LONG", documentation="The most bytes of all headers, names and values."
+        ),
+        ConfigKey(RECORD, "LONG", documentation="The most bytes of key, value and headers."),
+    )
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Read the settings.
+
+        Raises:
+            ValueError: A limit is no number of bytes, or there is none.
+        """
+        self._limits = {key: most for key in _PARTS if (most := limit(configs, key)) is not None}
+        if not self._limits:
+            raise ValueError(f"one of {', '.join(_PARTS)} must be set, like {VALUE}=100000")
+
+    def get_hints(self) -> RecordIntrospectionHints:
+        """Return that each part is looked at up to the byte that is too many."""
+        if RECORD in self._limits:
+            return RecordIntrospectionHints(True, ALL, ALL)
+        key, value = (self._limits[one] + 1 if one in self._limits else 0 for one in (KEY, VALUE))
+        return RecordIntrospectionHints(HEADERS in self._limits, key, value)
+
+    def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
+        """Give the positions of records with a part of too many bytes."""
+        too_large: dict[int, str] = {}
+        for key, most in self._limits.items():
+            for position, size in enumerate(_sizes(batch, key)):
+                if size > most:
+                    too_large.setdefault(position, f"{_PARTS[key]} more than {most} bytes")
+        yield from sorted(too_large.items())
+
+
+def _sizes(batch: RecordColumns, key: str) -> Iterable[int]:
+    if key == KEY:
+        return _lengths(batch.keys)
+    if key == VALUE:
+        return _lengths(batch.values)
+    of_headers = map(_size_of, batch.headers)
+    if key == HEADERS:
+        return of_headers
+    parts: Sequence[Iterable[int]] = (_lengths(batch.keys), _lengths(batch.values), of_headers)
+    return map(sum, zip(*parts, strict=True))
+
+
+def _lengths(column: Iterable[bytes | None]) -> Iterator[int]:
+    return (0 if data is None else len(data) for data in column)
+
+
+def _size_of(headers: Iterable[Header]) -> int:
+    return sum(len(header.key.encode()) + len(header.value or b"") for header in headers)

@@ -1,0 +1,67 @@
+"""The keys that a ready-made policy gets in `configure()`: read, and refused where they are wrong.
+
+A policy with a name gets them without their prefix: `policies.sizes.value.max.bytes` is
+`value.max.bytes`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def names(configs: Mapping[str, str], key: str, example: str) -> tuple[str, ...]:
+    """Return the names that a key lists, each once, in their order.
+
+    Args:
+        configs: What `configure()` got.
+        key: The key.
+        example: A value that it can have, for the message.
+
+    Raises:
+        ValueError: There is none, or an empty one.
+    """
+    given = [name.strip() for name in configs.get(key, "").split(",")]
+    if not all(given):
+        raise ValueError(
+            f"{key} must list names, like {key}={example}, not {configs.get(key, '') or 'nothing'}"
+        )
+    return tuple(dict.fromkeys(given))
+
+
+def accepts(configs: Mapping[str, str], key: str, default: str) -> bool:
+    """Return whether a key is `accept`, not `refuse`.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    return one_of(configs, key, default, ("accept", "refuse")) == "accept"
+
+
+def one_of(configs: Mapping[str, str], key: str, default: str, allowed: tuple[str, ...]) -> str:
+    """Return a key's value, in small letters.
+
+    Raises:
+        ValueError: It is none of those that are allowed.
+    """
+    given = configs.get(key, default).strip().lower()
+    if given not in allowed:
+        raise ValueError(f"{key} must be one of {', '.join(allowed)}, not {given or 'nothing'}")
+    return given
+
+
+def limit(configs: Mapping[str, str], key: str) -> int | None:
+    """Return the bytes that a key allows; None where it is not given.
+
+    Raises:
+        ValueError: It is no whole number from 0.
+    """
+    given = configs.get(key)
+    if given is None:
+        return None
+    text = given.strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise ValueError(f"{key} must be a number of bytes, from 0, not {text or 'nothing'}")
+    return int(text)

@@ -1,0 +1,171 @@
+"""KIP-940: JSON values have some fields.
+
+    policies=whole
+    policies.whole.type=penstock.policies.Required
+    policies.whole.fields=id,customer.email,lines[*].sku
+    topics.orders.penstock.policies=whole
+
+| key           | default  |                                                             |
+|---------------|----------|-------------------------------------------------------------|
+| `fields`      |          | paths, with commas between them: names after dots, and      |
+|               |          | `[*]` for each item of an array                             |
+| `null.fields` | `refuse` | or `accept`: a field that is there and is null              |
+| `null.values` | `accept` | or `refuse`: records without a value (tombstones)           |
+
+Needs the packages of `penstock[json-schema]`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.policies.by_columns import ByColumns
+from penstock.policies.json_paths import EVERY, parse
+from penstock.policies.own_keys import accepts, names
+from penstock.policy import ALL, ConfigKey, RecordIntrospectionHints
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from penstock.policies.by_columns import RecordColumns
+
+FIELDS: Final = "fields"
+NULL_FIELDS: Final = "null.fields"
+NULL_VALUES: Final = "null.values"
+_NOT_NULL: Final = {"type": ["string", "number", "boolean", "object", "array"]}
+
+
+class Required(ByColumns):
+    """Refuses records whose value is not JSON, or has not all fields."""
+
+    config_keys = (
+        ConfigKey(
+            FIELDS,
+            "LIST",
+            documentation="Paths like `id,customer.email,lines[*].sku`.",
+            required=True,
+        ),
+        ConfigKey(
+            NULL_FIELDS,
+            default="refuse",
+            documentation="`refuse` or `accept` fields that are there and are null.",
+            valid_values=("refuse", "accept"),
+        ),
+        ConfigKey(
+            NULL_VALUES,
+            default="accept",
+            documentation="`accept` or `refuse` records without a value (tombstones).",
+            valid_values=("accept", "refuse"),
+        ),
+    )
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Read the settings.
+
+        Raises:
+            ValueError: A key has a value that it cannot have, or a package is missing.
+        """
+        self._paths: dict[str, tuple[Any, ...]] = {}
+        for name in names(configs, FIELDS, "id,customer.email"):
+            try:
+                self._paths[name] = parse(name)
+            except ValueError as error:
+                raise ValueError(f"{FIELDS}: {error}") from None
+        self._null_fields = accepts(configs, NULL_FIELDS, "refuse")
+        self._null_values = accepts(configs, NULL_VALUES, "accept")
+        try:
+            from penstock.policies.json_schema.made import compile_made  # noqa: PLC0415 - an extra
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"there is no module {error.name}: install penstock[json-schema]"
+            ) from None
+        schema = _schema(tuple(self._paths.values()), null=self._null_fields)
+        self._check = compile_made(schema)
+
+    def get_hints(self) -> RecordIntrospectionHints:
+        """Return that values alone are looked at."""
+        return RecordIntrospectionHints(False, 0, ALL)
+
+    def refused(self, batch: RecordColumns) -> Iterator[tuple[int, str]]:
+        """Give the positions of records of which a field is missing."""
+        values = tuple(batch.values)
+        found = {
+            position: self._why(values[position], reason)
+            for position, reason in self._check.refused(values)
+        }
+        if not self._null_values:
+            found |= {
+                position: "the value is null"
+                for position, value in enumerate(values)
+                if value is None
+            }
+        yield from sorted(found.items())
+
+    def is_bounded(self, text: str) -> bool:
+        """Return whether values are judged natively."""
+        del text
+        return self._check.is_bounded
+
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
+        """Return whether every record has all fields; False where that takes long to find out."""
+        del text
+        values = tuple(batch.values)
+        return (self._null_values or None not in values) and self._check.all_fit(values)
+
+    def _why(self, value: bytes | None, reason: str) -> str:
+        """Return which field is not there; what the schema says where that is not all."""
+        try:
+            document = json.loads(value or b"")
+        except (ValueError, RecursionError):
+            return f"the value {reason}"
+        for name, path in self._paths.items():
+            flaw = _flaw(document, path, null=self._null_fields)
+            if flaw:
+                return f"field {name} of the value {flaw}"
+        return f"the value {reason}"
+
+
+def _schema(paths: Sequence[tuple[Any, ...]], *, null: bool) -> dict[str, Any]:
+    """Return a JSON Schema that demands what is at some paths."""
+    schema: dict[str, Any] = {}
+    for path in paths:
+        at = schema
+        for step in path:
+            if at.get("type") == _NOT_NULL["type"]:
+                del at["type"]  # another path leads on from here
+            if step is EVERY:
+                _claim(at, "array", path)
+                at = at.setdefault("items", {})
+            else:
+                _claim(at, "object", path)
+                if step not in at.setdefault("required", []):
+                    at["required"].append(step)
+                at = at.setdefault("properties", {}).setdefault(step, {})
+        if not null and not at:
+            at.update(_NOT_NULL)
+    return schema
+
+
+def _claim(at: dict[str, Any], kind: str, path: tuple[Any, ...]) -> None:
+    if at.setdefault("type", kind) != kind:
+        raise ValueError(f"{FIELDS}: {_written(path)}: one path has names where another has [*]")
+
+
+def _written(path: tuple[Any, ...]) -> str:
+    return "".join("[*]" if step is EVERY else f".{step}" for step in path).removeprefix(".")
+
+
+def _flaw(document: Any, path: tuple[Any, ...], *, null: bool) -> str | None:
+    """Return what is wrong at a path, as what is said of the field."""
+    if not path:
+        return "is null" if document is None and not null else None
+    step, rest = path[0], path[1:]
+    if step is EVERY:
+        if not isinstance(document, list):
+            return "is missing"
+        flaws = (_flaw(item, rest, null=null) for item in document)
+        return next((flaw for flaw in flaws if flaw), None)
+    if not isinstance(document, dict) or step not in document:
+        return "is missing"
+    return _flaw(document[step], rest, null=null)

@@ -1,0 +1,67 @@
+"""Conditions about JSON values that are judged natively, by a schema that stands for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.policies.json_schema.made import compile_made
+from penstock.policies.rules.schemas import schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.policies.json_schema.check import Check
+    from penstock.policies.rules.condition import Condition
+
+_BYTES_OF_WEIGHT: Final = 8
+"""No value weighs more than so many times the bytes of its text."""
+
+
+class BySchema(NamedTuple):
+    """Conditions, and a schema: for what fits it, each of them is true.
+
+    Attributes:
+        conditions: Their positions among the rules.
+        check: The schema.
+        longest: Only texts of no more bytes are judged by it: for longer ones, a condition may be
+            too much work.
+    """
+
+    conditions: frozenset[int]
+    check: Check
+    longest: float
+
+    def not_known(self, values: Sequence[bytes | None]) -> set[int]:
+        """Return the positions of values for which the conditions have to be asked."""
+        found = {position for position, _ in self.check.refused(values)}
+        for position, value in enumerate(values):
+            if value is not None and len(value) > self.longest:
+                found.add(position)
+        return found
+
+    def all_fit(self, values: Sequence[bytes | None]) -> bool:
+        """Return whether all conditions are known to be true for all values."""
+        return all(
+            value is None or len(value) <= self.longest for value in values
+        ) and self.check.all_fit(values)
+
+
+def by_schema(conditions: Sequence[Condition]) -> BySchema | None:
+    """Return a schema for those conditions that have one; None where none has.
+
+    Args:
+        conditions: Those of a policy whose values are JSON.
+    """
+    schemas = {}
+    for position, condition in enumerate(conditions):
+        found = schema_of(condition.tree) if condition.reads == {"value"} else None
+        if found is not None:
+            schemas[position] = found
+    if not schemas:
+        return None
+    try:
+        check = compile_made({"allOf": list(schemas.values())})
+    except ValueError:
+        return None
+    longest = min(conditions[position].always_allowed for position in schemas) / _BYTES_OF_WEIGHT
+    return BySchema(frozenset(schemas), check, longest)

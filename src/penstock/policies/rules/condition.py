@@ -1,0 +1,77 @@
+"""A rule, compiled: asked about the variables of a record or of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.policies.schema_policy.errors import InvalidSchemaError
+from penstock.policies.schema_policy.rules.program import Language
+from penstock.policies.schema_policy.rules.values import EvaluationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.policies.rules.settings import RuleText
+    from penstock.policies.schema_policy.rules.checked import Tree
+    from penstock.policies.schema_policy.rules.variables import Variables
+
+
+class Condition:
+    """A rule that can be asked.
+
+    Attributes:
+        reads: The variables that it reads, without `now`.
+        tree: What it consists of.
+        always_allowed: A value that weighs no more is never too much work for it.
+    """
+
+    __slots__ = ("_program", "_shown", "_title", "always_allowed", "reads", "tree")
+
+    def __init__(self, rule: RuleText, language: Language, variables: Mapping[str, str]) -> None:
+        """Compile a rule.
+
+        Raises:
+            ValueError: Its condition cannot be used; the text names its key.
+        """
+        try:
+            self._program = language.compile(rule.expression, only_bool=True)
+        except InvalidSchemaError as error:
+            raise ValueError(
+                f"{rule.key}: its condition {error}; it may read {', '.join(variables)}, now"
+            ) from None
+        self.reads = self._program.reads & variables.keys()
+        self.tree: Tree = self._program.tree
+        self.always_allowed = self._program.always_allowed
+        self._title = f'rule "{rule.name}"'
+        self._shown = rule.shown
+
+    def objection(self, variables: Variables) -> str | None:
+        """Return what is said where the condition is not true, and None where it is."""
+        try:
+            result = self._program.holds(variables)
+        except EvaluationError as error:
+            return self.without_result(error)
+        return None if result is True else f"{self._title} failed: {self._shown}"
+
+    def without_result(self, error: EvaluationError) -> str:
+        """Return what is said where the condition is neither true nor false."""
+        return f"{self._title} has no result: {error}: {self._shown}"
+
+
+def compile_conditions(
+    rules: Sequence[RuleText], variables: Mapping[str, str], pool: Any = None
+) -> list[Condition]:
+    """Compile rules that read the same variables.
+
+    Args:
+        rules: Their texts.
+        variables: The variables, with their types.
+        pool: The descriptors of Protobuf messages that they meet.
+
+    Raises:
+        ValueError: One cannot be used, or a package is missing.
+    """
+    if not rules:
+        return []
+    language = Language(tuple(variables), pool, types=variables)
+    return [Condition(rule, language, variables) for rule in rules]

@@ -1,0 +1,159 @@
+"""How the bytes of keys and values become what conditions read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from penstock.policies.rules.paths import only
+from penstock.policies.rules.settings import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from penstock.policies.rules.paths import Fields
+    from penstock.policies.schema_policy.payloads.compiled import CompiledSchema, SchemaSource
+    from penstock.policies.schema_policy.settings import SchemaFileName
+
+
+class UnreadableError(Exception):
+    """Bytes are not what the format says; the text completes "the value ..."."""
+
+
+class Reader(Protocol):
+    """Reads keys, or values.
+
+    Attributes:
+        pool: The descriptors of Protobuf messages that are read; None for any other format.
+    """
+
+    pool: Any
+
+    def read(self, data: bytes, fields: Fields | None) -> Any:
+        """Return what some bytes say.
+
+        Args:
+            data: The bytes.
+            fields: The fields that are wanted, so far as there are fields.
+
+        Raises:
+            UnreadableError: They are of another format.
+        """
+        ...
+
+
+def reader_of(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> Reader:
+    """Return what reads a format.
+
+    Args:
+        kind: The format.
+        configs: The configuration: of Avro and Protobuf, `schema.file` is read.
+        folder: The configuration file's.
+        is_key: Whether keys are read.
+
+    Raises:
+        ValueError: The schema is missing, or of another format.
+    """
+    if kind is Format.JSON:
+        return _Plain(_json, has_fields=True)
+    if kind is Format.STRING:
+        return _Plain(_text)
+    if kind is Format.BYTES:
+        return _Plain(bytes)
+    return _by_schema(kind, configs, folder, is_key=is_key)
+
+
+class _Plain:
+    """Implements `Reader` for bytes that say themselves what they are."""
+
+    pool = None
+
+    def __init__(self, read: Callable[[bytes], Any], *, has_fields: bool = False) -> None:
+        self._read = read
+        self._has_fields = has_fields
+
+    def read(self, data: bytes, fields: Fields | None) -> Any:
+        found = self._read(data)
+        return only(found, fields) if self._has_fields else found
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise UnreadableError("is not JSON") from None
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UnreadableError("is not a text in UTF-8") from None
+
+
+class _BySchema:
+    """Implements `Reader` for payloads of one schema."""
+
+    def __init__(
+        self, name: str, compiled: CompiledSchema, convert: Callable[[Any], Any] | None, pool: Any
+    ) -> None:
+        self._name = name
+        self._compiled = compiled
+        self._convert = convert
+        self.pool = pool
+
+    def read(self, data: bytes, fields: Fields | None) -> Any:
+        for _, reason in self._compiled.objections((data,)):
+            raise UnreadableError(f"does not fit schema {self._name}: {reason}")
+        found = self._compiled.decode(data)
+        return found if self._convert is None else only(self._convert(found), fields)
+
+
+def _by_schema(kind: Format, configs: Mapping[str, str], folder: Path, *, is_key: bool) -> Reader:
+    from penstock.policies.schema_policy.payloads import compile_schema  # noqa: PLC0415 - an extra
+
+    name = _file(kind, configs, is_key=is_key)
+    from penstock.policies.schema_policy.errors import InvalidSchemaError  # noqa: PLC0415
+    from penstock.policies.schema_policy.files import read_source  # noqa: PLC0415
+
+    source = read_source(folder, name)
+    if source.schema_type != kind.name:
+        raise ValueError(
+            f"schema.file={name.name} is a schema of {source.schema_type}, not of {kind.name}"
+        )
+    try:
+        compiled = compile_schema(source)
+    except InvalidSchemaError as error:
+        raise ValueError(f"schema.file={name.name}: {error}") from None
+    if kind is Format.PROTOBUF:
+        message: Any = compiled.decode(b"")
+        return _BySchema(name.name, compiled, None, message.DESCRIPTOR.file.pool)
+    return _BySchema(name.name, compiled, _conversion(source, configs), None)
+
+
+def _file(kind: Format, configs: Mapping[str, str], *, is_key: bool) -> SchemaFileName:
+    from penstock.policies.schema_policy.settings import FILE, file_names  # noqa: PLC0415
+
+    names = file_names(configs.get(FILE))
+    if is_key not in names:
+        example = "order.avsc" if kind is Format.AVRO else "order.proto#shop.Order"
+        raise ValueError(
+            f"{'key.format' if is_key else 'format'}={kind.value} needs {FILE}, "
+            f"like {FILE}={'key=' if is_key else ''}{example}"
+        )
+    return names[is_key]
+
+
+def _conversion(source: SchemaSource, configs: Mapping[str, str]) -> Callable[[Any], Any]:
+    from functools import partial  # noqa: PLC0415
+
+    from penstock.policies.schema_policy.fields import avro  # noqa: PLC0415
+    from penstock.policies.schema_policy.rules.avro_values import conversion  # noqa: PLC0415
+    from penstock.policies.schema_policy.rules.options import RuleOptions  # noqa: PLC0415
+    from penstock.policies.schema_policy.tags import read_patterns  # noqa: PLC0415
+
+    root = avro.read_fields(source, read_patterns({}))
+    convert = conversion(root, logical_types=RuleOptions.read(configs).logical_types)
+    return partial(convert, root)

@@ -1,0 +1,105 @@
+"""One record, as conditions are asked about it: each part is read when it is wanted, and once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from penstock.policies.rules.formats import UnreadableError
+from penstock.policies.rules.variables import instant, last_headers
+from penstock.policies.schema_policy.rules.values import EvaluationError
+from penstock.policies.schema_policy.rules.variables import Variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.policies.rules.condition import Condition
+    from penstock.policies.rules.formats import Reader
+    from penstock.policies.rules.paths import Fields
+    from penstock.policy import BatchProxy
+
+_PARTS: Final = ("key", "value", "headers", "timestamp")
+
+
+class Side(Protocol):
+    """How keys or values are read, and which fields of them."""
+
+    @property
+    def reader(self) -> Reader: ...
+    @property
+    def fields(self) -> Fields | None: ...
+
+
+class OneRecord:
+    """A record of a batch."""
+
+    def __init__(
+        self,
+        sides: Mapping[str, Side],
+        headers: Fields | None,
+        batch: BatchProxy,
+        position: int,
+        shared: Mapping[str, Any],
+    ) -> None:
+        """Remember where the record is.
+
+        Args:
+            sides: How `key` and `value` are read.
+            headers: The names of headers that are read; None for all of them.
+            batch: The batch that it is in.
+            position: Its place there.
+            shared: The variables that are the same for all records.
+        """
+        self._sides = sides
+        self._headers = headers
+        self._batch = batch
+        self._position = position
+        self._shared = shared
+
+    def objection(self, conditions: Sequence[Condition]) -> str | None:
+        """Return the first objection of a condition; None where all of them are true.
+
+        A condition that reads the value is not asked where there is none.
+        """
+        if "value" in self._read_by(conditions) and self._batch.values[self._position] is None:
+            conditions = [one for one in conditions if "value" not in one.reads]
+        given, flaws = self._given(self._read_by(conditions))
+        variables = Variables(given, is_shared=len(conditions) > 1)
+        for condition in conditions:
+            for name in sorted(condition.reads & flaws.keys()):
+                flaw = flaws[name]
+                if isinstance(flaw, UnreadableError):
+                    return f"the {name} {flaw}"
+                return condition.without_result(flaw)
+            text = condition.objection(variables)
+            if text is not None:
+                return text
+        return None
+
+    def _given(
+        self, names: set[str]
+    ) -> tuple[dict[str, Any], dict[str, UnreadableError | EvaluationError]]:
+        """Return the variables that are read, and why others of these have no value."""
+        given: dict[str, Any] = dict(self._shared)
+        flaws: dict[str, UnreadableError | EvaluationError] = {}
+        for name in _PARTS:
+            if name in names:
+                try:
+                    given[name] = self._part(name)
+                except (UnreadableError, EvaluationError) as error:
+                    flaws[name] = error
+        return given, flaws
+
+    def _read_by(self, conditions: Sequence[Condition]) -> set[str]:
+        return {name for condition in conditions for name in condition.reads}
+
+    def _part(self, name: str) -> Any:
+        if name == "headers":
+            return last_headers(self._batch.headers[self._position], self._headers)
+        if name == "timestamp":
+            return instant(self._batch.timestamps[self._position])
+        column = self._batch.keys if name == "key" else self._batch.values
+        data = column[self._position]
+        if data is None:
+            return None
+        side = self._sides[name]
+        return side.reader.read(data, side.fields)

@@ -1,0 +1,84 @@
+"""Which fields of a variable an expression reads, so that CEL is given no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.policies.schema_policy.rules.checked import Call, Constant, Loop, Name, Part, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.policies.schema_policy.rules.checked import Tree
+
+Fields = dict[str, "Fields | None"]
+"""Fields by name, with those that are read of each; None where all of it is read."""
+
+
+def path_of(tree: Tree, variable: str) -> tuple[str, ...] | None:
+    """Return the path from a variable to a part of it; None for any other tree."""
+    steps: list[str] = []
+    while True:
+        if isinstance(tree, Name):
+            return tuple(reversed(steps)) if tree.name == variable else None
+        if isinstance(tree, Part):
+            steps.append(tree.name)
+            tree = tree.of
+        elif _is_item(tree):
+            steps.append(tree.arguments[1].value)  # type: ignore[union-attr, arg-type]
+            tree = tree.arguments[0]  # type: ignore[union-attr]
+        else:
+            return None
+
+
+def fields_read(trees: Iterable[Tree], variable: str) -> Fields | None:
+    """Return the fields of a variable that some expressions read; None for all of it."""
+    found: Fields = {}
+    for tree in trees:
+        for path in _paths(tree, variable):
+            if not path:
+                return None
+            at = found
+            for step in path[:-1]:
+                inner = at.setdefault(step, {})
+                if inner is None:
+                    break
+                at = inner
+            else:
+                at[path[-1]] = None
+    return found
+
+
+def only(value: Any, fields: Fields | None) -> Any:
+    """Return a document with no other fields than these, so far as it is made of objects."""
+    if fields is None:
+        return value
+    if isinstance(value, dict):
+        return {name: only(value[name], inner) for name, inner in fields.items() if name in value}
+    # To read a field of anything else is an error, whatever is in it.
+    return [] if isinstance(value, list) else value
+
+
+def _is_item(tree: Tree) -> bool:
+    """Return whether a tree is `x["name"]`."""
+    return (
+        isinstance(tree, Call)
+        and tree.function == "_[_]"
+        and isinstance(tree.arguments[1], Constant)
+        and isinstance(tree.arguments[1].value, str)
+    )
+
+
+def _paths(tree: Tree, variable: str) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    waiting = [tree]
+    while waiting:
+        one = waiting.pop()
+        path = path_of(one, variable)
+        if path is not None:
+            found.append(path)
+            continue
+        if isinstance(one, Loop) and variable in (*one.names, one.result_name):
+            return [()]  # the name means something else in there
+        waiting.extend(parts_of(one))
+    return found

@@ -1,0 +1,209 @@
+"""KIP-940: records judged by conditions in CEL, without code and without a schema.
+
+    policies=amounts
+    policies.amounts.type=penstock.policies.Rules
+    policies.amounts.rules.positive=value.amount > 0
+    policies.amounts.rules.positive.message=the amount must be above zero
+    policies.amounts.rules.currency=value.currency in ["EUR", "USD"]
+    policies.amounts.rules.whole=count <= 500
+    policies.amounts.rules.whole.scope=batch
+    topics.orders.penstock.policies=amounts
+
+| key                    | default  |                                                             |
+|------------------------|----------|-------------------------------------------------------------|
+| `rules.<name>`         |          | a condition in CEL; each of them has to be true             |
+| `rules.<name>.message` |          | what is said where it is not; otherwise the condition       |
+| `rules.<name>.scope`   | `record` | or `batch`                                                  |
+| `format`               | `json`   | of values: or `avro`, `protobuf`, `string`, `bytes`         |
+| `key.format`           | `string` | of keys: any of these                                       |
+| `null.values`          | `accept` | or `refuse`: records without a value, where a rule reads it |
+| `schema.file`          |          | of `avro` and `protobuf`: as for `SchemaPolicy`             |
+
+`penstock.policies.rules.variables` has what conditions may read. Needs the packages of
+`penstock[rules]`, and of `penstock[schemas]` for Avro and Protobuf.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from penstock.policies.rules.settings import CONFIG_KEYS, Format, RulesSettings, Scope
+from penstock.policy import ALL, ClientContext, RecordIntrospectionHints
+from penstock.policy import RecordValidationPolicyWithContext as Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from penstock.policies.by_columns import RecordColumns
+    from penstock.policies.rules.formats import Reader
+    from penstock.policies.rules.paths import Fields
+    from penstock.policy import BatchProxy, TopicMetadata
+
+_WHOLE_KEYS: Final = frozenset({"distinct_keys", "total_bytes"})
+
+
+class _Side(NamedTuple):
+    """How keys or values are read, and which fields of them."""
+
+    reader: Reader
+    fields: Fields | None
+
+
+class Rules(Policy):
+    """Refuses records for which a condition is not true, or has no result."""
+
+    config_keys = CONFIG_KEYS
+
+    def __init__(self) -> None:
+        self._folder = Path()
+
+    @property
+    def judges_whole_batches(self) -> bool:
+        """Whether what is said of a record depends on those that come with it."""
+        return bool(self._of_batches)
+
+    def use_folder(self, folder: Path) -> None:
+        """Learn, before `configure`, the folder of the configuration file."""
+        self._folder = folder
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """Compile the rules.
+
+        Raises:
+            ValueError: A rule or another key is wrong, or a package is missing.
+        """
+        from penstock.policies.schema_policy.packages import (  # noqa: PLC0415
+            OF_RULES,
+            check_packages,
+        )
+
+        self._settings = settings = RulesSettings.read(configs)
+        check_packages((*OF_RULES, "orjson", "jsonschema_rs"), "rules,json-schema")
+        self._compile(settings, configs)
+
+    def get_hints(self) -> RecordIntrospectionHints:
+        """Return that what no rule reads is not looked at."""
+        reads = self._reads
+        key = ALL if "key" in reads or reads & _WHOLE_KEYS else int("null_keys" in reads)
+        value = ALL if "value" in reads or "total_bytes" in reads else int("null_values" in reads)
+        return RecordIntrospectionHints("headers" in reads, key, value)
+
+    def validate_batch(  # type: ignore[override]
+        self, topic: TopicMetadata, batch: BatchProxy, context: ClientContext
+    ) -> Iterable[tuple[int, str]]:
+        """Return the position and the text of each record that a rule refuses.
+
+        A rule over the batch refuses all of its records.
+        """
+        shared = self._shared(topic, context)
+        if self._of_batches:
+            text = self._objection_to_batch(batch, shared)
+            if text is not None:
+                return [(position, text) for position in range(len(batch))]
+        if not self._of_records:
+            return ()
+        return list(self._refused(batch, shared))
+
+    def is_bounded(self, text: str) -> bool:
+        """Return whether every rule is judged natively, as a JSON Schema."""
+        del text
+        fast = self._by_schema
+        return (
+            fast is not None
+            and not self._of_batches
+            and len(fast.conditions) == len(self._of_records)
+            and fast.check.is_bounded
+        )
+
+    def all_fit(self, text: str, batch: RecordColumns) -> bool:
+        """Return whether every record is accepted; False where that takes long to find out."""
+        del text
+        values = tuple(batch.values)
+        return (
+            self._by_schema is not None
+            and (self._settings.null_values or None not in values)
+            and self._by_schema.all_fit(values)
+        )
+
+    def _compile(self, settings: RulesSettings, configs: Mapping[str, str]) -> None:
+        from penstock.policies.rules.by_schema import by_schema  # noqa: PLC0415 - an extra
+        from penstock.policies.rules.condition import compile_conditions  # noqa: PLC0415
+        from penstock.policies.rules.formats import reader_of  # noqa: PLC0415
+        from penstock.policies.rules.paths import fields_read  # noqa: PLC0415
+        from penstock.policies.rules.variables import OF_BATCHES, OF_RECORDS  # noqa: PLC0415
+
+        formats = {"key": settings.key_format, "value": settings.value_format}
+        readers = {
+            name: reader_of(kind, configs, self._folder, is_key=name == "key")
+            for name, kind in formats.items()
+        }
+        pools = [reader.pool for reader in readers.values() if reader.pool is not None]
+        if len(pools) > 1:
+            raise ValueError("format and key.format: one of both may be protobuf")
+        scopes = {scope: [one for one in settings.rules if one.scope is scope] for scope in Scope}
+        self._of_batches = compile_conditions(scopes[Scope.BATCH], OF_BATCHES)
+        self._of_records = compile_conditions(
+            scopes[Scope.RECORD], OF_RECORDS, pools[0] if pools else None
+        )
+        trees = [condition.tree for condition in self._of_records]
+        self._sides = {
+            name: _Side(reader, fields_read(trees, name)) for name, reader in readers.items()
+        }
+        self._headers = fields_read(trees, "headers")
+        self._reads = frozenset(
+            name for one in (*self._of_batches, *self._of_records) for name in one.reads
+        )
+        is_json = settings.value_format is Format.JSON
+        self._by_schema = by_schema(self._of_records) if is_json else None
+
+    def _shared(self, topic: TopicMetadata, client: ClientContext) -> dict[str, Any]:
+        """Return the variables that are the same for all records of a batch."""
+        from penstock.policies.rules.variables import known_of  # noqa: PLC0415 - an extra
+
+        place = topic.topic_id_partition
+        given = {"topic": place.topic, "partition": place.partition, "client": known_of(client)}
+        return {name: value for name, value in given.items() if name in self._reads}
+
+    def _objection_to_batch(self, batch: BatchProxy, shared: Mapping[str, Any]) -> str | None:
+        from penstock.policies.rules.variables import of_batch  # noqa: PLC0415 - an extra
+        from penstock.policies.schema_policy.rules.values import EvaluationError  # noqa: PLC0415
+        from penstock.policies.schema_policy.rules.variables import Variables  # noqa: PLC0415
+
+        for condition in self._of_batches:
+            try:
+                given = of_batch(batch, condition.reads)
+            except EvaluationError as error:
+                return condition.without_result(error)
+            text = condition.objection(Variables({**shared, **given}))
+            if text is not None:
+                return text
+        return None
+
+    def _refused(self, batch: BatchProxy, shared: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
+        from penstock.policies.rules.one_record import OneRecord  # noqa: PLC0415 - an extra
+
+        fast = self._by_schema
+        values = batch.values if "value" in self._reads else ()
+        not_known = set() if fast is None else fast.not_known(values)
+        others = [
+            condition
+            for position, condition in enumerate(self._of_records)
+            if fast is None or position not in fast.conditions
+        ]
+        positions: Iterable[int] = (
+            range(len(batch)) if others else sorted(not_known | self._nulls(values))
+        )
+        for position in positions:
+            if values and values[position] is None and not self._settings.null_values:
+                yield position, "the value is null"
+                continue
+            asked = self._of_records if position in not_known else others
+            text = OneRecord(self._sides, self._headers, batch, position, shared).objection(asked)
+            if text is not None:
+                yield position, text
+
+    def _nulls(self, values: Sequence[bytes | None]) -> set[int]:
+        if self._settings.null_values:
+            return set()
+        return {position for position, value in enumerate(values) if value is None}

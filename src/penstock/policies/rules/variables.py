@@ -1,0 +1,126 @@
+"""What conditions read: the parts of a record, or what is known of a batch.
+
+| variable of a record | type                                                                   |
+|----------------------|------------------------------------------------------------------------|
+| `key`, `value`       | as their format says; null where there is none                         |
+| `headers`            | a map: of each name the last value, text where it is UTF-8, else bytes |
+| `timestamp`          | timestamp; of a record that has none, the condition has no result      |
+| `topic`              | string                                                                 |
+| `partition`          | int                                                                    |
+| `client`             | a map with `principal`, `id` and `address`, each where it is known     |
+
+| variable of a batch                 | type                                                    |
+|-------------------------------------|---------------------------------------------------------|
+| `count`                             | int: its records                                        |
+| `distinct_keys`                     | int: how many keys differ, null counting as one of them |
+| `null_keys`, `null_values`          | int: its records without a key, without a value         |
+| `total_bytes`                       | int: bytes of all keys and values                       |
+| `first_timestamp`, `last_timestamp` | timestamp: the least and the greatest                   |
+| `topic`, `partition`, `client`      | as above                                                |
+
+Each condition may also read `now`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.policies.schema_policy.rules.values import EvaluationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from penstock.policy import BatchProxy, ClientContext, Header
+
+_OF_BOTH: Final = {"topic": "STRING", "partition": "INT", "client": "DYN"}
+OF_RECORDS: Final = {
+    "key": "DYN",
+    "value": "DYN",
+    "headers": "DYN",
+    "timestamp": "TIMESTAMP",
+    **_OF_BOTH,
+}
+"""The variables of a record with their types, by the names that `cel.Type` has for them."""
+_COUNTS: Final = ("count", "distinct_keys", "null_keys", "null_values", "total_bytes")
+OF_BATCHES: Final = {
+    **dict.fromkeys(_COUNTS, "INT"),
+    "first_timestamp": "TIMESTAMP",
+    "last_timestamp": "TIMESTAMP",
+    **_OF_BOTH,
+}
+"""The same of a batch."""
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def instant(milliseconds: int) -> dt.datetime:
+    """Return a record's timestamp.
+
+    Raises:
+        EvaluationError: It has none, or none that CEL knows.
+    """
+    if milliseconds == -1:
+        raise EvaluationError("the record has no timestamp")
+    try:
+        return _EPOCH + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise EvaluationError("the timestamp is not between the years 1 and 9999") from None
+
+
+def last_headers(headers: Iterable[Header], names: Collection[str] | None) -> dict[str, Any]:
+    """Return the last value of each header.
+
+    Args:
+        headers: Of one record.
+        names: Those that are wanted; None for all of them.
+    """
+    found = {header.key: header.value for header in headers if names is None or header.key in names}
+    return {name: _text_or_bytes(value) for name, value in found.items()}
+
+
+def known_of(client: ClientContext) -> dict[str, str]:
+    """Return what is known of a client."""
+    given = {"principal": client.principal, "id": client.client_id, "address": client.address}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def of_batch(batch: BatchProxy, names: Collection[str]) -> dict[str, Any]:
+    """Return some variables of a batch.
+
+    Raises:
+        EvaluationError: One has no value.
+    """
+    given: dict[str, Any] = {}
+    for name in names:
+        if name in _COUNTS:
+            given[name] = _count(batch, name)
+        elif name == "first_timestamp":
+            given[name] = instant(min(batch.timestamps))
+        elif name == "last_timestamp":
+            given[name] = instant(max(batch.timestamps))
+    return given
+
+
+def _count(batch: BatchProxy, name: str) -> int:
+    if name == "count":
+        return len(batch)
+    if name == "distinct_keys":
+        return len(set(batch.keys))
+    if name == "null_keys":
+        return batch.keys.count(None)
+    if name == "null_values":
+        return batch.values.count(None)
+    return _bytes(batch.keys) + _bytes(batch.values)
+
+
+def _bytes(column: Sequence[bytes | None]) -> int:
+    return sum(map(len, filter(None, column)))
+
+
+def _text_or_bytes(value: bytes | None) -> str | bytes | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,0 +1,306 @@
+"""`Rules`: records judged by conditions."""
+
+import json
+import re
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.policies import Rules
+from penstock.policy import ALL
+from penstock.policy.testing import judge
+
+ORDERS = {
+    "rules.positive": "value.amount > 0",
+    "rules.positive.message": "the amount must be above zero",
+    "rules.currency": 'value.currency in ["EUR", "USD"]',
+}
+NOT_THERE = "a field or key that it reads is not there"
+
+
+def texts(records, configs, **more):
+    return [one.message for one in judge(Rules, records, topic="orders", configs=configs, **more)]
+
+
+def text(record, expression, **more):
+    configs = {"rules.r": expression, **more.pop("configs", {})}
+    [found] = texts([record], configs, **more)
+    return found
+
+
+def test_every_rule_has_to_be_true():
+    assert texts(
+        [
+            b'{"amount":1,"currency":"EUR"}',
+            b'{"amount":0,"currency":"CHF"}',
+            b'{"amount":1,"currency":"CHF"}',
+            b'{"currency":"EUR"}',
+            b'{"amount":"SECRET","currency":"EUR"}',
+            b"SECRET",
+            b"[]",
+            None,
+        ],
+        ORDERS,
+    ) == [
+        None,
+        'rule "positive" failed: the amount must be above zero',
+        'rule "currency" failed: value.currency in ["EUR", "USD"]',
+        f'rule "positive" has no result: {NOT_THERE}: the amount must be above zero',
+        (
+            'rule "positive" has no result: a value has a type that it cannot be used with: '
+            "the amount must be above zero"
+        ),
+        "the value is not JSON",
+        (
+            'rule "positive" has no result: a value has a type that it cannot be used with: '
+            "the amount must be above zero"
+        ),
+        None,
+    ]
+
+
+def test_with_and_without_a_schema_in_place_of_conditions(monkeypatch):
+    """The verdicts are CEL's, wherever a schema stands for a condition."""
+    from penstock.policies.rules import by_schema
+
+    values = [
+        json.dumps({"amount": amount, "currency": currency}).encode()
+        for amount in (1, 0, -1, 0.5, 2**53, 2**63, 2**64, "1", None, True, [], {})
+        for currency in ("EUR", "eur", "", "EUR\0", None, 1)
+    ] + [b"{}", b"[]", b"1", b"", b"{", b'{"amount":1,"amount":0,"currency":"EUR"}', b"[" * 300]
+    configs = {**ORDERS, "rules.either": "!has(value.x) || size(value.x) < 3"}
+    with_schema = texts(values, configs)
+    monkeypatch.setattr(by_schema, "schema_of", lambda _tree: None)
+    assert texts(values, configs) == with_schema
+    assert with_schema.count(None) == 5  # of 1, 0.5 and the three larger ones
+
+
+@pytest.mark.parametrize(
+    ("expression", "record", "good"),
+    [
+        ("key == 'a'", {"key": b"a"}, True),
+        ("key == 'a'", {"key": b"b"}, False),
+        ("key != null && key.startsWith('a')", {}, False),
+        ("headers['trace'] == 'x'", {"headers": [("trace", b"y"), ("trace", b"x")]}, True),
+        ("headers.trace == 'x'", {"headers": [("trace", b"x"), ("trace", b"y")]}, False),
+        ("!has(headers.trace)", {"headers": {"other": b"x"}}, True),
+        ("headers.trace == null", {"headers": {"trace": None}}, True),
+        ("headers.trace == b'\\xff'", {"headers": {"trace": b"\xff"}}, True),
+        ("size(headers) == 2", {"headers": {"a": b"", "b": b""}}, True),
+        ("timestamp > timestamp('2024-01-01T00:00:00Z')", {"timestamp": 1_800_000_000_000}, True),
+        ("timestamp > timestamp('2024-01-01T00:00:00Z')", {"timestamp": 1_000_000_000_000}, False),
+        ("timestamp < now", {"timestamp": 1_000_000_000_000}, True),
+        ("topic == 'orders' && partition == 3", {}, True),
+        ("value.a.exists(x, x > 2)", {"value": b'{"a":[1,3]}'}, True),
+        ("value.a == value.b", {"value": b'{"a":1,"b":1.0}'}, True),
+        ("value == 5", {"value": b"5"}, True),
+        ("value['a b'] == 1", {"value": b'{"a b":1}'}, True),
+    ],
+)
+def test_what_a_condition_may_read(expression, record, good):
+    found = text(record, expression, partition=3)
+    assert found is None if good else found.startswith('rule "r" ')
+
+
+def test_what_is_not_there_is_refused_unless_it_is_asked_for():
+    assert NOT_THERE in text(b"{}", "value.a == 1")
+    assert NOT_THERE in text(b"{}", "headers.a == 'x'")
+    assert text(b"{}", "!has(value.a)") is None
+    assert "the record has no timestamp" in text(b"{}", "timestamp < now")
+    assert "not between the years" in text({"timestamp": 2**62}, "timestamp < now")
+
+
+def test_clients():
+    rule = "client.principal == 'User:alice' && client.id == 'c' && client.address == '::1'"
+    known = {"principal": "User:alice", "client_id": "c", "address": "::1"}
+    assert text(b"{}", rule, **known) is None
+    assert text(b"{}", rule, **{**known, "principal": "User:bob"}).startswith('rule "r" failed')
+    assert NOT_THERE in text(b"{}", rule)
+    assert text(b"{}", "!has(client.principal)") is None
+
+
+def test_text_after_a_nul_counts():
+    assert text(b'{"a":"x\\u0000y"}', "value.a == 'x'") is not None
+    assert text(b'{"a":"x\\u0000y"}', "value.a.endsWith('y')") is None
+    assert text({"key": b"x\0y"}, "key == 'x'") is not None
+    assert text({"headers": {"h": b"x\0y"}}, "headers.h == 'x'") is not None
+
+
+def test_fields_that_no_rule_reads_are_not_looked_at():
+    big = json.dumps({"a": 1, "other": {"\0": 2**70, "deep": [[[]]] * 1000}}).encode()
+    assert text(big, "value.a + 0 == 1") is None
+    assert text(b'{"a":1,"headers":{}}', "value.a + 0 == 1") is None
+
+
+def test_tombstones():
+    for expression in ("value.a == 1", "value.a + 0 == 1"):
+        assert text(None, expression) is None
+        refuse = {"null.values": "refuse"}
+        assert text(None, expression, configs=refuse) == "the value is null"
+    assert text({"key": b"b"}, "key == 'a'").startswith('rule "r" failed')
+    assert text({"key": b"b"}, "key == 'a'", configs={"null.values": "refuse"}).startswith("rule")
+
+
+def test_formats():
+    assert text({"value": b"abc"}, "value == 'abc'", configs={"format": "string"}) is None
+    assert text({"value": b"\xff"}, "value == 'abc'", configs={"format": "string"}) == (
+        "the value is not a text in UTF-8"
+    )
+    assert text({"value": b"\xff\0"}, "value == b'\\xff\\x00'", configs={"format": "bytes"}) is None
+    configs = {"key.format": "json"}
+    assert text({"key": b'{"id":7}'}, "key.id == 7", configs=configs) is None
+    assert text({"key": b"x"}, "key.id == 7", configs=configs) == "the key is not JSON"
+
+
+def in_folder(folder):
+    class InFolder(Rules):
+        def use_folder(self, _folder):
+            super().use_folder(folder)
+
+    def found(value, expression, **configs):
+        [one] = judge(InFolder, [value], topic="t", configs={"rules.r": expression, **configs})
+        return one.message
+
+    return found
+
+
+def test_avro(tmp_path):
+    import io
+
+    import fastavro
+
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "amount", "type": "double"},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        ],
+    }
+    (tmp_path / "order.avsc").write_text(json.dumps(schema))
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, {"amount": 1.5, "at": 1_800_000_000_000})
+    rule = "value.amount > 1.0 && value.at > timestamp('2024-01-01T00:00:00Z')"
+    avro = {"format": "avro", "schema.file": "order.avsc"}
+    found = in_folder(tmp_path)
+    assert found(out.getvalue(), rule, **avro) is None
+    assert found(out.getvalue(), "value.amount > 2.0", **avro).startswith('rule "r" failed')
+    assert found(b"x", rule, **avro).startswith("the value does not fit schema order.avsc: ")
+    with pytest.raises(ConfigurationError, match="is a schema of AVRO, not of PROTOBUF"):
+        found(b"x", rule, **{**avro, "format": "protobuf"})
+
+
+@pytest.mark.system
+def test_protobuf(tmp_path):
+    (tmp_path / "order.proto").write_text(
+        'syntax = "proto3"; package shop; message Order { int32 amount = 1; string id = 2; }'
+    )
+    proto = {"format": "protobuf", "schema.file": "order.proto#shop.Order"}
+    found = in_folder(tmp_path)
+    assert found(b"\x08\x05", "value.amount == 5 && value.id == ''", **proto) is None
+    assert found(b"\x08\x05", "value.amount > 5", **proto).startswith('rule "r" failed')
+    assert found(b"\xff", "value.amount > 5", **proto).startswith("the value does not fit schema")
+
+
+def test_a_rule_over_the_batch_refuses_all_of_it():
+    configs = {
+        "rules.size": "count <= 2",
+        "rules.size.scope": "batch",
+        "rules.size.message": "at most two records",
+        "rules.positive": "value.amount > 0",
+    }
+    good, bad = b'{"amount":1}', b'{"amount":0}'
+    assert texts([good, bad], configs) == [None, 'rule "positive" failed: value.amount > 0']
+    assert texts([good] * 3, configs) == ['rule "size" failed: at most two records'] * 3
+
+
+@pytest.mark.parametrize(
+    ("expression", "good"),
+    [
+        ("count == 3 && distinct_keys == 2 && null_keys == 1 && null_values == 1", True),
+        ("total_bytes == 7", True),
+        ("last_timestamp - first_timestamp <= duration('2s')", True),
+        ("last_timestamp - first_timestamp < duration('2s')", False),
+        ("topic == 'orders' && partition == 0 && !has(client.principal)", True),
+    ],
+)
+def test_what_a_rule_over_the_batch_may_read(expression, good):
+    records = [
+        {"key": b"a", "value": b"12", "timestamp": 1000},
+        {"key": b"a", "timestamp": 3000},
+        {"value": b"123", "timestamp": 2000},
+    ]
+    found = texts(records, {"rules.r": expression, "rules.r.scope": "batch"})
+    assert [one is None for one in found] == [good] * 3
+
+
+def test_no_more_is_looked_at_than_rules_read():
+    def hints(expression, scope="record"):
+        policy = Rules()
+        policy.configure({"rules.r": expression, "rules.r.scope": scope})
+        return policy.get_hints()
+
+    assert hints("value.a > 0") == (False, 0, ALL)
+    assert hints("topic == 'x'") == (False, 0, 0)
+    assert hints("has(headers.x)") == (True, 0, 0)
+    assert hints("key == 'x'") == (False, ALL, 0)
+    assert hints("null_keys == 0", "batch") == (False, 1, 0)
+    assert hints("count < 9 && null_values == 0", "batch") == (False, 0, 1)
+    assert hints("total_bytes < 9", "batch") == (False, ALL, ALL)
+
+
+def test_a_rule_that_gives_no_truth_is_refused():
+    assert text(b'{"a":""}', "value.a").endswith("gives neither true nor false: value.a")
+    assert text(b'{"a":"x"}', "value.a").endswith("gives neither true nor false: value.a")
+    assert text(b'{"a":true}', "value.a") is None
+
+
+def test_too_much_work_is_refused():
+    value = json.dumps({"a": list(range(20_000))}).encode()
+    found = text(value, "value.a.all(x, value.a.all(y, value.a.all(z, x + y + z >= 0)))")
+    assert "too much work" in found or "more than 10000 steps" in found
+
+
+@pytest.mark.parametrize(
+    ("configs", "told"),
+    [
+        ({}, "there is no rule: set rules.<name> to a condition"),
+        ({"rules.a": ""}, "rules.a must be a condition in CEL"),
+        ({"rules.a": "value.x >"}, "rules.a: its condition is not valid"),
+        ({"rules.a": "valu.x > 1"}, "rules.a: its condition is not valid"),
+        ({"rules.a": "1 + 1"}, "rules.a: its condition does not give true or false"),
+        ({"rules.a": "topic > 5"}, "rules.a: its condition is not valid"),
+        ({"rules.a": "partition == 'x'"}, "rules.a: its condition is not valid"),
+        ({"rules.a": "count > 5"}, "it may read key, value, headers, timestamp, topic"),
+        ({"rules.a": "value.x > 5", "rules.a.scope": "batch"}, "it may read count, distinct_keys"),
+        ({"rules.a": "true", "rules.a.scope": "x"}, "rules.a.scope must be one of record, batch"),
+        ({"rules.a": "true", "rules.a.mesage": "x"}, "rules.a.mesage is unknown"),
+        ({"rules.b.message": "x", "rules.a": "true"}, "there is no rule rules.b"),
+        ({"rules.a b": "true"}, "rules.a b: a rule's name has letters"),
+        ({"rules.a": "true", "format": "xml"}, "format must be one of json, avro, protobuf"),
+        ({"rules.a": "true", "key.format": "xml"}, "key.format must be one of json"),
+        ({"rules.a": "true", "format": "avro"}, "format=avro needs schema.file"),
+        ({"rules.a": "true", "null.values": "x"}, "null.values must be one of accept, refuse"),
+        ({"rules.a": "true", "rules.a.message": "x" * 501}, "has more than 500 characters"),
+        ({f"rules.r{n}": "true" for n in range(201)}, "there are 201 rules, more than 200"),
+        ({"rules.a": "value.x.matches('(?=x)')"}, "no regular expression of RE2"),
+    ],
+)
+def test_wrong_settings(configs, told):
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        texts([b"{}"], configs)
+
+
+def test_what_is_judged_natively_is_bounded():
+    def bounded(**rules):
+        policy = Rules()
+        policy.configure({f"rules.{name}": rule for name, rule in rules.items()})
+        return policy
+
+    class Batch:
+        values = (b'{"a":1}', None)
+
+    assert bounded(a="value.a > 0").all_fit("", Batch)
+    assert not bounded(a="value.a > 1").all_fit("", Batch)
+    assert not bounded(a="value.a > 0", b="topic == 'x'").is_bounded("")
+    assert not bounded(a="value.a > value.b").is_bounded("")

@@ -1,0 +1,65 @@
+"""`HeaderRequired`: which headers a record has, and what is in them."""
+
+import pytest
+
+from penstock.configuration import ConfigurationError
+from penstock.policies import HeaderRequired
+from penstock.policy.testing import judge
+
+CONFIGS = {"headers": "trace-id, tenant", "headers.tenant.pattern": "^[a-z]{2,5}$"}
+
+
+def text(headers, configs=CONFIGS):
+    [verdict] = judge(HeaderRequired, [{"headers": headers}], topic="t", configs=configs)
+    return verdict.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ({"trace-id": b"", "tenant": b"shop"}, None),
+        ({"trace-id": None, "tenant": b"shop", "other": b"x"}, None),
+        ([("tenant", b"NO"), ("trace-id", b""), ("tenant", b"shop")], None),
+        ([("tenant", b"shop"), ("trace-id", b""), ("tenant", b"NO")],
+         "header tenant does not match ^[a-z]{2,5}$"),
+        ({"tenant": b"shop"}, "header trace-id is missing"),
+        ({"trace-id": b""}, "header tenant is missing"),
+        ({"trace-id": b"", "tenant": None}, "header tenant has no value"),
+        ({"trace-id": b"", "tenant": b"shop\n"}, "header tenant does not match ^[a-z]{2,5}$"),
+        ({"trace-id": b"", "tenant": b"\xff"}, "header tenant does not match ^[a-z]{2,5}$"),
+        ({}, "header trace-id is missing"),
+    ],
+)  # fmt: skip
+def test_headers_have_to_be_there(headers, told):
+    assert text(headers) == told
+
+
+def test_a_pattern_is_found_anywhere_unless_it_says_otherwise():
+    configs = {"headers": "a", "headers.a.pattern": "b+"}
+    assert text({"a": b"abbc"}, configs) is None
+    assert text({"a": b"ac"}, configs) == "header a does not match b+"
+
+
+@pytest.mark.parametrize(
+    ("configs", "told"),
+    [
+        ({}, "headers must list names, like headers=trace-id,tenant, not nothing"),
+        ({"headers": "a", "headers.b.pattern": "x"}, "headers.b.pattern is unknown"),
+        ({"headers": "a", "headers.a.patern": "x"}, "headers.a.patern is unknown"),
+        ({"headers": "a", "headers.a.pattern": "(?=x)"}, "headers.a.pattern must be a regular"),
+        ({"headers": "a", "headers.a.pattern": "("}, "headers.a.pattern must be a regular"),
+    ],
+)
+def test_wrong_settings(configs, told):
+    with pytest.raises(ConfigurationError) as raised:
+        text({}, configs)
+    assert told in str(raised.value)
+
+
+def test_a_pattern_takes_no_longer_than_the_text_is_long():
+    import time
+
+    configs = {"headers": "a", "headers.a.pattern": "^(a+)+$"}
+    began = time.process_time()
+    assert text({"a": b"a" * 100_000 + b"!"}, configs) is not None
+    assert time.process_time() - began < 5
