@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.configuration import ConfigurationError
 from penstock.configuration.topic_keys import VALIDATION_POLICY
+from penstock.engine.marks import has_marks
 from penstock.policies.json_schema.policy import JsonSchema
 from penstock.records.batch import read_batch
 from penstock.records.header import is_compressed
@@ -140,7 +141,9 @@ class InlineJudge:
                 max_decompressed_bytes=self._max_bytes,
                 max_records=self._max_records,
             )
-            accepted = self._policy.all_fit(text, batch.records)
+            accepted = self._policy.all_fit(text, batch.records) and not (
+                plan.marks and has_marks(batch.records)
+            )
         except KeyboardInterrupt:
             raise
         except BaseException:  # a panic of an extension is no Exception
