@@ -17,7 +17,7 @@ from penstock.engine.verdict import (
     replaced,
 )
 
-PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), is_observed=True)
+PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), mode="observe")
 BATCH = ReadBatch("orders", 3, b"", 4, 100, range(50, 54))
 
 

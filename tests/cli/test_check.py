@@ -13,7 +13,7 @@ from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import ACCEPTED, RecordError, refused_records
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-PLAN = TopicPlan(topic="orders", validators=("a.V",), is_observed=True)
+PLAN = TopicPlan(topic="orders", validators=("a.V",), mode="observe")
 BATCH = ReadBatch("orders", 3, b"", 4, 100, range(50, 54))
 
 

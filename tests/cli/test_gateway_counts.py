@@ -14,7 +14,7 @@ DATA = encode_batch([Record(0, None, b"x")] * 3)
 async def test_what_it_serves_is_read():
     counts = GatewayCounts(records_max=100)
     for topic in ("orders", "others"):
-        plan = TopicPlan(topic=topic, validators=('a"V', "a.W"), is_observed=True)
+        plan = TopicPlan(topic=topic, validators=('a"V', "a.W"), mode="observe")
         counts.observed(plan, DATA, ACCEPTED)
         counts.observed(plan, DATA, refused(87, "no", 'a"V'))
         counts.observed(plan, DATA, refused(87, "no", "a.W"))

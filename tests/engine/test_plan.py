@@ -1,5 +1,6 @@
 """The mode of a topic: whether its policies enforce or observe (`penstock.mode`)."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def plan_of(properties):
 
 
 def test_policies_enforce_unless_told_otherwise():
-    assert not plan_of(VALIDATED).for_topic("orders").is_observed
+    assert plan_of(VALIDATED).for_topic("orders").mode == "enforce"
 
 
 @pytest.mark.parametrize(
@@ -37,15 +38,15 @@ def test_a_mode_holds_for_all_topics_or_those_of_a_pattern(modes, observed):
     plan = plan_of({**VALIDATED, **modes})
 
     topics = ("orders", "pii-a", "pii-new-a")
-    assert {one for one in topics if plan.for_topic(one).is_observed} == observed
+    assert {one for one in topics if plan.for_topic(one).waited_for is None} == observed
     assert {one for one in topics if plan.observes_topic(one)} == observed
 
 
 def test_what_is_set_on_the_topic_wins():
     plan = plan_of({**VALIDATED, "penstock.mode": "observe"})
 
-    assert not plan.for_topic("t", {"penstock.mode": "enforce"}).is_observed
-    assert plan_of(VALIDATED).for_topic("t", {"penstock.mode": "observe"}).is_observed
+    assert plan.for_topic("t", {"penstock.mode": "enforce"}).mode == "enforce"
+    assert plan_of(VALIDATED).for_topic("t", {"penstock.mode": "observe"}).mode == "observe"
 
 
 def test_what_judges_topics_and_configs_goes_by_the_file():
@@ -71,7 +72,9 @@ def test_a_mode_asks_for_no_topic_of_settings():
 
 @pytest.mark.parametrize("key", ["penstock.mode", "topics.a.penstock.mode"])
 def test_another_mode_is_an_error(key):
-    with pytest.raises(ConfigurationError, match="must be one of enforce, observe; it is 'off'"):
+    with pytest.raises(
+        ConfigurationError, match="must be one of enforce, mark, observe; it is 'off'"
+    ):
         plan_of({key: "off"})
 
 
@@ -79,7 +82,7 @@ def test_a_plan_comes_to_workers_with_its_mode():
     plan = plan_of({**VALIDATED, "penstock.mode": "observe"}).for_topic("t")
 
     assert TopicPlan.decode(plan.encoded) == plan
-    assert TopicPlan.decode(plan.encoded).is_observed
+    assert TopicPlan.decode(plan.encoded).mode == "observe"
 
 
 def test_settings_say_where_they_were_set():
@@ -111,3 +114,45 @@ def test_a_line_for_every_topic_is_not_taken_for_one_without():
     assert both.settings_and_origins("t") == [
         Setting("penstock.mode", "enforce", Origin.PATTERN, "*")
     ]
+
+
+BOTH = {**VALIDATED, "record.validator.classes": "a.V,a.W"}
+
+
+def test_policies_that_only_observe_are_told_from_those_that_are_waited_for():
+    plan = plan_of({**BOTH, "penstock.mode": "mark"})
+    plan.set_policy_modes({"a.V": "observe"})
+    found = plan.for_topic("t")
+
+    assert found.observed.policies == ("a.V",)
+    assert found.waited_for.policies == ("a.W", *found.policies[2:])
+    assert found.waited_for.judging_modes == ("mark",)
+    assert found.judging_modes == ("mark", "observe")
+
+
+def test_the_strictest_mode_comes_first_and_interceptors_go_by_the_topics():
+    plan = plan_of({**BOTH, "penstock.mode": "observe"})
+    plan.set_interceptor_patterns([("a.I", re.compile("."))])
+    plan.set_policy_modes({"a.W": "enforce", "a.V": "mark"})
+    found = plan.for_topic("t")
+
+    assert found.judging_modes[:2] == ("enforce", "mark")
+    assert found.waited_for.policies == ("a.V", "a.W")
+    assert found.observed.interceptors == ("a.I",)
+    assert TopicPlan.decode(found.waited_for.encoded) == found.waited_for
+
+
+def test_without_modes_of_their_own_there_is_one_plan():
+    for mode in ("enforce", "mark"):
+        found = plan_of({**BOTH, "penstock.mode": mode}).for_topic("t")
+        assert found.waited_for is found
+        assert found.observed is None
+    found = plan_of({**BOTH, "penstock.mode": "observe"}).for_topic("t")
+    assert (found.waited_for, found.observed) == (None, found)
+
+
+def test_a_mode_that_there_is_not_is_an_error():
+    with pytest.raises(ConfigurationError, match=r"mode of a.V must be one of .*mark"):
+        plan_of(VALIDATED).set_policy_modes({"a.V": "shout"})
+    with pytest.raises(ConfigurationError, match=r"penstock.mode must be one of enforce, .*mark"):
+        plan_of({**VALIDATED, "penstock.mode": "shout"})

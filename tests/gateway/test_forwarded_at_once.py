@@ -306,7 +306,7 @@ def observing(inline, *topics, **attributes):
 
     def with_mode(topic, own=None):
         if topic in topics:
-            return TopicPlan(topic=topic, validators=("v",), is_observed=True)
+            return TopicPlan(topic=topic, validators=("v",), mode="observe")
         return for_topic(topic, own)
 
     talk.for_topic = with_mode
@@ -356,7 +356,7 @@ def test_an_observed_topic_keeps_the_order_of_requests():
 
 def test_an_observed_policy_that_needs_the_topics_id_gets_it():
     talk, observed = observing(None)
-    plan = TopicPlan(topic="watched", validation_policy="v", is_observed=True)
+    plan = TopicPlan(topic="watched", validation_policy="v", mode="observe")
     talk.for_topic = lambda topic, own=None: plan
     talk.session.client_data(produce(1, "watched"))
     assert observed.taken == []

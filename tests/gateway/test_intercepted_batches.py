@@ -485,7 +485,7 @@ def test_nobody_writes_to_what_gateways_know_of_producers(version):
 
 
 def observe_from_now_on(talk):
-    plan = TopicPlan(topic="judged", interceptors=("i",), is_observed=True)
+    plan = TopicPlan(topic="judged", interceptors=("i",), mode="observe")
     talk.for_topic = lambda topic, own=None: plan
 
 

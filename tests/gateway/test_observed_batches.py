@@ -27,7 +27,7 @@ from penstock.policy import ClientContext, Record
 from tests.metrics import Metrics
 from tests.records.encoding import encode_batch
 
-PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), is_observed=True)
+PLAN = TopicPlan(topic="orders", interceptors=("a.I",), validators=("a.V",), mode="observe")
 SENDER = ClientContext("User:alice", "client", "10.0.0.7")
 BATCH = ObservedBatch(PLAN, 3, uuid.UUID(int=1), 9, "client", 7, SENDER)
 DATA = encode_batch([Record(0, None, b"x")] * 4)

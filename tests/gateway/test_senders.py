@@ -125,7 +125,7 @@ def test_observed_batches_have_senders():
 
 async def test_those_that_wait_for_a_worker_keep_them():
     observing_batches = Observing()
-    plan = TopicPlan(topic="orders", validators=("a.V",), is_observed=True)
+    plan = TopicPlan(topic="orders", validators=("a.V",), mode="observe")
     for name in ("one", "two"):
         sender = ClientContext(None, name, None)
         one = ObservedBatch(plan, 3, uuid.UUID(int=1), 9, name, 7, sender)

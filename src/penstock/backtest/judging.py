@@ -69,7 +69,7 @@ class Backtest:
         self.tallies = {topic: TopicTally() for topic in plans}
         self.records = self.kills = 0
         self._pool = pool
-        self._plans = plans
+        self._plans = {topic: plan.enforced() for topic, plan in plans.items()}
         self._topic_ids = topic_ids
         self._waiting_bytes = self._waiting = 0
         self._changed = asyncio.Event()

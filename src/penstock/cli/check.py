@@ -175,13 +175,21 @@ def describe(configuration: Configuration, patterns: Patterns) -> list[str]:
         ]
     for glob in plan.globs:
         found = plan.for_topic(glob)
-        observed = plan.observes_topic(glob)
-        lines.append(f"topics {glob}" + (", observed: nothing is refused" if observed else ""))
+        lines.append(f"topics {glob}{_mode_of(plan, glob, found)}")
         steps = _steps(plan, found, inline_judge) if found is not None else []
         lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1)] or ["  no policy"]
     if "*" not in plan.globs:
         lines += ["topics *", "  no policy"]
     return lines
+
+
+def _mode_of(plan: Plan, glob: str, found: TopicPlan | None) -> str:
+    """Return what becomes of bad records of a topic, where they are not refused."""
+    if plan.observes_topic(glob):
+        return ", observed: nothing is refused"
+    if found is not None and found.marks:
+        return ", marked: bad records are stored, with headers that say why"
+    return ""
 
 
 def _of_interceptor(plan: Plan, name: str, pattern: re.Pattern[str]) -> str:

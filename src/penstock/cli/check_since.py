@@ -20,6 +20,7 @@ from penstock.cluster.compacted_topic import CompactedTopicError
 from penstock.cluster.errors import ClusterError
 from penstock.cluster.offsets import Cluster
 from penstock.configuration import ConfigurationError
+from penstock.configuration.topic_keys import ENFORCE, MARK, OBSERVE
 from penstock.engine.plan import INTERNAL_TOPICS, Plan
 from penstock.engine.verdict import Outcome
 from penstock.engine.workers.supervisor import Supervisor
@@ -49,6 +50,9 @@ _IN_WORDS: Final = {
     CHANGED: "would be written anew by interceptors",
     NOT_JUDGED: "were not judged: they cannot be read, or no policy is to blame",
 }
+
+
+_IN_PAST: Final = {OBSERVE: "observed", MARK: "marked", ENFORCE: "enforced"}
 
 
 class _Wanted(NamedTuple):
@@ -157,7 +161,7 @@ def _topics(
         found = plan.for_topic(topic.name, kept.of(topic.name, topic.topic_id))
         if found is None:
             without.append(topic.name)
-        elif given is not None or found.is_observed:
+        elif given is not None or found.observed is not None:
             wanted[topic.name] = _Wanted(topic, found)
     if given is not None and without:
         print(f"warning: no policy judges {_some(without)}", file=sys.stderr)
@@ -178,7 +182,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _is_observed(plan: TopicPlan | None) -> bool:
-    return plan is not None and plan.is_observed
+    return plan is not None and plan.observed is not None
 
 
 async def _judge(
@@ -227,7 +231,7 @@ def lines_of(topic: str, plan: TopicPlan, tally: TopicTally) -> Iterator[str]:
         plan: Its policies.
         tally: The verdicts.
     """
-    mode = "observed" if plan.is_observed else "enforced"
+    mode = _IN_PAST[plan.mode]
     count, batches = tally.records.total(), tally.batches.total()
     yield f"topic {topic}, {mode}: {count:,} records in {_batches(batches)}"
     for outcome, words in _IN_WORDS.items():

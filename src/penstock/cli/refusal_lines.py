@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.printable import printable
-from penstock.engine.verdict import Outcome
+from penstock.engine.verdict import STORED, Outcome
 
 if TYPE_CHECKING:
     from penstock.gateway.refusal_log import Refused
@@ -23,7 +23,8 @@ def refusal_lines(refused: Refused) -> list[str]:
     by = verdict.policy or "the record batch reader"
     if refused.is_observed:
         what = f"observed: {what.strip()}"
-    lines = [f"{what} {place} for {refused.client_id}: error {verdict.code} by {by}"]
+    error = f"by {by}" if verdict.outcome in STORED else f"error {verdict.code} by {by}"
+    lines = [f"{what} {place} for {refused.client_id}: {error}"]
     lines += (
         f"    record {one.index}: {one.message}" for one in verdict.record_errors[:RECORDS_SHOWN]
     )

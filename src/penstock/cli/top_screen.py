@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 NOT_STORED: Final = ("refused", "failed", "postponed")
+STORED: Final = ("marked",)
 WOULD: Final = ("would_refuse", "would_fail", "would_postpone")
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _ROWS_WITHOUT_HEIGHT: Final = 20
@@ -156,7 +157,8 @@ def _refusals(rows: Iterable[Mapping[str, Any]], width: int) -> Table:
         table.add_column("client", no_wrap=True, overflow="ellipsis", ratio=2)
     for row in rows:
         style = "yellow" if row["observed"] else ""
-        why = Text("would be refused: " if row["observed"] else "", style)
+        stored = f"{row['outcome']}: " if row["outcome"] in STORED else ""
+        why = Text("would be refused: " if row["observed"] else stored, style)
         why.append(printable(row["message"] or "(no message)"))
         why.append(f"  {printable(row['policy'])}", "dim")
         cells = [

@@ -69,14 +69,17 @@ STRING: Final = KeyType("STRING", 2, str, str)
 CLASS: Final = KeyType("CLASS", 8, values.class_name, str.strip)
 LIST: Final = KeyType("LIST", 7, values.items, lambda value: ",".join(values.items(value)))
 _POLICIES_TYPE: Final = KeyType("LIST", LIST.number, values.policy_names, LIST.normalize)
-ENFORCE: Final = "enforce"
 OBSERVE: Final = "observe"
+MARK: Final = "mark"
+ENFORCE: Final = "enforce"
+MODES: Final = (ENFORCE, MARK, OBSERVE)
+"""What may become of a bad record, the strictest first."""
 _MODE_TYPE: Final = KeyType(
     "STRING",
     2,
-    values.one_of(ENFORCE, OBSERVE),
+    values.one_of(*MODES),
     lambda value: value.strip().lower(),
-    complaint=f"String must be one of: {ENFORCE}, {OBSERVE}",
+    complaint=f"String must be one of: {', '.join(MODES)}",
 )
 KEY_TYPES: Final[dict[str, KeyType]] = {
     one.name: one
@@ -151,14 +154,17 @@ TOPIC_KEYS: Final[dict[str, TopicKey]] = {
             default=ENFORCE,
             scopes=Scope.FILE | Scope.GLOB | Scope.TOPIC,
             meaning=(
-                "`enforce`, or `observe`: records are judged, what policies would have done is "
-                "counted and logged, and what the client sent is stored. Without `topics.<glob>.` "
-                "it holds for all topics. The policies of KIP-108 and KIP-133 go by the file. "
-                "Default `enforce`. [shadow.md](shadow.md)"
+                "What becomes of a record that a policy objects to. `enforce`: its batch is "
+                "refused. `mark`: it is stored with headers that say which policy objects, and "
+                "why. `observe`: what policies would have done is counted and logged, and what "
+                "the client sent is stored. Without `topics.<glob>.` it holds for all topics. The "
+                "policies of KIP-108 and KIP-133 go by the file. Default `enforce`. "
+                "[modes.md](modes.md)"
             ),
             documentation=(
-                "enforce: what policies decide about records is done. observe: it is only counted "
-                "and logged, and the records are stored as they were sent."
+                "enforce: a batch that policies object to is refused. mark: it is stored, and "
+                "headers of its bad records say why. observe: objections are only counted and "
+                "logged, and the records are stored as they were sent."
             ),
         ),
         TopicKey(

@@ -68,6 +68,10 @@ class RecordVerdicts(NamedTuple):
 class Chain:
     """The policies of one topic, ready to judge.
 
+    Attributes:
+        tiers: The modes of the policies that are no interceptors (`penstock.mode`), the strictest
+            first, and the policies of each.
+
     Raises:
         ConfigurationError: A policy of the topic cannot be configured, or may not be named.
     """
@@ -76,7 +80,11 @@ class Chain:
         if plan.unusable:
             raise ConfigurationError(plan.unusable)
         self.plan = plan
-        self.interceptors = policies.interceptors_for(plan.topic, plan.named_interceptors)
+        self.interceptors = (
+            policies.interceptors_for(plan.topic, plan.named_interceptors)
+            if plan.interceptors
+            else []
+        )
         self.records_policy = (
             policies.judging_records(plan.records_policy, plan.topic)
             if plan.records_policy
@@ -90,6 +98,14 @@ class Chain:
         # Small batches often come from one partition, one after the other.
         self._place_of: tuple[int, UUID] = (-1, UUID(int=0))
         self._place = place_of(plan, *self._place_of)
+        self.tiers = self._by_mode()
+
+    def _by_mode(self) -> Sequence[tuple[str, Chain]]:
+        """Return the policies of each mode that the topic's have, the strictest first."""
+        modes = self.plan.judging_modes
+        if len(modes) == 1:
+            return [(modes[0], self)]
+        return [(mode, self.subset(self.plan.with_mode(mode))) for mode in modes]
 
     def subset(self, plan: TopicPlan, interceptors: Sequence[Interceptor] = ()) -> Chain:
         """Return a chain of some of this one's policies: those of a plan, and interceptors."""
@@ -102,6 +118,7 @@ class Chain:
         one.named = [each for each in self.named if each.name in plan.named]
         one._place = place_of(plan, *one._place_of)  # noqa: SLF001 - of this class
         one._stages = one._new_stages()  # noqa: SLF001
+        one.tiers = one._by_mode()  # noqa: SLF001
         return one
 
     def by_record(self) -> Chain:

@@ -20,6 +20,7 @@ from penstock.configuration.declared_keys import is_own
 from penstock.configuration.interfaces import VALIDATION
 from penstock.engine.configured_policy import ConfiguredPolicy
 from penstock.engine.loading import load_class
+from penstock.engine.marks import has_marks
 from penstock.engine.plan import Plan
 from penstock.records.batch import read_batch
 from penstock.records.header import is_compressed
@@ -188,7 +189,7 @@ class InlineJudge:
             text = judged_by[1]
             accepted = all(
                 self._policies[name].all_fit(text, batch.records) for name in plan.policies
-            )
+            ) and not (plan.marks and has_marks(batch.records))
         except KeyboardInterrupt:
             raise
         except BaseException:  # a panic of an extension is no Exception

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.chain import remaining_positions
+from penstock.engine.diverting import divert, judge_by_mode, too_large
 from penstock.engine.interceptor_chain import intercept
 from penstock.engine.stored_columns import StoredColumns
 from penstock.engine.verdict import ACCEPTED, UNDECIDED, Verdict, refused, replaced
-from penstock.error_codes import MESSAGE_TOO_LARGE
 from penstock.records.batch import read_batch
 from penstock.records.encoder import rebuild
 from penstock.records.errors import UnreadableRecords
@@ -68,9 +68,20 @@ def intercept_and_judge(
     if not positions:
         return replaced(b"", sorted(dropped))
     if passed is not None:
-        verdict = chain.judge(partition, topic_id, passed, positions)
+        verdict, found = judge_by_mode(chain, partition, topic_id, passed, positions)
         if verdict is not ACCEPTED:
             return verdict
+        diverted = divert(
+            chain,
+            batch,
+            found,
+            positions,
+            max_bytes=max_bytes,
+            dropped=sorted(dropped),
+            changed=(keys, values) if done.changed else None,
+        )
+        if diverted is not None:
+            return diverted
     if not dropped and not done.changed:
         return ACCEPTED
     return _rebuilt(batch, positions, keys, values, sorted(dropped), max_bytes)
@@ -123,10 +134,5 @@ def _rebuilt(
 ) -> Verdict:
     data = rebuild(batch, positions, keys, values)
     if len(data) > max_bytes:
-        return refused(
-            MESSAGE_TOO_LARGE,
-            f"The batch has {len(data)} bytes after its interceptors, more than the "
-            f"{max_bytes} of socket.request.max.bytes",
-            "",
-        )
+        return too_large(len(data), max_bytes)
     return replaced(data, dropped)

@@ -7,7 +7,7 @@ through Kafka's admin tools, with the file's defaults.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -18,7 +18,10 @@ from penstock.configuration import ConfigurationError
 from penstock.configuration.interfaces import INTERCEPTORS, RECORDS
 from penstock.configuration.policies import NAMES, unknown_name
 from penstock.configuration.topic_keys import (
+    ENFORCE,
+    MARK,
     MODE,
+    MODES,
     OBSERVE,
     POLICIES,
     RECORDS_POLICY,
@@ -32,7 +35,7 @@ from penstock.configuration.values import items
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.configuration import Configuration, PolicyConfiguration, TopicDefault
     from penstock.configuration.policies import NamedPolicy
@@ -69,8 +72,10 @@ class TopicPlan:
         named: The named policies, but for interceptors.
         named_interceptors: The named interceptors that the topic has, also those whose pattern
             is not found in its name; `interceptors` has the others.
-        is_observed: Whether a gateway only counts and logs what the policies decide
-            (`penstock.mode`). Spark judges all the same.
+        mode: What a gateway does with a record that a policy objects to (`penstock.mode`).
+            Spark judges all the same.
+        policy_modes: The modes of policies that have their own, by class or name; not of
+            interceptors, which go by the topic's.
     """
 
     topic: str
@@ -84,7 +89,70 @@ class TopicPlan:
     validation_configs: Mapping[str, str] = field(default_factory=dict, hash=False)
     named: tuple[str, ...] = ()
     named_interceptors: tuple[str, ...] = ()
-    is_observed: bool = False
+    mode: str = ENFORCE
+    policy_modes: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def mode_of(self, policy: str) -> str:
+        """Return the mode of one policy that is no interceptor."""
+        return self.policy_modes.get(policy, self.mode)
+
+    @cached_property
+    def judging_modes(self) -> tuple[str, ...]:
+        """The modes of the policies that are no interceptors, the strictest first."""
+        found = {self.mode_of(one) for one in self._judging}
+        return tuple(mode for mode in MODES if mode in found)
+
+    @cached_property
+    def marks(self) -> bool:
+        """Whether records may be stored with marks."""
+        return MARK in self.judging_modes
+
+    @property
+    def diverts(self) -> bool:
+        """Whether records to which policies object may be stored."""
+        return self.marks
+
+    @cached_property
+    def waited_for(self) -> TopicPlan | None:
+        """The policies whose verdicts clients wait for; None where all only observe."""
+        return self._in_modes(tuple(mode for mode in MODES if mode != OBSERVE))
+
+    @cached_property
+    def observed(self) -> TopicPlan | None:
+        """The policies that only observe; None where there are none."""
+        return self._in_modes((OBSERVE,))
+
+    def enforced(self) -> TopicPlan:
+        """Return the same policies, all of which refuse what they object to."""
+        return replace(self, mode=ENFORCE, policy_modes={})
+
+    def with_mode(self, mode: str) -> TopicPlan:
+        """Return the plan with only those policies that have a mode, without interceptors."""
+        return self._reduced((mode,), ())
+
+    def _in_modes(self, modes: Sequence[str]) -> TopicPlan | None:
+        is_in = self.mode in modes
+        if set(self.judging_modes) <= set(modes) and (is_in or not self.interceptors):
+            return self if self.policies or (self.unusable and is_in) else None
+        reduced = self._reduced(modes, self.interceptors if is_in else ())
+        return reduced if reduced.policies else None
+
+    def _reduced(self, modes: Sequence[str], interceptors: tuple[str, ...]) -> TopicPlan:
+        kept = {one for one in self._judging if self.mode_of(one) in modes}
+        has_validation = self.validation_policy in kept
+        return replace(
+            self,
+            interceptors=interceptors,
+            named_interceptors=self.named_interceptors if interceptors else (),
+            records_policy=self.records_policy if self.records_policy in kept else None,
+            validators=tuple(one for one in self.validators if one in kept),
+            validation_policy=self.validation_policy if has_validation else None,
+            named=tuple(one for one in self.named if one in kept),
+        )
+
+    @property
+    def _judging(self) -> tuple[str, ...]:
+        return self.policies[len(self.interceptors) :]
 
     @property
     def needs_topic_id(self) -> bool:
@@ -189,6 +257,9 @@ class Plan:
         self._allowed = configuration.records_policy_class_names_allowed
         self._keys_allowed = configuration.topic_settings_keys_allowed
         self._mode = _value(MODE, configuration.properties)
+        self._policy_modes: Mapping[str, str] = {
+            one.name: one.mode for one in configuration.named_policies if one.mode is not None
+        }
         self._patterns: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self._cached = lru_cache(_CACHE_LIMIT)(self._from_settings)
 
@@ -202,6 +273,23 @@ class Plan:
                 order of the chain.
         """
         self._patterns = tuple(patterns)
+        self._cached.cache_clear()
+
+    def set_policy_modes(self, modes: Mapping[str, str]) -> None:
+        """Set the modes of policies that do not go by their topic's.
+
+        Args:
+            modes: By the name of the policy, as `TopicPlan` has it.
+
+        Raises:
+            ConfigurationError: One of them is not a mode.
+        """
+        for name, mode in modes.items():
+            if mode not in MODES:
+                raise ConfigurationError(
+                    f"the mode of {name} must be one of {', '.join(MODES)}; it is {mode!r}"
+                )
+        self._policy_modes = dict(modes)
         self._cached.cache_clear()
 
     @property
@@ -382,7 +470,8 @@ class Plan:
             validation_configs=configs if setting is not None else {},
             named=tuple(name for name in names if not self._is_interceptor(name)),
             named_interceptors=named_interceptors,
-            is_observed=_value(MODE, settings) == OBSERVE,
+            mode=_value(MODE, settings) or ENFORCE,
+            policy_modes=self._policy_modes,
         )
         return plan if plan.policies or plan.unusable else None
 

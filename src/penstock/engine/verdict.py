@@ -34,9 +34,16 @@ class Outcome(StrEnum):
     POSTPONED = "postponed"
     """A policy cannot decide now (`RetriableException`). Nothing passes, and the client sends the
     same again. Never the outcome of a stored record: see `PostponedError`."""
+    MARKED = "marked"
+    """A policy objects, and a gateway stores the record with headers that say so
+    (`penstock.mode`). Never the outcome of a stored record."""
 
 
-OF_RECORDS: Final = tuple(one for one in Outcome if one is not Outcome.POSTPONED)
+STORED: Final = frozenset({Outcome.MARKED})
+"""What becomes of bad records of a batch whose client is answered with success."""
+OF_GATEWAYS: Final = STORED | {Outcome.POSTPONED}
+"""What becomes of records on their way only."""
+OF_RECORDS: Final = tuple(one for one in Outcome if one not in OF_GATEWAYS)
 """What becomes of records that are judged: in reports, in Spark's columns."""
 UNDECIDED: Final = frozenset({Outcome.FAILED, Outcome.POSTPONED})
 """The outcomes that no policy decided on; the records after such a one need not be judged."""
@@ -114,7 +121,7 @@ class RecordError:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What interceptors (KIP-905) made of an accepted batch.
+    """What interceptors (KIP-905), or marks, made of an accepted batch.
 
     Attributes:
         data: The new batch; empty where every record was dropped.
@@ -123,6 +130,19 @@ class Replacement:
 
     data: bytes
     dropped: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Diverted:
+    """Records of an accepted batch that policies object to (`penstock.mode`).
+
+    Attributes:
+        verdict: What the client would have been answered, with what became of them as the outcome.
+        count: How many they are.
+    """
+
+    verdict: Verdict
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +159,8 @@ class Verdict:
         detail: For the log only: where a policy failed. Never record contents.
         cause: Why no policy decided; None where one did, or where it makes no difference.
         replacement: What is to be stored in place of accepted records, where interceptors
-            changed or dropped some of them.
+            changed or dropped some of them, or some are marked.
+        diverted: The records of an accepted batch that policies object to.
     """
 
     outcome: Outcome
@@ -150,14 +171,17 @@ class Verdict:
     detail: str = ""
     cause: FailureCause | None = None
     replacement: Replacement | None = None
+    diverted: tuple[Diverted, ...] = ()
 
 
 ACCEPTED: Final = Verdict(outcome=Outcome.ACCEPTED)
 
 
-def replaced(data: bytes, dropped: Sequence[int]) -> Verdict:
-    """Accept a batch in the form that interceptors gave it."""
-    return Verdict(outcome=Outcome.ACCEPTED, replacement=Replacement(data, dropped))
+def replaced(data: bytes, dropped: Sequence[int], diverted: tuple[Diverted, ...] = ()) -> Verdict:
+    """Accept a batch in another form than its client gave it."""
+    return Verdict(
+        outcome=Outcome.ACCEPTED, replacement=Replacement(data, dropped), diverted=diverted
+    )
 
 
 def refused(code: int, message: str | None, policy: str) -> Verdict:

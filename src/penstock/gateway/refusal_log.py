@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from penstock.engine.verdict import FailureCause, Outcome
+from penstock.engine.verdict import OF_GATEWAYS, STORED, FailureCause, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,11 +19,15 @@ log = structlog.get_logger()
 
 _LINES_A_SECOND: Final = 10
 _REASONS_MAX: Final = 1000
+_NOT_REFUSED: Final = frozenset({"observed", *(outcome.value for outcome in STORED)})
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A refused partition of a Produce request, or a refused topic or config resource.
+
+    Also records to which a policy objects and that were stored with marks (`penstock.mode`): the
+    outcome of the verdict says so.
 
     Attributes:
         topic: The name of the topic; for configs, the type and the name of the resource.
@@ -54,7 +58,7 @@ class RefusalLog:
     def __init__(self, watch: Callable[[Refused], None] | None = None) -> None:
         self._watch = watch
         self._second = 0
-        self._lines: dict[tuple[str, int, str, bool], int] = {}
+        self._lines: dict[tuple[str, int, str, str], int] = {}
 
     def report(self, refused: Refused) -> None:
         """Log a refusal, and pass it to the watcher; for debugging only, if its client has gone."""
@@ -73,7 +77,8 @@ class RefusalLog:
         if second != self._second:
             self._report_omitted()
             self._second = second
-        reason = (refused.topic, verdict.code, verdict.policy, refused.is_observed)
+        became = "observed" if refused.is_observed else verdict.outcome.value
+        reason = (refused.topic, verdict.code, verdict.policy, became)
         if len(self._lines) >= _REASONS_MAX and reason not in self._lines:
             return
         count = self._lines[reason] = self._lines.get(reason, 0) + 1
@@ -97,7 +102,7 @@ class RefusalLog:
         )
 
     def _report_omitted(self) -> None:
-        for (topic, code, policy, is_observed), count in self._lines.items():
+        for (topic, code, policy, became), count in self._lines.items():
             if count > _LINES_A_SECOND:
                 log.info(
                     "refusals not logged singly",
@@ -105,7 +110,7 @@ class RefusalLog:
                     code=code,
                     policy=policy,
                     count=count - _LINES_A_SECOND,
-                    **({"observed": True} if is_observed else {}),
+                    **({became: True} if became in _NOT_REFUSED else {}),
                 )
         self._lines.clear()
 
@@ -116,7 +121,7 @@ def _event(refused: Refused) -> str:
     if outcome is Outcome.FAILED:
         return "policy would fail" if refused.is_observed else "policy failed"
     subject = "topic" if refused.partition is None else "records"
-    what = "postponed" if outcome is Outcome.POSTPONED else "refused"
+    what = outcome.value if outcome in OF_GATEWAYS else "refused"
     return f"{subject} would be {what}" if refused.is_observed else f"{subject} {what}"
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.records.batch import RecordBatch
+    from penstock.records.stored import KeysAndValues
 
 _MAGIC: Final = 2
 
@@ -101,7 +102,40 @@ def rebuild(
         ValueError: A record does not fit a batch.
     """
     section, max_timestamp = original.records.rewritten(kept, keys, values)
-    header = NewHeader(
+    return encode(_header_of(original, max_timestamp), section, len(kept))
+
+
+def rebuild_with_headers(
+    original: RecordBatch,
+    kept: Sequence[int],
+    appended: Sequence[Sequence[tuple[str, bytes | None]]],
+    *,
+    without: Sequence[str] = (),
+    replaced: KeysAndValues | None = None,
+) -> bytes:
+    """Write a batch of some of an original's records with other headers.
+
+    All else stays as it is, as for `rebuild`.
+
+    Args:
+        original: The batch of the client.
+        kept: Positions in it of the records to write, ascending; at least one.
+        appended: For each of them, headers that follow its own.
+        without: Headers whose keys begin with one of these are left out.
+        replaced: The keys and the values of all records of the original; None where they stay.
+
+    Returns:
+        A batch of magic 2.
+
+    Raises:
+        ValueError: A record does not fit a batch.
+    """
+    section, latest = original.records.cut(kept, replaced, appended, without, False)
+    return encode(_header_of(original, latest), section, len(kept))
+
+
+def _header_of(original: RecordBatch, max_timestamp: int) -> NewHeader:
+    return NewHeader(
         original.attributes,
         original.base_timestamp,
         max_timestamp,
@@ -109,4 +143,3 @@ def rebuild(
         original.producer_epoch,
         original.base_sequence,
     )
-    return encode(header, section, len(kept))

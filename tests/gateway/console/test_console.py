@@ -26,7 +26,7 @@ from tests.gateway.metrics.test_gauges import schedule
 from tests.records.encoding import encode_batch
 
 PLAN = TopicPlan(topic="orders", validators=("a.V",))
-OBSERVED = TopicPlan(topic="seen", validators=("a.V",), is_observed=True)
+OBSERVED = TopicPlan(topic="seen", validators=("a.V",), mode="observe")
 
 
 def batch(count):

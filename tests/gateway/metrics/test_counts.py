@@ -9,10 +9,10 @@ from penstock.engine.plan import TopicPlan
 from penstock.engine.verdict import (
     ACCEPTED,
     FailureCause,
-    Replacement,
     abandoned,
     not_judged,
     refused,
+    replaced,
 )
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.exchange import Held, Streamed
@@ -69,7 +69,7 @@ async def test_requests_by_api_and_own_error(counts):
 
 async def test_records_by_topic_policy_and_outcome(counts):
     counts.accepted(PLAN, batch(5))
-    counts.accepted(PLAN, batch(5), Replacement(b"", (0, 3)))
+    counts.accepted(PLAN, batch(5), replaced(b"", (0, 3)))
     counts.refused("orders", batch(3), refused(87, "no", "a.V"))
     counts.refused("orders", batch(2), not_judged("a.V, a.W", "nobody"))
     counts.refused("orders", batch(4), abandoned("a.V, a.W"))

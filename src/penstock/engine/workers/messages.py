@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.engine.admin_policies import AdminContext, ConfigAlteration, TopicCreation
 from penstock.engine.plan import TopicPlan
-from penstock.engine.verdict import ACCEPTED, FailureCause, Outcome, RecordError, Verdict, replaced
+from penstock.engine.verdict import (
+    ACCEPTED,
+    Diverted,
+    FailureCause,
+    Outcome,
+    RecordError,
+    Verdict,
+    replaced,
+)
 from penstock.policy import ClientContext
 from penstock.policy.sharing import NAME_MAX, VALUE_MAX
 
@@ -50,7 +58,7 @@ _VERDICT: Final = Struct(">IBQIB")  # length, kind, attempt, microseconds, what 
 _VERDICT_BODY: Final = Struct(">QIB")
 _MICROSECONDS_MAX: Final = 2**32 - 1
 _NOT_ACCEPTED, _ACCEPTED, _REPLACED = 0, 1, 2
-_DROPPED: Final = Struct(">I")  # length of the positions
+_DROPPED: Final = Struct(">II")  # lengths of the positions, and of what was diverted
 _POSITION: Final = "I"
 _SHARED: Final = Struct(">HI")  # lengths of name and value
 _SHARED_BYTES: Final = 4 * 2**20
@@ -351,16 +359,42 @@ def verdict(attempt: int, decided: Verdict, took_s: float = 0.0) -> bytes:
     if decided.replacement is not None:
         data = decided.replacement.data
         dropped = positions(decided.replacement.dropped)
-        length = 14 + _DROPPED.size + len(dropped) + len(data)
+        diverted = _diverted(decided.diverted)
+        length = 14 + _DROPPED.size + len(dropped) + len(diverted) + len(data)
         head = _VERDICT.pack(length, VERDICT, attempt, took, _REPLACED)
-        return b"".join((head, _DROPPED.pack(len(dropped)), dropped, data))
+        sizes = _DROPPED.pack(len(dropped), len(diverted))
+        return b"".join((head, sizes, dropped, diverted, data))
+    body = json.dumps(_plain_verdict(decided)).encode()
+    return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
+
+
+def _plain_verdict(decided: Verdict) -> dict[str, Any]:
+    """Return a verdict that stores nothing as JSON has it."""
     if len(decided.record_errors) > RECORD_ERRORS_MAX:
         decided = replace(decided, record_errors=decided.record_errors[:RECORD_ERRORS_MAX])
     fields = asdict(decided)
-    del fields["replacement"]
+    del fields["replacement"], fields["diverted"]
     fields["cause"] = decided.cause and decided.cause.value
-    body = json.dumps(fields).encode()
-    return _VERDICT.pack(14 + len(body), VERDICT, attempt, took, _NOT_ACCEPTED) + body
+    return fields
+
+
+def _of_plain(fields: dict[str, Any]) -> Verdict:
+    fields["outcome"] = Outcome(fields["outcome"])
+    cause = fields["cause"]
+    fields["cause"] = None if cause is None else FailureCause(cause)
+    fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
+    return Verdict(**fields)
+
+
+def _diverted(diverted: Iterable[Diverted]) -> bytes:
+    rows = [(_plain_verdict(one.verdict), one.count) for one in diverted]
+    return json.dumps(rows).encode() if rows else b""
+
+
+def _read_diverted(data: bytes) -> tuple[Diverted, ...]:
+    if not data:
+        return ()
+    return tuple(Diverted(_of_plain(of), int(count)) for of, count in json.loads(data))
 
 
 def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
@@ -375,13 +409,10 @@ def read_verdict(body: bytes) -> tuple[int, Verdict, float]:
         return attempt, ACCEPTED, took_s
     start = _VERDICT_BODY.size
     if follows == _REPLACED:
-        size = _DROPPED.unpack_from(body, start)[0]
+        dropped_size, diverted_size = _DROPPED.unpack_from(body, start)
         start += _DROPPED.size
-        end = start + size
-        return attempt, replaced(body[end:], read_positions(body[start:end])), took_s
-    fields = json.loads(body[start:])
-    fields["outcome"] = Outcome(fields["outcome"])
-    cause = fields["cause"]
-    fields["cause"] = None if cause is None else FailureCause(cause)
-    fields["record_errors"] = tuple(RecordError(**error) for error in fields["record_errors"])
-    return attempt, Verdict(**fields), took_s
+        end = start + dropped_size
+        dropped = read_positions(body[start:end])
+        diverted = _read_diverted(body[end : end + diverted_size])
+        return attempt, replaced(body[end + diverted_size :], dropped, diverted), took_s
+    return attempt, _of_plain(json.loads(body[start:])), took_s

@@ -27,6 +27,7 @@ from uuid import UUID
 
 from penstock.configuration import ConfigurationError, PolicyConfiguration
 from penstock.engine.chain import Chain, unusable
+from penstock.engine.diverting import judge_and_divert
 from penstock.engine.instances import PolicyInstances
 from penstock.engine.intercepted_batch import intercept_and_judge
 from penstock.engine.loading import frames_of
@@ -117,6 +118,10 @@ class Judge:
         except UnreadableRecords as error:
             return refused(error.code, error.message, "")
         if not chain.interceptors and not dropped_before:
+            if chain.plan.diverts:
+                return judge_and_divert(
+                    chain, partition, _topic_id(topic_id), batch, max_bytes=self._max_bytes
+                )
             return chain.judge(partition, _topic_id(topic_id), StoredColumns(batch.records))
         begin(attempt, INTERCEPTING)
         return intercept_and_judge(

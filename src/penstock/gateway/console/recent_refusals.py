@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from penstock.gateway.refusal_log import Refused
 
-    Reason = tuple[str, str, int, str | None, str | None, bool]
-    """Topic, policy, error code, message, client id, whether it is observed."""
+    Reason = tuple[str, str, int, str | None, str | None, bool, str]
+    """Topic, policy, error code, message, client id, whether it is observed, the outcome."""
 
 ROWS_MAX: Final = 300
 NEW_MAX: Final = 50
@@ -124,8 +124,9 @@ class RecentRefusals:
             errors[0].message if errors else verdict.message,
             client_id and client_id[:_KEPT],
             refused.is_observed,
+            verdict.outcome.value,
         )
-        row = self._rows.get(reason) or self._add(reason, verdict.outcome.value)
+        row = self._rows.get(reason) or self._add(reason)
         if row is None:
             return
         row.count += 1
@@ -137,14 +138,14 @@ class RecentRefusals:
             row.address = refused.address
             self._changed.append((reason, row))
 
-    def _add(self, reason: Reason, outcome: str) -> Row | None:
+    def _add(self, reason: Reason) -> Row | None:
         if self._new >= NEW_MAX or not self._has_room():
             self.others += 1
             return None
         self._new += 1
         self._numbers += 1
         now = self._now()
-        topic, policy, code, message, client_id, is_observed = reason
+        topic, policy, code, message, client_id, is_observed, outcome = reason
         row = self._rows[reason] = Row(
             self._numbers,
             is_observed,

@@ -155,7 +155,8 @@ def _as_json(
     unreadable: str = "",
 ) -> dict[str, Any]:
     return {
-        "observed": judged is not None and judged.is_observed,
+        "observed": judged is not None and judged.waited_for is None,
+        "mode": judged.mode if judged is not None else "",
         "unusable": shown(unreadable or (judged.unusable if judged is not None else "")),
         "policies": _policies(plan, judged) if judged is not None else [],
         "settings": [_setting(one) for one in plan.settings_and_origins(name, own)],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kio.schema.index import api_key_map
 
-from penstock.engine.verdict import ABANDONED, UNJUDGED, FailureCause, Outcome
+from penstock.engine.verdict import ABANDONED, ACCEPTED, UNJUDGED, FailureCause, Outcome
 from penstock.engine.workers.observer import WorkerEnd
 from penstock.gateway.metrics.cells import BOUNDS, BoundedCounter, Cell, Histogram
 from penstock.gateway.metrics.exposition import Gauge
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from penstock.engine.plan import TopicPlan
-    from penstock.engine.verdict import Replacement, Verdict
+    from penstock.engine.verdict import Verdict
     from penstock.gateway.metrics.exposition import Family
 
 _clock = time.monotonic
@@ -229,16 +229,21 @@ class GatewayCounts:
     # Verdicts
 
     def accepted(
-        self, plan: TopicPlan, data: bytes | memoryview, replacement: Replacement | None = None
+        self, plan: TopicPlan, data: bytes | memoryview, verdict: Verdict = ACCEPTED
     ) -> None:
         """Count the records of an accepted batch.
 
         Args:
             plan: The policies that judged it.
             data: The batch, as its client sent it.
-            replacement: What interceptors made of it.
+            verdict: On the batch, with what interceptors dropped, and what policies object to.
         """
         count = min(record_count(data), self.records_max)
+        for one in verdict.diverted:
+            of = one.verdict
+            self._records.add((plan.topic, of.policy, of.outcome.value), one.count)
+            count = max(0, count - one.count)
+        replacement = verdict.replacement
         if replacement is not None and replacement.dropped:
             dropped = len(replacement.dropped)
             self._records.add((plan.topic, plan.interceptor_names, Outcome.DROPPED.value), dropped)

@@ -52,13 +52,13 @@ def is_forwarded_at_once(request: ProduceRequest, connection: ConnectionContext)
         return True
     if not all(_is_in_order(plan.topic, topic, request, connection) for plan, topic in found):
         return False
-    judged = [one for one in found if not one[0].is_observed]
-    if judged and not _accepts_all(policies.inline, request, judged):
+    waited_for = [(one.waited_for, topic) for one, topic in found if one.waited_for]
+    if waited_for and not _accepts_all(policies.inline, request, waited_for):
         return False
-    if len(judged) < len(found) and not _observe_all(found, request, connection):
+    if not _observe_all(found, request, connection):
         return False
     if connection.gateway.counts is not None:
-        _count(connection.gateway.counts, request, judged)
+        _count(connection.gateway.counts, request, waited_for)
     return True
 
 
@@ -69,14 +69,15 @@ def _observe_all(
 ) -> bool:
     """Have all observed topics of a request judged; return False if one needs an id first."""
     observed = []
-    for plan, topic in found:
-        if plan.is_observed:
+    for one, topic in found:
+        plan = one.observed
+        if plan is not None:
             topic_id = _topic_id(topic, connection)
             if topic_id is None and plan.needs_topic_id:
                 return False
             observed.append((plan, topic_id or NO_ID, topic))
-    for one in observed:
-        observe(*one, request, connection)
+    for plan, topic_id, topic in observed:
+        observe(plan, topic_id, topic, request, connection)
     return True
 
 

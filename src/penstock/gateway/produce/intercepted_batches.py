@@ -1,4 +1,7 @@
-"""The batches of a Produce request out of which interceptors (KIP-905) may drop records.
+"""The batches of a Produce request that are not sent as they are.
+
+Interceptors (KIP-905) may change them and drop records; where policies mark records, only headers
+are added.
 
 The methods are called in this order: `arrive` when the request has been received, `expect` when
 its topics are known, `judged` with each verdict, `decide` when all requests before it are decided,
@@ -69,8 +72,8 @@ class Judging(Enum):
 class _Intercepted:
     """The batch of one partition: as received, and what was decided about it."""
 
-    __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "key", "number",
-                 "numbers", "outgoing", "producer", "replacement", "topic",
+    __slots__ = ("arrival", "batch", "by", "data", "epoch", "judging", "keeps_numbers", "key",
+                 "number", "numbers", "outgoing", "producer", "replacement", "topic",
                  "topic_id", "unknown")  # fmt: skip
 
     def __init__(
@@ -96,6 +99,7 @@ class _Intercepted:
             self.epoch = by.epoch
             self.numbers = Range(by.base_sequence, by.record_count, checksum(self.data))
         self.unknown = False
+        self.keeps_numbers = False
         self.judging = judging
         self.arrival = arrival
         self.topic_id = topic_id
@@ -226,6 +230,8 @@ class InterceptedBatches:
             one = _Intercepted(
                 topic, request, position, by, Judging.JUDGED, None, None, self.principal
             )
+            # Nothing may be dropped out of it, so it was not expected here: records are marked.
+            one.keeps_numbers = not verdict.replacement.dropped
             self._batches[position] = one
         one.judging = Judging.JUDGED
         one.replacement = verdict.replacement
@@ -557,7 +563,7 @@ class InterceptedBatches:
         data = one.data if one.replacement is None else one.replacement.data
         if not data:
             return PartitionResponse(NONE)
-        if one.by is not None and one.by.producer_id >= 0:
+        if one.by is not None and one.by.producer_id >= 0 and not one.keeps_numbers:
             return with_sequence(data, -1, -1, -1)
         return None if one.replacement is None else [data]
 

@@ -3,8 +3,8 @@
 Behaviour: each partition with a policy is judged separately. If every partition is accepted, the
 request is forwarded unchanged. Otherwise the refused partitions are removed from it, and their
 responses are merged into the broker's response in the order of the request. A batch that an
-interceptor changed is sent in place of the original (`intercepted_batches`). A topic whose policies
-only observe (`penstock.mode`) is treated as one without policies, and judged beside. Topic ids
+interceptor changed is sent in place of the original (`intercepted_batches`). What only
+observes (`penstock.mode`) is judged beside. Topic ids
 (version 13, and KIP-940's metadata) are resolved by a Metadata request over the client's
 connection, so the cluster's ACLs apply. A topic that the broker does not know gets the broker's
 error code.
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from penstock.engine.verdict import Replacement, Verdict
+    from penstock.engine.verdict import Verdict
     from penstock.gateway.exchange import Buffers, ConnectionContext, Exchange
     from penstock.gateway.gateway_context import GatewayContext
     from penstock.gateway.metrics.counts import GatewayCounts
@@ -126,7 +126,7 @@ class ProduceExchange(Held):
         self._policies = gateway.policies
         self._readdress = received.transform
         self._undecided = 0
-        self._accepted: dict[Position, tuple[TopicPlan, Replacement | None]] = {}
+        self._accepted: dict[Position, tuple[TopicPlan, Verdict]] = {}
         self._reading: asyncio.Task[object] | None = None
         self._unread: frozenset[UUID] = frozenset()
         self._ids: dict[str, UUID] = {}
@@ -286,7 +286,7 @@ class ProduceExchange(Held):
         except UnreadableTopicConfigsError:
             return False
         plan = self._gateway.policies.plan.for_topic(name, own)
-        is_observed = plan is not None and plan.is_observed
+        is_observed = plan is not None and plan.waited_for is None
         return is_observed and not self._had_interceptors(t, topic, name)
 
     async def _read_logs_and_judge(
@@ -390,10 +390,11 @@ class ProduceExchange(Held):
         if own is None:
             return None
         plan = self._policies.plan.for_topic(name, own)
-        if plan is not None and plan.is_observed:
-            self._observed.add(name)
-            observe(plan, topic_id, topic, self.request, self._connection)
-            plan = None
+        if plan is not None and plan.observed is not None:
+            observe(plan.observed, topic_id, topic, self.request, self._connection)
+            plan = plan.waited_for
+            if plan is None:
+                self._observed.add(name)
         if plan is None and name and self._had_interceptors(t, topic, name):
             return TopicPlan(topic=name)
         if plan is None:
@@ -488,8 +489,8 @@ class ProduceExchange(Held):
         verdict = self._intercepted.judged(position, plan.topic, self.request, verdict)
         if verdict.outcome is not Outcome.ACCEPTED:
             self._refuse(position, plan.topic, verdict)
-        elif self._gateway.counts is not None and plan.policies:
-            self._accepted[position] = plan, verdict.replacement
+        elif plan.policies and (self._gateway.counts is not None or verdict.diverted):
+            self._accepted[position] = plan, verdict
         self._verdict_received()
 
     def _refuse(self, position: Position, topic: str, verdict: Verdict) -> None:
@@ -503,15 +504,20 @@ class ProduceExchange(Held):
         data = self.request.records(partition)
         if self._gateway.counts is not None:
             self._gateway.counts.refused(topic, data, verdict)
+        records = min(record_count(data), self._gateway.decompressed_batch_max_records)
+        self._report(position, topic, verdict, records)
+
+    def _report(self, position: Position, topic: str, verdict: Verdict, records: int) -> None:
+        t, i = position
         self._gateway.refused(
             Refused(
                 topic,
-                partition.number,
+                self.request.topics[t].partitions[i].number,
                 self.request.client_id,
                 verdict,
                 principal=self._connection.authentication.principal,
                 address=self._connection.address,
-                records=min(record_count(data), self._gateway.decompressed_batch_max_records),
+                records=records,
             )
         )
 
@@ -545,8 +551,8 @@ class ProduceExchange(Held):
             max_bytes = self._gateway.max_message_bytes.get(topic)
             if max_bytes is not None and size > max_bytes:
                 text = (
-                    f"The batch has {size} bytes after its interceptors, more than the "
-                    f"{max_bytes} of max.message.bytes of topic {topic}"
+                    f"The batch has {size} bytes after its interceptors, or with marks, more than "
+                    f"the {max_bytes} of max.message.bytes of topic {topic}"
                 )
                 self._refuse(position, topic, refused(MESSAGE_TOO_LARGE, text, ""))
         self._finish()
@@ -561,19 +567,25 @@ class ProduceExchange(Held):
         self._check_sizes()
 
     def _finish(self) -> None:
-        if self._gateway.counts is not None:
-            self._count_accepted(self._gateway.counts)
+        self._count_accepted(self._gateway.counts)
         if self.responses and self._policies.whole_request:
             self._refuse_all()
         self._progress = Progress.JUDGED
         self._connection.advance()
 
-    def _count_accepted(self, counts: GatewayCounts) -> None:
-        """Count what policies accepted, and was not refused since for its size."""
-        for (t, i), (plan, replacement) in self._accepted.items():
-            if (t, i) not in self.responses:
-                partition = self.request.topics[t].partitions[i]
-                counts.accepted(plan, self.request.records(partition), replacement)
+    def _count_accepted(self, counts: GatewayCounts | None) -> None:
+        """Count what policies accepted, and was not refused since for its size.
+
+        Report the records in it that policies object to.
+        """
+        for (t, i), (plan, verdict) in self._accepted.items():
+            if (t, i) in self.responses:
+                continue
+            partition = self.request.topics[t].partitions[i]
+            if counts is not None:
+                counts.accepted(plan, self.request.records(partition), verdict)
+            for one in verdict.diverted:
+                self._report((t, i), plan.topic, one.verdict, one.count)
         self._accepted.clear()
 
     def _refuse_all(self) -> None:

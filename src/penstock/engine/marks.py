@@ -1,0 +1,42 @@
+"""The headers of records that are stored although a policy objects (`penstock.mode=mark`).
+
+Their names are those of Kafka's dead letters (KIP-1191) behind a prefix of their own, so that
+nobody takes a marked record for a dead letter. All values are texts in UTF-8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.engine.verdict import RecordError
+    from penstock.records.stored import StoredRecords
+
+PREFIX: Final = "__mark."
+"""What a client sends under such names is removed where records are marked: it would lie."""
+POLICY: Final = "__mark.errors.policy"
+CODE: Final = "__mark.errors.code"
+MESSAGE: Final = "__mark.errors.message"
+_NAMES: Final = (POLICY, CODE, MESSAGE)
+
+
+def has_marks(records: StoredRecords) -> bool:
+    """Return whether a record has a header that only a gateway should write."""
+    return any(records.has_header(name) for name in _NAMES)
+
+
+def mark(error: RecordError, code: int) -> Sequence[tuple[str, bytes | None]]:
+    """Return the headers of a record that a policy objects to.
+
+    Args:
+        error: The policy, and its text.
+        code: Kafka's error code that the client would have been answered.
+    """
+    text = error.message
+    return (
+        (POLICY, error.policy.encode()),
+        (CODE, b"%d" % code),
+        (MESSAGE, b"" if text is None else text.encode(errors="replace")),
+    )

@@ -1,0 +1,187 @@
+"""Batches whose bad records are stored: which policy counts, and what is written."""
+
+import pytest
+
+from penstock.engine.chain import Chain
+from penstock.engine.diverting import judge_and_divert
+from penstock.engine.intercepted_batch import intercept_and_judge
+from penstock.engine.plan import TopicPlan
+from penstock.engine.verdict import ACCEPTED, TEXTS_MAX_BYTES, Outcome
+from penstock.engine.workers import messages
+from penstock.policy import (
+    BrokerRecordValidator,
+    Header,
+    InvalidRecordException,
+    PolicyViolationException,
+    ProduceRequestInterceptor,
+    ProduceRequestInterceptorResult,
+    ProduceRequestInterceptorSkipRecordException,
+    Record,
+)
+from penstock.records.batch import read_batch
+from tests.engine.chains import TOPIC_ID, instances
+from tests.records.encoding import CODECS, encode_batch
+
+FORGED = Header("__mark.errors.policy", b"nobody")
+
+
+class Bad(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        return InvalidRecordException("it is bad") if b"bad" in value else None
+
+
+class Worse(BrokerRecordValidator):
+    def validate_record(self, topic_partition, key, value, headers):
+        if value == b"fail":
+            raise ZeroDivisionError
+        return InvalidRecordException("it is worse") if b"worse" in value else None
+
+
+class Upper(ProduceRequestInterceptor):
+    def interceptor_topic_pattern(self):
+        return "."
+
+    def process_record(self, key, value, topic, partition, headers):
+        if value == b"drop":
+            raise ProduceRequestInterceptorSkipRecordException
+        return ProduceRequestInterceptorResult(key, value.replace(b"x", b"y"))
+
+
+class Whole:
+    """A policy of KIP-686."""
+
+    def validate(self, topic, partition, records):
+        raise PolicyViolationException("all of it" * 200)
+
+
+MARK = {"mode": "mark"}
+
+
+def chain(*, modes, interceptors=()) -> Chain:
+    plan = TopicPlan(
+        topic="orders",
+        interceptors=tuple(cls.__name__ for cls in interceptors),
+        validators=("Bad", "Worse"),
+        **modes,
+    )
+    return Chain(plan, instances(interceptors=interceptors, validators=[Bad, Worse]))
+
+
+def batch_of(*values, headers=(), codec=0, **fields):
+    records = [Record(1000 + n, b"k", value, headers) for n, value in enumerate(values)]
+    data = encode_batch(records, codec=codec, **fields) + bytes(64)
+    return read(memoryview(data)[:-64], readable_behind=64)
+
+
+def read(data, **options):
+    return read_batch(data, api_version=9, max_decompressed_bytes=2**20, **options)
+
+
+def judge(policies, batch, max_bytes=2**20):
+    return judge_and_divert(policies, 3, TOPIC_ID, batch, max_bytes=max_bytes)
+
+
+def marked(*, policy, message, code=b"87"):
+    return (
+        Header("__mark.errors.policy", policy),
+        Header("__mark.errors.code", code),
+        Header("__mark.errors.message", message),
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bad_records_are_marked_and_all_else_stays(record_batches, codec):
+    own = (Header("h", b"1"), Header("h", None))
+    numbers = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 40, "transactional": True}
+    batch = batch_of(b"a", b"bad", b"worse", b"b", headers=own, codec=codec, **numbers)
+    verdict = judge(chain(modes=MARK), batch)
+
+    assert verdict.outcome is Outcome.ACCEPTED
+    assert list(verdict.replacement.dropped) == []
+    stored = read(verdict.replacement.data)
+    assert stored._replace(records=None) == batch._replace(records=None)
+    assert list(stored.records.values) == [b"a", b"bad", b"worse", b"b"]
+    assert list(stored.records.timestamps) == [1000, 1001, 1002, 1003]
+    assert list(stored.records.headers) == [
+        own,
+        (*own, *marked(policy=b"Bad", message=b"it is bad")),
+        (*own, *marked(policy=b"Worse", message=b"it is worse")),
+        own,
+    ]
+    (one,) = verdict.diverted
+    assert (one.verdict.outcome, one.verdict.code, one.count) == (Outcome.MARKED, 87, 2)
+    assert [error.index for error in one.verdict.record_errors] == [1, 2]
+
+
+def test_a_good_batch_goes_as_it_came(record_batches):
+    assert judge(chain(modes=MARK), batch_of(b"a", b"b")) is ACCEPTED
+
+
+def test_marks_of_a_client_are_removed(record_batches):
+    batch = batch_of(b"a", b"bad", headers=(FORGED, Header("__mark.x", b""), Header("h", b"")))
+    stored = read(judge(chain(modes=MARK), batch).replacement.data)
+    assert list(stored.records.headers) == [
+        (Header("h", b""),),
+        (Header("h", b""), *marked(policy=b"Bad", message=b"it is bad")),
+    ]
+    good = batch_of(b"a", headers=(FORGED,))
+    verdict = judge(chain(modes=MARK), good)
+    assert (verdict.outcome, verdict.diverted) == (Outcome.ACCEPTED, ())
+    assert list(read(verdict.replacement.data).records.headers) == [()]
+
+
+def test_the_strictest_policy_that_objects_counts():
+    modes = {"mode": "mark", "policy_modes": {"Worse": "enforce"}}
+    refused = judge(chain(modes=modes), batch_of(b"bad", b"bad worse", b"a"))
+    assert (refused.outcome, refused.code, refused.policy) == (Outcome.REFUSED, 87, "Worse")
+    assert [(error.index, error.message) for error in refused.record_errors] == [(1, "it is worse")]
+
+    verdict = judge(chain(modes=modes), batch_of(b"a", b"bad"))
+    assert [one.count for one in verdict.diverted] == [1]
+
+
+def test_a_policy_that_fails_lets_nothing_pass():
+    verdict = judge(chain(modes=MARK), batch_of(b"bad", b"fail"))
+    assert (verdict.outcome, verdict.replacement) == (Outcome.FAILED, None)
+
+
+def test_a_batch_that_becomes_too_large_is_refused():
+    verdict = judge(chain(modes=MARK), batch_of(b"bad"), max_bytes=80)
+    assert (verdict.outcome, verdict.code) == (Outcome.REFUSED, 10)
+
+
+def test_records_are_marked_as_interceptors_left_them(record_batches):
+    batch = batch_of(b"x", b"drop", b"bad x", b"a")
+    verdict = intercept_and_judge(
+        chain(modes=MARK, interceptors=[Upper]), 3, TOPIC_ID, batch,
+        on_intercepted=lambda: None, max_bytes=2**20,
+    )  # fmt: skip
+    assert list(verdict.replacement.dropped) == [1]
+    stored = read(verdict.replacement.data).records
+    assert list(stored.values) == [b"y", b"bad y", b"a"]
+    assert list(stored.headers) == [(), marked(policy=b"Bad", message=b"it is bad"), ()]
+    assert [error.index for error in verdict.diverted[0].verdict.record_errors] == [2]
+
+
+def test_of_a_batch_that_is_bad_as_a_whole_each_record_is_marked():
+    policies = chain(modes=MARK)
+    policies.records_policy = Whole()
+    count = 300
+    verdict = judge(policies, batch_of(*[b"a"] * count))
+    headers = read(verdict.replacement.data).records.headers
+    assert verdict.diverted[0].count == count
+    assert verdict.diverted[0].verdict.code == 44
+    assert all(dict(one)["__mark.errors.code"] == b"44" for one in headers)
+    texts = [dict(one)["__mark.errors.message"] for one in headers]
+    assert texts[0].startswith(b"all of it")
+    assert sum(map(len, texts)) <= TEXTS_MAX_BYTES
+    assert texts[-1] == b""
+
+
+def test_a_worker_sends_what_was_marked():
+    verdict = judge(chain(modes=MARK), batch_of(b"a", b"bad"))
+    framed = messages.verdict(7, verdict, 0.5)
+    attempt, read_back, took_s = messages.read_verdict(framed[messages.PREFIX.size :])
+    assert (attempt, took_s) == (7, 0.5)
+    assert read_back.diverted == verdict.diverted
+    assert read_back.replacement.data == verdict.replacement.data
