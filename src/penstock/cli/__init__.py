@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS: Final = {
+    "init": "Write a configuration, a policy and its unit test to start from.",
     "dev": "A local single-node Kafka and the gateway in front of it, in one terminal.",
     "gateway": "Serve clients in front of the cluster.",
     "check": "Load everything as the gateway would, and print the plan for each topic pattern.",

@@ -47,7 +47,7 @@ from penstock.gateway.refusal_log import RefusalLog, Refused
 from penstock.gateway.tls import server_context
 from penstock.gateway.turns import Turns
 from penstock.native import NativeMissingError
-from penstock.records.implementation import describe
+from penstock.records.implementation import describe, missing_native
 from penstock.topic_configs.storage import topic_configs_topic
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ class Gateway:
         of = self.configuration
         try:
             log.info("record batches", implementation=describe())
+            if without_native := missing_native():
+                log.warning("no native extension", text=without_native)
         except NativeMissingError as error:
             raise ConfigurationError(str(error)) from None
         try:
