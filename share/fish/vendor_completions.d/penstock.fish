@@ -60,7 +60,7 @@ complete -c penstock -n _shtab_penstock_using -s h -l help -d 'show this help me
 complete -c penstock -n _shtab_penstock_using -l version -d 'show versions of Penstock and what it uses'
 complete -c penstock -n _shtab_penstock_using -l debug -d 'show tracebacks'
 complete -c penstock -n _shtab_penstock_using -l log-level -xka "debug info warning error" -d 'of the log on standard error'
-complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a init -d 'Write a configuration, a policy, its unit test and a pyproject.toml to start from.'
+complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a init -d 'Write a configuration, a policy and its unit test to start from.'
 complete -c penstock -n '_shtab_penstock_using init' -s h -l help -d 'show this help message and exit'
 complete -c penstock -n '_shtab_penstock_using init; and test $_shtab_penstock_npos -eq 0' -ka "(__fish_complete_directories)" -d 'where to write; made if it does not exist (default: the current folder)'
 complete -c penstock -n '_shtab_penstock_using; and test $_shtab_penstock_npos -eq 0' -a dev -d 'A local single-node Kafka and the gateway in front of it, in one terminal.'

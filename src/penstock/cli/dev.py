@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             # Errors in it are reported before anything is fetched or started.
             with steps.step(f"loading {file} and its policies"):
                 configuration = _read(file, _NO_KAFKA)
-                asyncio.run(dry_run(configuration))
+                asyncio.run(dry_run(configuration, is_to_serve=True))
             topics = _named_topics(configuration)
         java()  # before what it runs is downloaded
         if not is_fetched(Artifacts.KAFKA):
@@ -197,6 +197,9 @@ class _Terminal:
             "refusals not logged singly",
             "record batches",
             "metrics",
+            "loading policies",
+            "waiting for the cluster",
+            "reading settings of topics",
         }:
             raise structlog.DropEvent  # shown by `_show`, or of no interest here
         return str(self._render(logger, method, event))

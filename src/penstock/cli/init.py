@@ -1,6 +1,7 @@
-"""Write a configuration, a policy, its unit test and a pyproject.toml to start from.
+"""Write a configuration, a policy and its unit test to start from.
 
-`penstock check` and pytest pass at once. Nothing is asked, and no file is overwritten.
+A pyproject.toml makes a package of them. `penstock check` and pytest pass at once. Nothing is
+asked, and no file is overwritten.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from penstock.engine.batch_methods import (
 from penstock.engine.interceptor_chain import Interceptor
 from penstock.engine.loading import ClassPath, describe, load_class
 from penstock.engine.objections import RecordPolicy
+from penstock.engine.overriding import check_overriding, hint_of
 from penstock.engine.plan import ALTER_CONFIG, CREATE_TOPIC, Plan
 from penstock.policy import (
     AlterConfigPolicy,
@@ -380,7 +381,8 @@ class PolicyInstances:
             if callable(getattr(cls, other, None)):
                 return cls
             names = f"{method}()" + (f" or {other}()" if other else "")
-            raise ConfigurationError(f"{file}: {key}: {name} has no method {names}")
+            hint = hint_of(cls, _judging(key))
+            raise ConfigurationError(f"{file}: {key}: {name} has no method {names}{hint}")
         if any(is_kind(found) for is_kind in _NOT_RUN):
             raise ConfigurationError(
                 f"{file}: {key}: {name}: {method}() is not run when it is called, and would let "
@@ -441,6 +443,10 @@ class PolicyInstances:
                 ) from None
         if key != VALIDATORS and callable(getattr(instance, "close", None)):
             self._open.append(instance)
+        try:
+            check_overriding(instance, _judging(key))
+        except TypeError as error:
+            raise ConfigurationError(f"{where}: {error}") from None
         return instance
 
     def _admin_policy(self, names: Sequence[str], key: str) -> AdminPolicy | None:
@@ -493,6 +499,12 @@ class PolicyInstances:
         if hints.access_key_bytes < 0 or hints.access_value_bytes < 0:
             raise ConfigurationError(f"{where}: bytes must be 0 or more, or ALL: {hints}")
         return hints
+
+
+def _judging(key: str) -> tuple[str, ...]:
+    """Return the methods that judge, of the interface of a key."""
+    methods = _METHODS.get(key)
+    return (methods.by_record, methods.by_batch) if methods is not None else ("validate",)
 
 
 def _ignore(_begins: bool) -> None:
