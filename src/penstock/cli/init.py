@@ -1,7 +1,7 @@
 """Write a configuration, a policy and its unit test to start from.
 
-A pyproject.toml makes a package of them. `penstock check` and pytest pass at once. Nothing is
-asked, and no file is overwritten.
+A pyproject.toml makes a package of them. `penstock check` and pytest pass at once. No file is
+overwritten, and there is no question to answer.
 """
 
 from __future__ import annotations
